@@ -1,0 +1,1 @@
+"""An editor without a screen, for scripts, replays and the demo."""

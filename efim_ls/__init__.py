@@ -1,0 +1,1 @@
+"""The language server: knows LSP and composes model runtime and store."""

@@ -1,0 +1,1 @@
+"""The model in this process: tokenizer, prompt, decoder, arenas, engine."""
