@@ -1,0 +1,36 @@
+"""Attention of new rows over an arena's contiguous keys and values, behind one function."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+BACKEND = "scaled_dot_product_attention"
+REASON = "the model runs on the CPU, where xformers has no kernel"
+
+
+def causal_bias(new: int, total: int, groups: int) -> torch.Tensor | None:
+    """Bias [groups * new, total] that lets new row i see keys 0 .. total - new + i; None where all are seen.
+
+    The query heads that share a key head are laid out as further rows (see `attend`), hence `groups`. Built once
+    a forward pass: the mask that torch builds from `causal_lower_right` on CPUs would be rebuilt in every layer.
+    """
+    if new == 1:
+        return None
+    seen = torch.ones(new, total, dtype=torch.bool).tril(total - new)
+    bias = torch.zeros(new, total).masked_fill_(~seen, float("-inf"))
+    return bias.repeat(groups, 1)
+
+
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    """Attend q [new, heads, dim] to k, v [kv_heads, total, dim]; returns [new, heads * dim].
+
+    Query heads of one key head become rows of one product, so that keys are read once a group and never repeated.
+    """
+    new, heads, dim = q.shape
+    kv_heads = k.shape[0]
+    rows = q.transpose(0, 1).reshape(1, kv_heads, heads // kv_heads * new, dim)
+    out = F.scaled_dot_product_attention(rows, k[None], v[None], attn_mask=bias, scale=scale)
+    return out.view(heads, new, dim).transpose(0, 1).reshape(new, heads * dim)

@@ -1,0 +1,94 @@
+"""From a checkpoint folder to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from model_runtime import attention
+from model_runtime.arena import ArenaPool
+from model_runtime.config import ModelConfig, read_config
+from model_runtime.decoder import Decoder
+from model_runtime.engine import Engine
+from model_runtime.errors import ModelError
+from model_runtime.linear import Format, choose_format
+from model_runtime.template import Template, find_template
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.weights import read_weights
+
+ARENA_BYTES = 512 << 20  # memory that the arenas may take together
+MOST_ARENAS = 8
+
+
+@dataclass(frozen=True)
+class Description:
+    """What runs, where, and why it was chosen."""
+
+    model: str
+    parameters: int
+    device: str
+    weights: Format
+    weights_reason: str
+    attention: str
+    attention_reason: str
+    context: int
+    arenas: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model: its tokenizer and template for planning, its engine for answers."""
+
+    tokenizer: Tokenizer
+    template: Template
+    engine: Engine
+    description: Description
+
+
+def load(
+    folder: Path,
+    *,
+    weights: Literal["auto", "fp32", "fp16"],
+    threads: int,
+    capacity: int,
+    local_cache: bool,
+    progress: Callable[[str, int], None],
+) -> Model:
+    """Load a checkpoint folder; ModelError names what is wrong with it. `capacity` is in tokens."""
+    progress("reading the tokenizer", 5)
+    config = read_config(folder)
+    tokenizer = Tokenizer(folder / "tokenizer.json")
+    if tokenizer.vocab > config.vocab:
+        raise ModelError(f"{folder}: the tokenizer has {tokenizer.vocab} tokens, the model {config.vocab}")
+    template = find_template(tokenizer.special)
+    torch.set_num_threads(threads)
+    progress("reading the weights", 20)
+    tensors = read_weights(folder, config)
+    progress("packing the weights", 60)
+    form, reason = choose_format(weights)
+    decoder = Decoder(config, tensors, form)
+    arenas = _arenas(config, capacity)
+    engine = Engine(decoder, tokenizer, ArenaPool(config, min(capacity, config.context), arenas), local_cache)
+    description = Description(
+        model=str(folder),
+        parameters=sum(t.numel() for t in tensors.values()),
+        device="cpu",
+        weights=form,
+        weights_reason=reason,
+        attention=attention.BACKEND,
+        attention_reason=attention.REASON,
+        context=config.context,
+        arenas=arenas,
+        threads=threads,
+    )
+    return Model(tokenizer, template, engine, description)
+
+
+def _arenas(config: ModelConfig, capacity: int) -> int:
+    size = 2 * 4 * config.layers * config.kv_heads * config.head_dim * capacity
+    return max(1, min(MOST_ARENAS, ARENA_BYTES // size))
