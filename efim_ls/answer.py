@@ -1,0 +1,63 @@
+"""What a completion is asked for with, and what it answers: plain values, shared by server and clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+FrameKind = Literal["kept", "restored", "new"]
+Reason = Literal[
+    "disabled", "loading", "no model", "superseded", "cancelled", "empty", "duplicate", "unknown document",
+    "binary text", "line too long",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """One completion asked for: an immutable snapshot of the document and the place in it.
+
+    `cursor` counts code points. `explicit` is true when the user asked by a key, false when typing did.
+    """
+
+    uri: str
+    text: str
+    cursor: int
+    explicit: bool = False
+
+
+@dataclass(frozen=True)
+class Milliseconds:
+    """Wall time of each stage; `prefill` ends where the first new token is known."""
+
+    plan: float = 0.0
+    tokenize: float = 0.0
+    restore: float = 0.0
+    prefill: float = 0.0
+    decode: float = 0.0
+    postprocess: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one answer cost. Counts are tokens; `recomputed` went through the model before the first new token."""
+
+    frame: FrameKind = "new"
+    head: int = 0
+    tail: int = 0
+    typed: int = 0
+    reused: int = 0
+    recomputed: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    new_tokens: int = 0
+    ms: Milliseconds = field(default_factory=Milliseconds)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The suggestion to insert at the cursor, what it cost and, where `text` is empty, why."""
+
+    text: str
+    costs: Costs = Costs()
+    reason: Reason | None = None

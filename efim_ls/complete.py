@@ -1,0 +1,156 @@
+"""One completion, from a request to an answer with its costs: where planner, model and filters meet.
+
+Everything here runs on the engine thread.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+
+from efim_ls.answer import Answer, Costs, Milliseconds, Reason, Request
+from efim_ls.lines import enclosing_line
+from efim_ls.planner import Plan, Planner
+from efim_ls.postprocess import Place, clean
+from efim_ls.settings import Settings
+from efim_ls.window import Budget
+from model_runtime.config import EMBEDDED, ModelConfig, read_config
+from model_runtime.engine import Generation, Stopped
+from model_runtime.load import Model, load
+from model_runtime.prompt import Prompt, build
+from model_runtime.stops import stop_rule
+
+MARKERS = 3  # tokens of the template
+NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
+
+
+class Completer:
+    """A loaded model and the frames of the documents it completes."""
+
+    def __init__(self, model: Model, settings: Settings, budget: Budget) -> None:
+        """Complete with a model that was loaded for these settings."""
+        self._model, self._settings, self._budget = model, settings, budget
+        self._planners: dict[str, Planner] = {}
+
+    @classmethod
+    def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
+        """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
+        folder = Path(settings.model).expanduser() if settings.model else EMBEDDED
+        budget = fit_budget(settings, read_config(folder))
+        model = load(
+            folder,
+            weights=settings.weights,
+            threads=settings.threads,
+            capacity=MARKERS + budget.head + budget.tail + 2 * budget.typed + settings.max_new_tokens,
+            local_cache=settings.local_cache,
+            progress=progress,
+        )
+        return cls(model, settings, budget)
+
+    def complete(self, request: Request, stopped: Callable[[], bool]) -> Answer:
+        """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""
+        started = perf_counter()
+        plan = self._planner(request.uri).plan(request.text, request.cursor)
+        planned = perf_counter()
+        prompt = self._prompt(plan)
+        tokenized = perf_counter()
+        ms = Milliseconds(plan=_ms(started, planned), tokenize=_ms(planned, tokenized))
+        costs = _costs(plan, prompt, ms)
+        if reason := self._refusal(plan, prompt):
+            return Answer("", _timed(costs, started), reason)
+        rule = stop_rule(_line_before(request), request.explicit, plan.rest_closes, self._settings.max_lines)
+        limit = self._settings.max_new_tokens
+        try:
+            made = self._model.engine.generate(request.uri, prompt, rule, limit, stopped)
+        except Stopped:
+            return Answer("", _timed(costs, started), "superseded")
+        return self._answer(request, plan, made, _with(costs, made), started)
+
+    def explain(self, request: Request) -> dict[str, object]:
+        """Tell the exact prompt a request would send, in text, and what it would cost; changes nothing."""
+        plan = copy.copy(self._planner(request.uri)).plan(request.text, request.cursor)
+        prompt = self._prompt(plan)
+        reused = self._model.engine.reusable(prompt.ids)
+        costs = replace(_costs(plan, prompt, Milliseconds()), reused=reused, recomputed=len(prompt.ids) - reused)
+        return {
+            "prompt": self._model.tokenizer.decode(prompt.ids),
+            "head": plan.head,
+            "tail": plan.tail,
+            "typed": plan.typed,
+            "rest": plan.rest,
+            "costs": asdict(costs),
+            "reason": self._refusal(plan, prompt),
+        }
+
+    def forget(self, uri: str) -> None:
+        """Drop the frames of a document that was closed."""
+        self._planners.pop(uri, None)
+        self._model.engine.release(uri)
+
+    def describe(self) -> dict[str, object]:
+        """What runs, where, and why it was chosen."""
+        return asdict(self._model.description)
+
+    def _planner(self, uri: str) -> Planner:
+        if uri not in self._planners:
+            self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces)
+        return self._planners[uri]
+
+    def _prompt(self, plan: Plan) -> Prompt:
+        return build(self._model.tokenizer, self._model.template, plan.head, plan.tail, plan.typed)
+
+    def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
+        if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
+            return "binary text"
+        room = self._model.engine.capacity - self._settings.max_new_tokens
+        return "line too long" if len(prompt.ids) > room else None
+
+    def _answer(self, request: Request, plan: Plan, made: Generation, costs: Costs, started: float) -> Answer:
+        before = perf_counter()
+        text, emptied_by = clean(made.text, _place(request, plan), self._settings.max_lines)
+        costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
+        reason = None if text else "duplicate" if emptied_by else "empty"
+        return Answer(text, _timed(costs, started), reason)
+
+
+def fit_budget(settings: Settings, config: ModelConfig) -> Budget:
+    """Shrink the wanted budget in proportion where head, tail, typed and new text exceed the model's context."""
+    wanted = Budget(settings.head_tokens, settings.tail_tokens)
+    room = config.context - MARKERS - settings.max_new_tokens
+    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed))
+    return Budget(int(wanted.head * share), int(wanted.tail * share))
+
+
+def _line_before(request: Request) -> str:
+    start, _, _ = enclosing_line(request.text, request.cursor)
+    return request.text[start : request.cursor]
+
+
+def _place(request: Request, plan: Plan) -> Place:
+    start, _, below = enclosing_line(request.text, request.cursor)
+    return Place(
+        before=request.text[start : request.cursor],
+        rest=plan.rest,
+        above=request.text[max(0, start - NEIGHBOURHOOD) : start],
+        below=request.text[below : below + NEIGHBOURHOOD],
+    )
+
+
+def _costs(plan: Plan, prompt: Prompt, ms: Milliseconds) -> Costs:
+    return Costs(frame=plan.frame, head=prompt.head, tail=prompt.tail, typed=prompt.typed, ms=ms)
+
+
+def _with(costs: Costs, made: Generation) -> Costs:
+    ms = replace(costs.ms, prefill=made.prefill_ms, decode=made.decode_ms)
+    return replace(costs, reused=made.reused, recomputed=made.recomputed, new_tokens=made.new_tokens, ms=ms)
+
+
+def _timed(costs: Costs, started: float) -> Costs:
+    return replace(costs, ms=replace(costs.ms, total=_ms(started, perf_counter())))
+
+
+def _ms(start: float, end: float) -> float:
+    return (end - start) * 1e3

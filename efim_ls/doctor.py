@@ -1,0 +1,68 @@
+"""`efim-ls doctor`: what would run where on this machine, and why."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from efim_ls.answer import Answer, Request
+from efim_ls.complete import Completer
+from efim_ls.settings import Settings
+from model_runtime.errors import ModelError
+from model_runtime.machine import cuda_state
+
+SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
+KEYSTROKES = "total += value"
+
+
+def run(model: str) -> int:
+    """Print the versions, the model and the choices made for it, and time a few keystrokes."""
+    table = Table("what", "is", title="efim-ls doctor", title_justify="left")
+    for name, found in _machine().items():
+        table.add_row(name, found)
+    try:
+        completer = Completer.load(Settings(model=model), lambda message, percent: None)
+    except ModelError as error:
+        table.add_row("model", f"[red]cannot be used[/]: {error}")
+        Console().print(table)
+        return 1
+    for name, found in completer.describe().items():
+        table.add_row(name.replace("_", " "), str(found))
+    for name, found in _measured(completer).items():
+        table.add_row(name, found)
+    Console().print(table)
+    return 0
+
+
+def _machine() -> dict[str, str]:
+    packages = ("efim-ls", "torch", "transformers", "xformers", "pygls")
+    return {
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        **{name: _version(name) for name in packages},
+        "cuda": cuda_state(),
+    }
+
+
+def _measured(completer: Completer) -> dict[str, str]:
+    answers = [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(len(KEYSTROKES))]
+    steps = [a.costs.ms.decode / a.costs.new_tokens for a in answers if a.costs.new_tokens > 1]
+    totals = [a.costs.ms.total for a in answers[1:]]
+    return {
+        "decoding": f"{median(steps):.1f} ms a token (median, measured now)" if steps else "not measured",
+        "keystroke": f"{median(totals):.1f} ms to a whole suggestion (median of {len(totals)}, measured now)",
+    }
+
+
+def _answer(completer: Completer, text: str) -> Answer:
+    return completer.complete(Request("doctor:sample", text, len(text)), lambda: False)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,87 @@
+"""Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as can be.
+
+Pure: it knows texts and a function that counts tokens, no model. The rules' reasons and figures are in
+ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+from efim_ls.answer import FrameKind
+from efim_ls.lines import enclosing_line, lines_upwards
+from efim_ls.window import Budget, Pieces, Window
+
+CLOSERS = re.compile(r"""[\s)\]}>"'`,;:]*""")
+REMEMBERED_LINES = 200  # typed may span this many lines
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`head + typed + rest` and tail are a window of the text around the cursor, exactly.
+
+    `rest` is the text between cursor and line end. Where it is more than closers, the tail begins with it
+    (`rest_closes` false); else the tail begins on the next line and rest stays out of the prompt.
+    `start` is where the head begins, in code points.
+    """
+
+    frame: FrameKind
+    start: int
+    head: str
+    typed: str
+    rest: str
+    tail: str
+    rest_closes: bool
+
+
+class Planner:
+    """Plans for one document; remembers one frame, the last plan. Used on the engine thread only."""
+
+    def __init__(self, budget: Budget, pieces: Pieces) -> None:
+        """`pieces` cuts a text into the fragments that are tokenized apart, each with its number of tokens."""
+        self._budget, self._window = budget, Window(budget, pieces)
+        self._last: Plan | None = None
+
+    def plan(self, text: str, cursor: int) -> Plan:
+        """Keep the frame where it fits what the text is now, else make a new one at the cursor's line."""
+        line_start, line_end, below = enclosing_line(text, cursor)
+        rest = text[cursor:line_end]
+        closes = CLOSERS.fullmatch(rest) is not None
+        tail_at = below if closes else cursor
+        last, anchor = self._last, self._kept_anchor(text, cursor, tail_at)
+        if last is not None and anchor is not None:
+            head, tail, frame, start = last.head, last.tail, "kept", anchor - len(last.head)
+        else:
+            anchor = self._new_anchor(text, line_start, cursor)
+            start, frame = self._window.start(text, anchor, last and (last.start, last.head)), "new"
+            head, tail = text[start:anchor], self._window.tail(text, tail_at)
+        self._last = Plan(frame, start, head, text[anchor:cursor], rest, tail, closes)
+        return self._last
+
+    def _kept_anchor(self, text: str, cursor: int, tail_at: int) -> int | None:
+        """Where the last frame's anchor is now, or None where the frame does not fit.
+
+        It is looked for in the text itself: edits are not tracked, so none can be missed.
+        """
+        last = self._last
+        if last is None or not text.startswith(last.tail, tail_at) or not self._reaches(text, last, tail_at):
+            return None
+        size = len(last.head)
+        for anchor in (last.start + size, *islice(lines_upwards(text, cursor), REMEMBERED_LINES)):
+            if size <= anchor <= cursor and text.startswith(last.head, anchor - size):
+                return anchor if self._window.count(text[anchor:cursor]) <= self._budget.typed else None
+        return None
+
+    def _reaches(self, text: str, last: Plan, tail_at: int) -> bool:
+        """A tail that fits may have become too short, as when the cursor went up through typed lines."""
+        at_end = tail_at + len(last.tail) == len(text)
+        return at_end or self._window.count(last.tail) * 2 >= self._budget.tail
+
+    def _new_anchor(self, text: str, line_start: int, cursor: int) -> int:
+        """The start of the line (R1), or a fixed place inside a line that is too long to be typed."""
+        room = self._budget.typed
+        if cursor - line_start <= room or self._window.count(text[line_start:cursor]) <= room:
+            return line_start
+        return line_start + (cursor - line_start - room // 2) // 256 * 256
