@@ -1,0 +1,22 @@
+"""The demo's editing session as a trace, for benchmarks that are given none."""
+
+from __future__ import annotations
+
+import json
+
+from editor_clients.headless.demo.typist import BACKSPACE, EDIT, FILE, KEY
+from editor_clients.headless.trace import Event, Patch, Trace
+
+
+def demo_session() -> Trace:
+    """Every key of the demo, one a second, no suggestion accepted."""
+    start = text = FILE.read_text(encoding="utf-8")
+    events: list[Event] = []
+    for step in json.loads(EDIT.read_text(encoding="utf-8")):
+        cursor = text.index(step["after"]) + len(step["after"])
+        for key in KEY.findall(step["type"]):
+            patch = Patch(cursor - 1, 1, "") if key == BACKSPACE else Patch(cursor, 0, key)
+            text = text[: patch.at] + patch.inserted + text[patch.at + patch.deleted :]
+            cursor = patch.at + len(patch.inserted)
+            events.append(Event(float(len(events)), [patch]))
+    return Trace(start, events)
