@@ -1,0 +1,131 @@
+"""An editor without a screen: opens and edits documents and asks a language server for completions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lsprotocol import types
+
+from editor_clients.headless.connection import Connection, ServerError
+from editor_clients.headless.document import Document
+
+CAPABILITIES = types.ClientCapabilities(
+    general=types.GeneralClientCapabilities(
+        position_encodings=[types.PositionEncodingKind.Utf32, types.PositionEncodingKind.Utf16]
+    ),
+    text_document=types.TextDocumentClientCapabilities(
+        synchronization=types.TextDocumentSyncClientCapabilities(),
+        inline_completion=types.InlineCompletionClientCapabilities(),
+    ),
+    window=types.WindowClientCapabilities(work_done_progress=True),
+)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What the server suggests at a cursor, what that cost, and why `text` is empty where it is."""
+
+    text: str
+    costs: dict[str, Any]
+    reason: str | None
+    command: types.Command | None = None
+
+
+class Editor:
+    """Open documents and the server that knows them; offsets count code points."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._documents: dict[str, Document] = {}
+
+    def is_open(self, uri: str) -> bool:
+        """Whether a document can be edited and completed."""
+        return uri in self._documents
+
+    def text(self, uri: str) -> str:
+        """The text of an open document."""
+        return self._documents[uri].text
+
+    def open(self, uri: str, text: str, language: str) -> None:
+        """Open a document; one that is open already is closed first."""
+        if uri in self._documents:
+            self.close(uri)
+        self._documents[uri] = Document(uri, text)
+        item = types.TextDocumentItem(uri, language, 0, text)
+        self._connection.tell(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
+
+    def edit(self, uri: str, at: int, delete: int, insert: str) -> None:
+        """Replace `delete` code points at `at` by `insert`."""
+        document = self._documents[uri]
+        change = document.splice(at, delete, insert)
+        name = types.VersionedTextDocumentIdentifier(document.version, uri)
+        params = types.DidChangeTextDocumentParams(name, [change])
+        self._connection.tell(types.TEXT_DOCUMENT_DID_CHANGE, params)
+
+    def close(self, uri: str) -> None:
+        """Close a document."""
+        del self._documents[uri]
+        params = types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri))
+        self._connection.tell(types.TEXT_DOCUMENT_DID_CLOSE, params)
+
+    async def complete(self, uri: str, at: int) -> Completion:
+        """Ask as typing does for a completion at `at`."""
+        params = types.InlineCompletionParams(
+            types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
+            types.TextDocumentIdentifier(uri),
+            self._documents[uri].position(at),
+        )
+        result = await self._connection.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params)
+        stats = await self.stats()
+        if not (result and result.items):
+            return Completion("", stats["last"], stats["last_reason"])
+        item = result.items[0]
+        return Completion(item.insert_text, stats["last"], None, item.command)
+
+    async def accept(self, command: types.Command, length: int | None = None) -> None:
+        """Report that a suggestion went into the text, or its first `length` code points."""
+        arguments = [*(command.arguments or ()), *([] if length is None else [length])]
+        params = types.ExecuteCommandParams(command.command, arguments)
+        await self._connection.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+
+    async def stats(self) -> dict[str, Any]:
+        """The server's counters, and the costs of its last answer."""
+        return await self._connection.ask("efim/stats", {})
+
+    async def explain(self, uri: str, at: int) -> dict[str, Any]:
+        """The prompt that a completion at `at` would send, and what it would cost."""
+        position = self._documents[uri].position(at)
+        where = {"line": position.line, "character": position.character}
+        return await self._connection.ask("efim/explain", {"textDocument": {"uri": uri}, "position": where})
+
+
+@asynccontextmanager
+async def editor(settings: Mapping[str, object]) -> AsyncIterator[Editor]:
+    """An editor with a server of its own whose model is ready; ServerError if it cannot be."""
+    connection = Connection()
+    await connection.launch()
+    try:
+        await _initialize(connection, settings)
+        await _model_ready(connection)
+        yield Editor(connection)
+    finally:
+        await connection.close()
+
+
+async def _initialize(connection: Connection, settings: Mapping[str, object]) -> None:
+    params = types.InitializeParams(CAPABILITIES, initialization_options=dict(settings))
+    answer: types.InitializeResult = await connection.ask(types.INITIALIZE, params)
+    if answer.capabilities.position_encoding != types.PositionEncodingKind.Utf32:
+        raise ServerError("the server cannot count code points")
+    connection.tell(types.INITIALIZED, types.InitializedParams())
+
+
+async def _model_ready(connection: Connection) -> None:
+    while (status := await connection.ask("efim/status", {}))["state"] == "loading":
+        await connection.news.wait()
+        connection.news.clear()
+    if status["state"] == "error":
+        raise ServerError(status["message"])

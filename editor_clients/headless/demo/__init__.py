@@ -1,0 +1,1 @@
+"""A short editing session to watch: `efim-ls demo`."""

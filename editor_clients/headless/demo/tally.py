@@ -1,0 +1,56 @@
+"""What the demo counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rich.table import Table
+
+from editor_clients.headless.demo.typist import Moment
+from editor_clients.headless.report import percentile
+
+
+@dataclass
+class Tally:
+    """Sums over the keys pressed so far; `milliseconds` has one entry a key."""
+
+    shown: int = 0
+    accepted: int = 0
+    saved: int = 0
+    reused: int = 0
+    recomputed: int = 0
+    milliseconds: list[float] = field(default_factory=list)
+
+    def add(self, moment: Moment) -> None:
+        """Count a key."""
+        costs = moment.completion.costs
+        if moment.accepted:
+            self.accepted += 1
+            self.saved += moment.accepted - 1
+        self.shown += bool(moment.completion.text)
+        self.reused += costs["reused"]
+        self.recomputed += costs["recomputed"]
+        self.milliseconds.append(costs["ms"]["total"])
+
+    @property
+    def reuse(self) -> float:
+        """The share of all prompt tokens that the model did not have to see again."""
+        return self.reused / max(self.reused + self.recomputed, 1)
+
+    def table(self) -> Table:
+        """The sums, for people."""
+        table = Table(title="The session", show_header=False)
+        table.add_column()
+        table.add_column(justify="right")
+        for label, value in (
+            ("keystrokes", f"{len(self.milliseconds)}"),
+            ("suggestions shown", f"{self.shown}"),
+            ("suggestions accepted", f"{self.accepted}"),
+            ("keystrokes saved", f"{self.saved}"),
+            ("tokens reused", f"{self.reused:,} ({self.reuse:.1%})"),
+            ("tokens recomputed", f"{self.recomputed:,}"),
+            ("milliseconds a keystroke, median", f"{percentile(self.milliseconds, 50):.1f}"),
+            ("milliseconds a keystroke, 95th percentile", f"{percentile(self.milliseconds, 95):.1f}"),
+        ):
+            table.add_row(label, value)
+        return table

@@ -1,0 +1,155 @@
+"""What a JSON Lines request can ask for, and the checks of its fields."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsprotocol import types
+
+from editor_clients.headless.client import Editor
+from editor_clients.headless.document import OutOfRange
+
+LANGUAGES = {
+    ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".go": "go", ".h": "c", ".hpp": "cpp",
+    ".java": "java", ".js": "javascript", ".kt": "kotlin", ".lua": "lua", ".php": "php", ".py": "python",
+    ".rb": "ruby", ".rs": "rust", ".sh": "shellscript", ".swift": "swift", ".ts": "typescript",
+}  # fmt: skip
+
+Answer = dict[str, Any]
+T = TypeVar("T", int, str)
+
+
+class Refused(Exception):
+    """A request that cannot be served; `code` is for programs, the message for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What accepting would insert at `at`: all of a suggestion or what is left of it."""
+
+    at: int
+    text: str
+    command: types.Command | None
+
+
+class Session:
+    """The documents of one asker and the suggestion that each of them shows."""
+
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+        self._offers: dict[str, Offer] = {}
+        self._ops = {
+            "open": self._open,
+            "edit": self._edit,
+            "complete": self._complete,
+            "accept": self._accept,
+            "explain": self._explain,
+            "stats": self._stats,
+            "close": self._close,
+        }
+
+    async def answer(self, request: Answer) -> Answer:
+        """Do what a request asks; Refused or OutOfRange if it cannot be done."""
+        op = self._ops.get(_field(request, "op", str))
+        if op is None:
+            raise Refused("unknown-op", f"op is one of {', '.join(self._ops)}")
+        return await op(request)
+
+    async def _open(self, request: Answer) -> Answer:
+        path = Path(_field(request, "path", str))
+        text = _field(request, "text", str) if "text" in request else _read(path)
+        uri = _uri(request)
+        self._offers.pop(uri, None)
+        self._editor.open(uri, text, LANGUAGES.get(path.suffix.lower(), "plaintext"))
+        return {"ok": True}
+
+    async def _edit(self, request: Answer) -> Answer:
+        uri = self._opened(request)
+        at, delete = _field(request, "at", int), _field(request, "delete", int, 0)
+        insert = _field(request, "insert", str, "")
+        if delete < 0:
+            raise Refused("bad-request", "delete counts code points, so it is not negative")
+        self._editor.edit(uri, at, delete, insert)
+        self._offers.pop(uri, None)
+        return {"ok": True}
+
+    async def _complete(self, request: Answer) -> Answer:
+        uri = self._opened(request)
+        at = _field(request, "at", int)
+        self._offers.pop(uri, None)
+        completion = await self._editor.complete(uri, at)
+        if completion.text:
+            self._offers[uri] = Offer(at, completion.text, completion.command)
+        return {"text": completion.text, "costs": completion.costs, "reason": completion.reason}
+
+    async def _accept(self, request: Answer) -> Answer:
+        uri = self._opened(request)
+        offer = self._offers.get(uri)
+        if offer is None:
+            raise Refused("no-suggestion", "there is none, or the text changed since: complete first")
+        length = _field(request, "length", int, len(offer.text))
+        if not 0 < length <= len(offer.text):
+            raise OutOfRange(f"length {length} is outside the suggestion, which has {len(offer.text)} code points")
+        taken, left = offer.text[:length], offer.text[length:]
+        self._editor.edit(uri, offer.at, 0, taken)
+        if left:
+            self._offers[uri] = Offer(offer.at + length, left, offer.command)
+        else:
+            del self._offers[uri]
+        if offer.command is not None:
+            await self._editor.accept(offer.command, length if left else None)
+        return {"ok": True, "inserted": taken, "at": offer.at + length}
+
+    async def _explain(self, request: Answer) -> Answer:
+        uri, at = self._opened(request), _field(request, "at", int)
+        return {"ok": True, "explanation": await self._editor.explain(uri, at)}
+
+    async def _stats(self, request: Answer) -> Answer:
+        return {"ok": True, "stats": await self._editor.stats()}
+
+    async def _close(self, request: Answer) -> Answer:
+        uri = self._opened(request)
+        self._offers.pop(uri, None)
+        self._editor.close(uri)
+        return {"ok": True}
+
+    def _opened(self, request: Answer) -> str:
+        uri = _uri(request)
+        if not self._editor.is_open(uri):
+            raise Refused("unknown-document", f"{request['path']} is not open")
+        return uri
+
+
+def _uri(request: Answer) -> str:
+    return Path(os.path.abspath(_field(request, "path", str))).as_uri()
+
+
+def _field(request: Answer, name: str, kind: type[T], default: T | None = None) -> T:
+    value = request.get(name, default)
+    if type(value) is not kind:
+        raise Refused("bad-request", f"{name} is missing or no {'text' if kind is str else 'integer'}")
+    if isinstance(value, str) and not _is_unicode(value):
+        raise Refused("bad-request", f"{name} holds half of a surrogate pair")
+    return value
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except (OSError, ValueError) as error:
+        raise Refused("unreadable", f"{path}: {error}") from error

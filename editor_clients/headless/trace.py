@@ -1,0 +1,148 @@
+"""Reads editing traces: a text and every edit made to it, keystroke by keystroke.
+
+The format is that of https://github.com/josephg/editing-traces: JSON, plain or gzipped, with `startContent`
+and `txns`, a list of `{"time": ISO-8601, "patches": [[position, deleted, inserted], ...]}`. Positions and
+lengths count code points; the patches of one transaction apply in order.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, cast
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class BadTrace(Exception):
+    """A trace that cannot be replayed, and why."""
+
+
+class Patch(NamedTuple):
+    """At `at`, `deleted` code points went and `inserted` came."""
+
+    at: int
+    deleted: int
+    inserted: str
+
+
+class Event(NamedTuple):
+    """One transaction of the recording editor; `time` is seconds since the epoch."""
+
+    time: float
+    patches: list[Patch]
+
+
+class Trace(NamedTuple):
+    """A text and what happened to it, every position known to lie within the text of its moment."""
+
+    start: str
+    events: list[Event]
+
+
+def read(path: Path) -> Trace:
+    """Read a trace file, or raise BadTrace with the place that is wrong."""
+    raw = _load(path)
+    if not isinstance(raw, dict):
+        raise BadTrace("not a trace: the top level is no object")
+    content = cast("dict[str, object]", raw)
+    start, txns = content.get("startContent"), content.get("txns")
+    if not isinstance(start, str):
+        raise BadTrace("startContent is missing or no text")
+    if not isinstance(txns, list):
+        raise BadTrace("txns is missing or no list")
+    events = [_event(number, txn) for number, txn in enumerate(cast("list[object]", txns))]
+    _check_positions(len(start), events)
+    return Trace(start, events)
+
+
+def requests_after(event: Event) -> int | None:
+    """The cursor from which an editor asks for a completion after this event, or None.
+
+    Typing one character asks, and so does deleting; pastes, replacements and edits in several places do not.
+    """
+    if len(event.patches) != 1:
+        return None
+    at, deleted, inserted = event.patches[0]
+    asks = len(inserted) == 1 if deleted == 0 else not inserted
+    return at + len(inserted) if asks else None
+
+
+def part(whole: Trace, skip: int, limit: int | None) -> Trace:
+    """What follows the first `skip` events, up to the event that makes the `limit`th request."""
+    start = whole.start
+    for event in whole.events[:skip]:
+        start = _apply(start, event)
+    events = whole.events[skip:]
+    asking = [number for number, event in enumerate(events, 1) if requests_after(event) is not None]
+    if limit is not None and limit < len(asking):
+        events = events[: asking[limit - 1] if limit else 0]
+    return Trace(start, events)
+
+
+def keystrokes(recorded: Trace) -> Iterator[tuple[str, int]]:
+    """The text and the cursor of every request."""
+    text = recorded.start
+    for event in recorded.events:
+        text = _apply(text, event)
+        cursor = requests_after(event)
+        if cursor is not None:
+            yield text, cursor
+
+
+def _apply(text: str, event: Event) -> str:
+    for at, deleted, inserted in event.patches:
+        text = text[:at] + inserted + text[at + deleted :]
+    return text
+
+
+def _load(path: Path) -> object:
+    try:
+        data = path.read_bytes()
+        if data.startswith(GZIP_MAGIC):
+            data = gzip.decompress(data)
+        return json.loads(data)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadTrace(f"damaged gzip: {error}") from error
+    except OSError as error:
+        raise BadTrace(error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise BadTrace(f"not JSON: {error}") from error
+
+
+def _event(number: int, txn: object) -> Event:
+    if not isinstance(txn, dict):
+        raise BadTrace(f"transaction {number} is no object")
+    content = cast("dict[str, object]", txn)
+    patches = content.get("patches")
+    if not isinstance(patches, list):
+        raise BadTrace(f"transaction {number}: patches is missing or no list")
+    checked = [_patch(number, raw) for raw in cast("list[object]", patches)]
+    return Event(_seconds(number, content.get("time")), checked)
+
+
+def _seconds(number: int, time: object) -> float:
+    try:
+        return datetime.fromisoformat(cast("str", time)).timestamp()
+    except (TypeError, ValueError) as error:
+        raise BadTrace(f"transaction {number}: time {time!r} is no ISO-8601 time") from error
+
+
+def _patch(number: int, raw: object) -> Patch:
+    match raw:
+        case [int(at), int(deleted), str(inserted)] if at >= 0 and deleted >= 0:
+            return Patch(at, deleted, inserted)
+        case _:
+            raise BadTrace(f"transaction {number}: {str(raw)[:60]} is no [position, deleted, inserted]")
+
+
+def _check_positions(length: int, events: list[Event]) -> None:
+    for number, event in enumerate(events):
+        for at, deleted, inserted in event.patches:
+            if at + deleted > length:
+                raise BadTrace(f"transaction {number}: the edit at {at} ends beyond the text ({length} long)")
+            length += len(inserted) - deleted

@@ -1,0 +1,217 @@
+"""The command line: reads arguments and starts one thing.
+
+What a command needs is imported when it runs: `--help` stays quick, and the server guards its stdout before
+any library that might write to it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from editor_clients.headless.report import Row
+    from editor_clients.headless.trace import Trace
+
+POLICIES = ("none", "psm", "spm", "efim-paper", "efim")
+REPLAY_NUMBERS = (
+    ("--skip", 0, 0, "transactions applied silently first"),
+    ("--limit", 0, None, "stop after N requests"),
+    ("--head", 1, 1536, "most tokens before the anchor"),
+    ("--tail", 1, 384, "most tokens after the cursor's line"),
+)  # name, least, default, help
+
+T = TypeVar("T")
+
+
+class Failure(Exception):
+    """A command that could not do its work; the message says why."""
+
+    status = 1
+
+
+class Mistake(Failure):
+    """Something only the user can put right; the message says how."""
+
+    status = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 0 on success, 2 on a user's mistake, 1 on any other failure."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["train"]:
+        return _train(argv[1:])
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except Failure as failure:
+        print(f"efim-ls: {failure}", file=sys.stderr)
+        return failure.status
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> Parser:
+    parser = Parser("efim-ls", description="Code completion that keeps a model's KV cache alive for every file.")
+    parser.add_argument("--version", action="version", version=f"efim-ls {_version()}")
+    parser.set_defaults(run=_serve, tcp=None)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    serve = commands.add_parser("serve", help="the language server, on stdin and stdout (the default)")
+    serve.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1:PORT instead")
+    headless = commands.add_parser("headless", help="JSON Lines on stdin and stdout, for scripts")
+    headless.set_defaults(run=_headless)
+    complete = commands.add_parser("complete", help="complete once, at a place in a file")
+    complete.add_argument("place", metavar="FILE:LINE:COLUMN", help="counted from 1")
+    complete.add_argument("--json", action="store_true", help="print text, costs and reason")
+    complete.set_defaults(run=_complete)
+    doctor = commands.add_parser("doctor", help="check model, machine and settings")
+    doctor.set_defaults(run=_doctor)
+    replay = commands.add_parser("replay", help="replay a recorded editing session and report its costs")
+    _add_replay(replay)
+    commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
+    commands.add_parser("train", help="train the embedded model", add_help=False)
+    for command in (headless, complete, doctor, replay):
+        command.add_argument("--model", metavar="DIR", default="", help="default: the embedded model")
+    return parser
+
+
+def _add_replay(replay: argparse.ArgumentParser) -> None:
+    replay.add_argument("trace", metavar="TRACE", type=Path, help="a trace: JSON, plain or gzipped")
+    replay.add_argument("--policy", choices=POLICIES, default="efim", help="prompt order and reuse rules")
+    for name, least, default, text in REPLAY_NUMBERS:
+        replay.add_argument(name, type=partial(_count, least), default=default, metavar="N", help=text)
+    replay.add_argument("--count-only", action="store_true", help="count tokens, run no model")
+    replay.add_argument("--json", action="store_true", help="print one JSON object")
+    replay.set_defaults(run=_replay)
+
+
+def _count(least: int, text: str) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} up")
+    return int(text)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from efim_ls.server import serve
+
+    return serve(arguments.tcp)
+
+
+def _headless(arguments: argparse.Namespace) -> int:
+    from editor_clients.headless import jsonl
+
+    return _with_server(lambda: jsonl.run({"model": arguments.model}))
+
+
+def _complete(arguments: argparse.Namespace) -> int:
+    place = re.fullmatch(r"(.+):[1-9]\d*:[1-9]\d*", arguments.place)
+    if place is None:
+        raise Mistake(f"{arguments.place} is no place: write FILE:LINE:COLUMN, both counted from 1")
+    _check_file(Path(place[1]))
+    from efim_ls.once import run
+
+    return run(arguments.place, arguments.json, arguments.model)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from efim_ls.doctor import run
+
+    return run(arguments.model)
+
+
+def _demo(_: argparse.Namespace) -> int:
+    from editor_clients.headless.demo import play
+
+    return _with_server(play.run)
+
+
+def _train(argv: Sequence[str]) -> int:
+    from model_runtime.training.__main__ import main as train
+
+    return train(list(argv))
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from editor_clients.headless import report
+
+    if arguments.policy != "efim" and not arguments.count_only:
+        raise Mistake(f"the server does not run the policy {arguments.policy}: add --count-only")
+    recorded = _read(arguments)
+    rows = _counted(arguments, recorded) if arguments.count_only else _played(arguments, recorded)
+    if not rows:
+        raise Mistake("no keystroke is left to replay: lower --skip or raise --limit")
+    figures = report.summary(arguments.policy, rows)
+    if arguments.json:
+        print(json.dumps(figures))
+    else:
+        report.show(figures)
+    return 0
+
+
+def _read(arguments: argparse.Namespace) -> Trace:
+    from editor_clients.headless import trace
+
+    _check_file(arguments.trace)
+    try:
+        return trace.part(trace.read(arguments.trace), arguments.skip, arguments.limit)
+    except trace.BadTrace as error:
+        raise Mistake(f"{arguments.trace} cannot be replayed: {error}") from error
+
+
+def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
+    from editor_clients.headless.report import Row
+    from editor_clients.headless.trace import keystrokes
+    from efim_ls.count import count
+    from efim_ls.window import Budget
+    from model_runtime.config import EMBEDDED
+    from model_runtime.errors import ModelError
+
+    folder = Path(arguments.model).expanduser() if arguments.model else EMBEDDED
+    counts = count(keystrokes(recorded), arguments.policy, Budget(arguments.head, arguments.tail), folder)
+    try:
+        return [Row(c.prompt_tokens, c.recomputed, c.background, c.reanchored, None, None) for c in counts]
+    except ModelError as error:
+        raise Failure(str(error)) from error
+
+
+def _played(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
+    from editor_clients.headless import replay
+
+    settings = {"model": arguments.model, "head_tokens": arguments.head, "tail_tokens": arguments.tail}
+    return _with_server(lambda: replay.run(recorded, arguments.trace.name, settings))
+
+
+def _with_server(command: Callable[[], T]) -> T:
+    from editor_clients.headless.connection import ServerError
+
+    try:
+        return command()
+    except ServerError as error:
+        raise Failure(str(error)) from error
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise Mistake(f"{path} is no file: check the path")
+
+
+def _version() -> str:
+    try:
+        return version("efim-ls")
+    except PackageNotFoundError:
+        return "(not installed)"

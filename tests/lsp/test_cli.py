@@ -1,0 +1,152 @@
+"""The command line: mistakes are one line and status 2, and every command reaches what it names."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from efim_ls import cli
+
+TIME = "2020-09-10T04:23:15.000Z"
+
+
+def trace(folder: Path, *patches: tuple[int, int, str], start: str = "") -> str:
+    path = folder / "python.json"
+    txns = [{"time": TIME, "patches": [patch]} for patch in patches]
+    path.write_text(json.dumps({"startContent": start, "txns": txns}), encoding="utf-8")
+    return str(path)
+
+
+def typed(text: str, at: int) -> list[tuple[int, int, str]]:
+    return [(at + number, 0, letter) for number, letter in enumerate(text)]
+
+
+def status(argv: Sequence[str]) -> int | str | None:
+    try:
+        return cli.main(argv)
+    except SystemExit as exit:
+        return exit.code
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "efim_ls", *argv]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["dance"], "invalid choice: 'dance'"),
+        (["serve", "--tcp", "x"], "--tcp: invalid int value"),
+        (["complete"], "required: FILE:LINE:COLUMN"),
+        (["complete", "a.py"], "write FILE:LINE:COLUMN, both counted from 1"),
+        (["complete", "a.py:0:1"], "write FILE:LINE:COLUMN, both counted from 1"),
+        (["complete", "none.py:1:1"], "none.py is no file: check the path"),
+        (["replay", "none.json"], "none.json is no file: check the path"),
+        (["replay", "bad.json"], "bad.json cannot be replayed: not JSON"),
+        (["replay", "python.json", "--policy", "psm"], "add --count-only"),
+        (["replay", "python.json", "--policy", "best"], "invalid choice: 'best'"),
+        (["replay", "python.json", "--limit", "-1"], "--limit: '-1' is no whole number"),
+        (["replay", "python.json", "--limit", "0", "--count-only"], "lower --skip or raise --limit"),
+        (["replay", "python.json", "--head", "0"], "--head: '0' is no whole number from 1 up"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    argv: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    trace(tmp_path, (0, 0, "x"))
+    (tmp_path / "bad.json").write_text("{")
+    assert status(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("efim-ls")
+    assert complaint in err
+    assert err.count("\n") == 1
+
+
+def test_without_a_command_it_serves(monkeypatch: pytest.MonkeyPatch):
+    ports: list[int | None] = []
+    monkeypatch.setattr("efim_ls.server.serve", lambda port: ports.append(port) or 0)  # pyright: ignore
+    assert [cli.main([]), cli.main(["serve"]), cli.main(["serve", "--tcp", "9"])] == [0, 0, 0]
+    assert ports == [None, None, 9]
+
+
+def test_training_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch):
+    import model_runtime.training.__main__ as training
+
+    monkeypatch.setattr(training, "main", lambda argv: argv == ["run", "--help", "--model"])  # pyright: ignore
+    assert cli.main(["train", "run", "--help", "--model"])
+
+
+def test_help_loads_no_library():
+    code = (
+        "import sys\nfrom efim_ls.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n"
+        "    print({'torch', 'pygls', 'rich', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
+    assert all(command in done.stdout for command in ("serve", "headless", "complete", "doctor", "replay", "demo"))
+
+
+def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path):
+    start = "def area(width, height):\n    return width * height\n\n\n"
+    path = trace(tmp_path, *typed("def edge(wid", len(start)), start=start)
+    counted, replayed = (
+        json.loads(run("replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
+        for more in (["--count-only"], [])
+    )
+    for figures in (counted, replayed):
+        assert (figures["policy"], figures["keystrokes"]) == ("efim", 8)
+        assert set(figures["recomputed"]) == {"mean", "p50", "p90", "p95", "p99", "max"}
+    assert replayed["prompt_tokens_mean"] == counted["prompt_tokens_mean"]
+    assert replayed["recomputed"]["max"] == counted["recomputed"]["max"] > 10
+    assert set(replayed) - set(counted) == {"ttft_ms", "total_ms"}
+
+
+def test_a_replay_that_the_server_does_not_complete_has_no_figures(tmp_path: Path):
+    path = trace(tmp_path, *typed("x", 0), start="# too large to be completed\n" * 200_000)
+    done = run("replay", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "efim-ls: a keystroke was not completed: disabled\n"
+
+
+def test_a_policy_that_reuses_nothing_counts_every_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = trace(tmp_path, *typed("x = 1", 0))
+    assert cli.main(["replay", path, "--policy", "none", "--count-only", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["recomputed"]["mean"] == figures["prompt_tokens_mean"]
+    assert figures["reuse"] == 0
+
+
+def test_a_model_that_is_not_there_is_a_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = trace(tmp_path, *typed("x = 1", 0))
+    assert cli.main(["replay", path, "--count-only", "--model", "no/such/model"]) == 1
+    assert "no/such/model" in capsys.readouterr().err
+
+
+def test_complete_prints_what_fits_at_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "größe.py"
+    path.write_text("def area(width, height):\n    return width * height\n\n\ndef edge(wid", encoding="utf-8")
+    assert cli.main(["complete", f"{path}:5:13"]) == 0
+    assert capsys.readouterr().out.startswith("th, height")
+
+
+def test_the_demo_without_a_terminal_is_a_line_a_key_and_a_summary():
+    done = run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "loading model"
+    assert "1 Enter" in lines[1]
+    summary = dict(line.strip("│ ").split("│") for line in lines if line.startswith("│"))
+    figures = {label.strip(): value.split()[0].replace(",", "") for label, value in summary.items()}
+    assert int(figures["suggestions shown"]) > 0
+    assert int(figures["suggestions accepted"]) > 0
+    assert int(figures["tokens recomputed"]) < int(figures["tokens reused"]) / 10

@@ -1,0 +1,237 @@
+"""The headless editor against the real server: JSON Lines through a process, and the client's own edges."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from editor_clients.headless import connection
+from editor_clients.headless.client import editor
+from editor_clients.headless.connection import ServerDied
+
+HEADLESS = [sys.executable, "-m", "efim_ls", "headless"]
+PATIENCE = 300.0  # seconds until a process that hangs is killed
+LINE = "total = alpha + beta + gamma\n"
+AREA = "def area(width, height):\n    return width * height\n\n\ndef edge(wid"  # what comes is plain: "th, height"
+
+
+class Asker:
+    """A headless process that is asked one line at a time."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*HEADLESS, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        self._guard = threading.Timer(PATIENCE, self.process.kill)
+        self._guard.start()
+
+    def line(self, line: str) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def __call__(self, op: str, **fields: object) -> dict[str, Any]:
+        answer = self.line(json.dumps({"id": op, "op": op, **fields}))
+        assert answer.pop("id") == op
+        return answer
+
+    def end(self) -> int:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        assert self.process.stdout.read() == ""
+        self._guard.cancel()
+        return self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Asker]:
+    asker = Asker()
+    yield asker
+    assert asker.end() == 0
+
+
+def whole_text(ask: Asker, path: str, length: int) -> str:
+    """What the server takes the document to be: at its end all of it is before the cursor."""
+    explanation = ask("explain", path=path, at=length)["explanation"]
+    return explanation["head"] + explanation["typed"]
+
+
+def test_an_accepted_suggestion_is_in_the_document(ask: Asker):
+    text = AREA
+    assert ask("open", path="a.py", text=text) == {"ok": True}
+    answer = ask("complete", path="a.py", at=len(text))
+    assert answer["reason"] is None
+    assert answer["text"].startswith("th, height")
+    assert answer["costs"]["frame"] == "new"
+    assert answer["costs"]["recomputed"] > 0
+    accepted = ask("accept", path="a.py")
+    text += answer["text"]
+    assert accepted == {"ok": True, "inserted": answer["text"], "at": len(text)}
+    assert whole_text(ask, "a.py", len(text)) == text
+    assert ask("close", path="a.py") == {"ok": True}
+
+
+def test_typing_on_recomputes_next_to_nothing(ask: Asker):
+    text = LINE * 20
+    ask("open", path="b.py", text=text)
+    first = ask("complete", path="b.py", at=len(text))["costs"]
+    ask("edit", path="b.py", at=len(text), delete=0, insert="t")
+    second = ask("complete", path="b.py", at=len(text) + 1)["costs"]
+    assert second["frame"] == "kept"
+    assert second["recomputed"] <= 2 < 100 < first["recomputed"] + first["reused"]
+
+
+def test_a_suggestion_is_accepted_in_parts(ask: Asker):
+    text = AREA
+    ask("open", path="c.py", text=text)
+    suggestion = ask("complete", path="c.py", at=len(text))["text"]
+    before = ask("stats")["stats"]
+    assert ask("accept", path="c.py", length=3) == {"ok": True, "inserted": "th,", "at": len(text) + 3}
+    assert ask("stats")["stats"]["partially_accepted"] == before["partially_accepted"] + 1
+    assert ask("accept", path="c.py")["inserted"] == suggestion[3:]
+    assert ask("stats")["stats"]["accepted"] == before["accepted"] + 1
+    assert ask("accept", path="c.py")["error"]["code"] == "no-suggestion"
+    whole = text + suggestion
+    assert whole_text(ask, "c.py", len(whole)) == whole
+
+
+def test_an_edit_takes_the_suggestion_back(ask: Asker):
+    text = AREA
+    ask("open", path="d.py", text=text)
+    assert ask("complete", path="d.py", at=len(text))["text"]
+    ask("edit", path="d.py", at=0, delete=0, insert="#")
+    assert ask("accept", path="d.py")["error"]["code"] == "no-suggestion"
+
+
+def test_no_suggestion_comes_with_its_reason(ask: Asker):
+    ask("open", path="e.py", text="x = '\0'")
+    answer = ask("complete", path="e.py", at=7)
+    assert (answer["text"], answer["reason"]) == ("", "binary text")
+
+
+def test_a_text_left_out_is_read_from_disk(ask: Asker, tmp_path: Path):
+    path = tmp_path / "größe.py"
+    path.write_bytes("größe = 1\r\n".encode())
+    ask("open", path=str(path))
+    assert whole_text(ask, str(path), 11) == "größe = 1\r\n"
+
+
+def test_no_cursor_is_within_a_line_end(ask: Asker):
+    ask("open", path="j.py", text="a\r\nb")
+    assert ask("complete", path="j.py", at=2)["error"]["code"] == "out-of-range"
+    assert ask("edit", path="j.py", at=2, insert="x") == {"ok": True}
+    assert whole_text(ask, "j.py", 5) == "a\rx\nb"
+
+
+def test_opening_again_replaces_the_text(ask: Asker):
+    ask("open", path="f.py", text="one")
+    ask("open", path="f.py", text="two!")
+    assert whole_text(ask, "f.py", 4) == "two!"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_sides_hold_the_same_text_whatever_is_edited(ask: Asker, seed: int):
+    dice = random.Random(seed)
+    text = "é\r\n😀 = 1\r\r\n\n\x0cx\u2028y\n"
+    ask("open", path="g.py", text=text)
+    for _ in range(25):
+        at = dice.randint(0, len(text))
+        delete = dice.randint(0, min(3, len(text) - at))
+        insert = "".join(dice.choices(["a", "😀", "\r", "\n", "\r\n", "\x0b", "ß"], k=dice.randint(0, 3)))
+        assert ask("edit", path="g.py", at=at, delete=delete, insert=insert) == {"ok": True}
+        text = text[:at] + insert + text[at + delete :]
+    assert whole_text(ask, "g.py", len(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        ("{", None, "bad-json"),
+        ("", None, "bad-json"),
+        ("[" * 100_000, None, "bad-json"),
+        ("[]", None, "bad-request"),
+        ('{"id": 1}', 1, "bad-request"),
+        ('{"id": [1], "op": 5}', [1], "bad-request"),
+        ('{"id": 2, "op": "dance"}', 2, "unknown-op"),
+        ('{"op": "dance"}', None, "unknown-op"),
+        ('{"id": 3, "op": "open"}', 3, "bad-request"),
+        ('{"id": 3, "op": "open", "path": "x.py", "text": null}', 3, "bad-request"),
+        ('{"id": 3, "op": "open", "path": "x.py", "text": "\\ud800"}', 3, "bad-request"),
+        ('{"id": 3, "op": "open", "path": "no/such/file.py"}', 3, "unreadable"),
+        ('{"id": 4, "op": "close", "path": "never.py"}', 4, "unknown-document"),
+        ('{"id": 5, "op": "edit", "path": "h.py", "at": "0"}', 5, "bad-request"),
+        ('{"id": 5, "op": "edit", "path": "h.py", "at": true}', 5, "bad-request"),
+        ('{"id": 5, "op": "edit", "path": "h.py", "at": 0, "delete": -1}', 5, "bad-request"),
+        ('{"id": 5, "op": "edit", "path": "h.py", "at": 4}', 5, "out-of-range"),
+        ('{"id": 5, "op": "edit", "path": "h.py", "at": -1}', 5, "out-of-range"),
+        ('{"id": 5, "op": "edit", "path": "h.py", "at": 1, "delete": 3}', 5, "out-of-range"),
+        ('{"id": 6, "op": "complete", "path": "h.py", "at": 4}', 6, "out-of-range"),
+        ('{"id": 7, "op": "accept", "path": "h.py"}', 7, "no-suggestion"),
+    ],
+)
+def test_a_bad_line_is_refused_and_the_next_one_served(ask: Asker, line: str, number: object, code: str):
+    ask("open", path="h.py", text="abc")
+    answer = ask.line(line)
+    assert (answer["id"], answer["error"]["code"]) == (number, code)
+    assert whole_text(ask, "h.py", 3) == "abc"
+
+
+def test_a_length_outside_the_suggestion_is_refused(ask: Asker):
+    text = AREA
+    ask("open", path="i.py", text=text)
+    length = len(ask("complete", path="i.py", at=len(text))["text"])
+    for wrong in (0, -1, length + 1):
+        assert ask("accept", path="i.py", length=wrong)["error"]["code"] == "out-of-range"
+    assert ask("accept", path="i.py", length=length)["ok"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(number: signal.Signals):
+    asker = Asker()
+    assert asker("stats")["ok"]
+    asker.process.send_signal(number)
+    assert asker.process.wait() == 0
+    assert asker.end() == 0
+
+
+def test_a_model_that_is_not_there_is_a_clear_error():
+    done = subprocess.run([*HEADLESS, "--model", "no/such/model"], input="", capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "no/such/model" in done.stderr
+
+
+async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCaptureFixture):
+    text = LINE * 100 + AREA  # reading it takes the model longer than the cancellation needs
+    async with editor({}) as headless:
+        headless.open("file:///a.py", text, "python")
+        abandoned = asyncio.create_task(headless.complete("file:///a.py", len(text)))
+        await asyncio.sleep(0)
+        abandoned.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await abandoned
+        assert (await headless.complete("file:///a.py", len(text))).text.startswith("th, height")
+        answered = (await headless.stats())["answered"]
+    assert answered == {"suggestion": 1} | ({"cancelled": 1} if "cancelled" in answered else {})
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit('out of luck')", "print('Content-Length: 9\\r\\n\\r\\n{')"])
+async def test_a_server_that_dies_is_named_with_its_last_words(monkeypatch: pytest.MonkeyPatch, code: str):
+    monkeypatch.setattr(connection, "SERVER", (sys.executable, "-c", code))
+    with pytest.raises(ServerDied, match="exited with code") as error:
+        async with editor({}):
+            pass
+    assert ("out of luck" in str(error.value)) == ("luck" in code)
