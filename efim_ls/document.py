@@ -1,0 +1,136 @@
+"""The text of one open file and where its lines begin, in code points and in the editor's units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Encoding = Literal["utf-8", "utf-16", "utf-32"]
+Position = tuple[int, int]
+
+_LF, _CR = ord("\n"), ord("\r")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit as an editor sends it; without both ends of a range, `text` replaces the whole document."""
+
+    text: str
+    start: Position | None = None
+    end: Position | None = None
+
+
+class Document:
+    r"""One open file. Used on one thread; `text` is immutable and may be handed to others.
+
+    Offsets count code points, characters of a position count units of the encoding.
+    Invariant: `_starts` holds, ascending, every p with p == 0, text[p-1] == "\n", or text[p-1] == "\r" and
+    text[p] != "\n". No other character ends a line.
+    """
+
+    def __init__(self, uri: str, language: str, text: str, version: int | None = None) -> None:
+        self.uri = uri
+        self.language = language
+        self.version = version
+        self._text = ""
+        self._starts: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.splice(0, 0, text)
+
+    @property
+    def text(self) -> str:
+        """The whole text as it is now."""
+        return self._text
+
+    def offset(self, line: int, character: int, encoding: Encoding) -> int:
+        """Return the offset of a position, clamped to its line and to the document.
+
+        A character inside a code point counts as that code point's start.
+        """
+        line, units = max(line, 0), max(character, 0)
+        if line >= len(self._starts):
+            return len(self._text)
+        start, end = self._span(line)
+        # A code point takes at least one unit, so no more than `units` of them can lie before the position.
+        return start + _points_within(self._text[start : min(end, start + units)], units, encoding)
+
+    def position(self, offset: int, encoding: Encoding) -> Position:
+        """Return the line and character of an offset; one inside a terminator is the line's end."""
+        line = self.line_of(offset)
+        start, end = self._span(line)
+        return line, _units(self._text[start : max(start, min(offset, end))], encoding)
+
+    def line_of(self, offset: int) -> int:
+        """Return the number of the line that holds an offset, from 0."""
+        return int(np.searchsorted(self._starts, max(offset, 0), side="right")) - 1
+
+    def line_start(self, offset: int) -> int:
+        """Return the offset at which the line of an offset begins."""
+        return int(self._starts[self.line_of(offset)])
+
+    def line_end(self, offset: int) -> int:
+        """Return the offset at which the line of an offset ends, before its terminator."""
+        return self._span(self.line_of(offset))[1]
+
+    def apply(self, changes: Iterable[Change], encoding: Encoding) -> None:
+        """Make the changes in order, each against the text that the one before left behind."""
+        for change in changes:
+            if change.start is None or change.end is None:
+                self.splice(0, len(self._text), change.text)
+            else:
+                ends = (self.offset(*change.start, encoding), self.offset(*change.end, encoding))
+                self.splice(min(ends), max(ends), change.text)
+
+    def splice(self, start: int, end: int, new_text: str) -> None:
+        """Replace the text from one offset to another; ValueError unless 0 <= start <= end <= len(text)."""
+        if not 0 <= start <= end <= len(self._text):
+            raise ValueError(f"no range {start}..{end} in a text of {len(self._text)} code points")
+        self._text = "".join((self._text[:start], new_text, self._text[end:]))
+        first_kept = int(np.searchsorted(self._starts, end, side="right"))
+        before = self._starts[: max(1, int(np.searchsorted(self._starts, start)))]
+        within = _line_starts(self._text, max(start, 1), start + len(new_text))
+        after = self._starts[first_kept:] + (len(new_text) - (end - start))
+        self._starts = np.concatenate((before, within, after))
+
+    def _span(self, line: int) -> tuple[int, int]:
+        start = int(self._starts[line])
+        if line + 1 == len(self._starts):
+            return start, len(self._text)
+        stop = int(self._starts[line + 1])
+        return start, stop - (2 if self._text.endswith("\r\n", start, stop) else 1)
+
+
+def _line_starts(text: str, low: int, high: int) -> NDArray[np.int64]:
+    """Return the line starts p with low <= p <= high; low is at least 1."""
+    points = _code_points(text[low - 1 : high + 1] + "\0")
+    count = max(0, high - low + 1)
+    before, at = points[:count], points[1 : count + 1]
+    starts = (before == _LF) | ((before == _CR) & (at != _LF))
+    return np.flatnonzero(starts).astype(np.int64) + low
+
+
+def _points_within(text: str, units: int, encoding: Encoding) -> int:
+    """Return how many whole code points of the text its first `units` units hold."""
+    if encoding == "utf-32" or text.isascii():
+        return min(units, len(text))
+    return int(np.searchsorted(np.cumsum(_widths(text, encoding)), units, side="right"))
+
+
+def _units(text: str, encoding: Encoding) -> int:
+    if encoding == "utf-32" or text.isascii():
+        return len(text)
+    return int(_widths(text, encoding).sum())
+
+
+def _widths(text: str, encoding: Encoding) -> NDArray[np.int64]:
+    """Return the units that each code point takes."""
+    points = _code_points(text)
+    borders = np.array([0xFFFF] if encoding == "utf-16" else [0x7F, 0x7FF, 0xFFFF])
+    return 1 + np.searchsorted(borders, points).astype(np.int64)
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))

@@ -1,0 +1,105 @@
+"""Cleaned suggestions: golden cases drawn inside documents, and what holds for any text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_ls.postprocess import FILTERS, Place, clean, is_closers
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "postprocess"
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    document: str
+    expect: str
+    emptied_by: str | None = None
+    max_lines: int = 12
+
+    def drawn(self) -> tuple[str, Place]:
+        """The suggestion between the marks and the place around them."""
+        until, text, after = re.split("[├┤]", self.document)
+        line_start = max(until.rfind("\n"), until.rfind("\r")) + 1
+        rest, *below = re.split(r"\r\n|\r|\n", after, maxsplit=1)
+        return text, Place(until[line_start:], rest, until[:line_start], "".join(below))
+
+
+def golden_cases() -> dict[str, Case]:
+    return {
+        f"{path.stem}: {raw['name']}": Case(**raw)
+        for path in sorted(GOLDEN.glob("*.toml"))
+        for raw in tomllib.loads(path.read_text("utf-8"))["case"]
+    }
+
+
+CASES = golden_cases()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_drawn_suggestion_is_cleaned(case: Case) -> None:
+    text, place = case.drawn()
+    cleaned, emptied_by = clean(text, place, case.max_lines)
+    assert cleaned == case.expect
+    assert case.emptied_by is None or emptied_by == case.emptied_by
+
+
+def test_every_filter_has_golden_cases() -> None:
+    files = {path.stem for path in GOLDEN.glob("*.toml")}
+    assert files == {each.__name__ for each in FILTERS} | {"line_cap"}
+
+
+@pytest.mark.parametrize("rest", ["", "  ", ")", '"):', "})];", "'", ">", ", ", "`"])
+def test_closers_and_punctuation_may_stay_out_of_the_prompt(rest: str) -> None:
+    assert is_closers(rest)
+
+
+@pytest.mark.parametrize("rest", ["x", ") + 1", "# note", "(", "=", "."])
+def test_other_text_right_of_the_cursor_is_code(rest: str) -> None:
+    assert not is_closers(rest)
+
+
+def test_nothing_is_emptied_by_no_filter() -> None:
+    place = Place("", "", "", "")
+    assert clean("", place, 5) == clean(" \n\t", place, 5) == ("", None)
+
+
+code = st.lists(
+    st.sampled_from([*"ab(){}[]<>\"'`:;,=\\# \t\n", "  ", "\n    ", "x = 1\n", "end\n"]), max_size=40
+).map("".join)
+texts = st.one_of(code, code, st.text(st.characters(), max_size=40))
+line_parts = texts.map(lambda text: re.sub(r"[\r\n]", "", text))
+places = st.builds(Place, line_parts, line_parts, texts, texts)
+looping = st.tuples(texts, texts, st.integers(1, 30)).map(lambda parts: parts[0] + parts[1] * parts[2])
+suggestions = st.one_of(texts, looping)
+caps = st.integers(1, 8)
+
+
+@given(suggestions, places, caps)
+def test_cleaning_twice_is_cleaning_once(text: str, place: Place, max_lines: int) -> None:
+    cleaned, _ = clean(text, place, max_lines)
+    assert clean(cleaned, place, max_lines)[0] == cleaned
+
+
+@given(suggestions, places, caps)
+def test_cleaning_only_takes_away(text: str, place: Place, max_lines: int) -> None:
+    cleaned, emptied_by = clean(text, place, max_lines)
+    remaining = iter(re.sub(r"\s", "", text))
+    assert all(character in remaining for character in re.sub(r"\s", "", cleaned))
+    assert "\t" in text or len(cleaned) <= len(text)
+    assert cleaned.count("\n") < max_lines
+    assert bool(cleaned) == bool(cleaned.strip())
+    assert emptied_by is None or not cleaned
+
+
+@given(suggestions, places)
+def test_filters_accept_any_text(text: str, place: Place) -> None:
+    for each in FILTERS:
+        assert isinstance(each(text, place), str)
