@@ -24,6 +24,7 @@ from model_runtime.prompt import Prompt, build
 from model_runtime.stops import stop_rule
 
 MARKERS = 3  # tokens of the template
+REPEATING = ("lines_below", "repetition")  # filters that leave nothing of what stands there already
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
 
 
@@ -112,7 +113,7 @@ class Completer:
         before = perf_counter()
         text, emptied_by = clean(made.text, _place(request, plan), self._settings.max_lines)
         costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
-        reason = None if text else "duplicate" if emptied_by else "empty"
+        reason = None if text else "duplicate" if emptied_by in REPEATING else "empty"
         return Answer(text, _timed(costs, started), reason)
 
 

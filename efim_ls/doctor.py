@@ -39,7 +39,7 @@ def run(model: str) -> int:
 
 
 def _machine() -> dict[str, str]:
-    packages = ("efim-ls", "torch", "transformers", "xformers", "pygls")
+    packages = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
     return {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: _version(name) for name in packages},

@@ -6,15 +6,14 @@ ARCHITECTURE.md.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import islice
 
 from efim_ls.answer import FrameKind
 from efim_ls.lines import enclosing_line, lines_upwards
+from efim_ls.postprocess import is_closers
 from efim_ls.window import Budget, Pieces, Window
 
-CLOSERS = re.compile(r"""[\s)\]}>"'`,;:]*""")
 REMEMBERED_LINES = 200  # typed may span this many lines
 
 
@@ -48,7 +47,7 @@ class Planner:
         """Keep the frame where it fits what the text is now, else make a new one at the cursor's line."""
         line_start, line_end, below = enclosing_line(text, cursor)
         rest = text[cursor:line_end]
-        closes = CLOSERS.fullmatch(rest) is not None
+        closes = is_closers(rest)
         tail_at = below if closes else cursor
         last, anchor = self._last, self._kept_anchor(text, cursor, tail_at)
         if last is not None and anchor is not None:
