@@ -1,0 +1,247 @@
+"""pygls, where ours differs: what is answered to whom, what is mirrored, and what the client is told unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+import uuid
+from concurrent.futures import Future
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, cast
+
+from cattrs import Converter, transform_error
+from lsprotocol import types
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInternalError,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcParseError,
+    JsonRpcServerNotInitialized,
+)
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, default_converter
+
+from efim_ls.document import Encoding
+from efim_ls.session import Load, Session
+from efim_ls.settings import parse
+
+# pygls' copy of a text goes wrong at form feeds and line ends, and costs O(file) for every keystroke.
+NOT_MIRRORED = (
+    types.TEXT_DOCUMENT_DID_OPEN,
+    types.TEXT_DOCUMENT_DID_CHANGE,
+    types.TEXT_DOCUMENT_DID_CLOSE,
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+)
+HEEDED = (types.CANCEL_REQUEST, types.SET_TRACE)  # other $/ notifications may be ignored, and are
+EXPLAIN = "efim/explain"
+LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]
+PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items()} | {EXPLAIN: types.TextDocumentPositionParams}
+
+logger = logging.getLogger(__name__)
+
+
+class EfimProtocol(LanguageServerProtocol):
+    """Answers every request, be it malformed, early or late.
+
+    A message is structured once it is known whom it concerns, so that an error finds its asker.
+    """
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether the client has asked for the end."""
+        return self._shutdown
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Leave an object as it is: pygls asks for every inner one too."""
+        return data
+
+    def handle_message(self, message: Any) -> None:
+        """Take a message in, in a context of its own."""
+        contextvars.copy_context().run(self._take, message)
+
+    def refuse(self, number: int | str | None, error: JsonRpcException) -> None:
+        """Answer with an error; without a number where what came is no request that can be named."""
+        logger.warning("refusing a message: %s", type(error).__name__)
+        self._send_data({"jsonrpc": self.VERSION, "id": number, "error": error.to_response_error()})
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case {"jsonrpc": "2.0", "id": int() | str() as number, "method": str(method)}:
+                self._take_request(number, method, message.get("params"))
+            case {"jsonrpc": "2.0", "method": str(method)}:
+                self._take_notification(method, message.get("params"))
+            case {"jsonrpc": "2.0", "id": int() | str() as number, "error": error}:
+                self._handle_response(number, None, self._converter.structure(error, types.ResponseError))
+            case {"jsonrpc": "2.0", "id": int() | str() as number, "result": _}:
+                self._take_result(number, message)
+            case {"id": int() | str() as number, "method": _}:
+                self.refuse(number, JsonRpcInvalidRequest())
+            case _:
+                self.refuse(None, JsonRpcInvalidRequest())
+
+    def _take_request(self, number: int | str, method: str, raw: object) -> None:
+        try:
+            self._check_phase(method)
+            self._get_handler(method)
+            params = self._structured(method, raw)
+        except JsonRpcException as error:
+            self.refuse(number, error)
+        else:
+            self._handle_request(number, method, params)
+
+    def _check_phase(self, method: str) -> None:
+        if self._shutdown:
+            raise JsonRpcInvalidRequest("the server is shutting down")
+        if self._workspace is None and method != types.INITIALIZE:
+            raise JsonRpcServerNotInitialized("the server is not initialized")
+        if self._workspace is not None and method == types.INITIALIZE:
+            raise JsonRpcInvalidRequest("the server is initialized already")
+
+    def _take_notification(self, method: str, raw: object) -> None:
+        ignored = self._shutdown or self._workspace is None or (method[:2] == "$/" and method not in HEEDED)
+        if ignored and method != types.EXIT:
+            return
+        try:
+            params = self._structured(method, raw)
+        except JsonRpcInvalidParams:
+            logger.warning("ignoring a malformed %s", method)
+        else:
+            self._handle_notification(method, params)
+
+    def _take_result(self, number: int | str, message: dict[str, Any]) -> None:
+        kind = self._result_types.pop(number, None)
+        structured = self._converter.structure(message, kind).result if kind else message["result"]
+        self._handle_response(number, structured)
+
+    def _structured(self, method: str, raw: object) -> Any:
+        kind = PARAMS.get(method)
+        if kind is None:
+            return raw
+        try:
+            return self._converter.structure({} if raw is None else raw, kind)
+        except Exception as error:  # whatever it is, what the client sent has caused it
+            raise JsonRpcInvalidParams(f"Invalid Params: {'; '.join(transform_error(error))}") from None
+
+    def _register_builtin_features(self) -> None:
+        super()._register_builtin_features()
+        builtin: dict[str, object] = cast("Any", self.fm).builtin_features
+        for method in NOT_MIRRORED:
+            del builtin[method]
+
+    def _handle_cancel_notification(self, msg_id: int | str) -> None:
+        if msg_id in self._request_futures:  # else it crossed its answer on the way
+            super()._handle_cancel_notification(msg_id)
+
+    def _send_handler_result(self, future: Future[Any], *, msg_id: int | str) -> None:
+        error = None if future.cancelled() else future.exception()
+        if error is None:
+            super()._send_handler_result(future, msg_id=msg_id)
+            return
+        self._request_futures.pop(msg_id, None)
+        if not isinstance(error, JsonRpcException):
+            logger.error("request %s failed", msg_id, exc_info=error)
+            error = JsonRpcInternalError(f"Internal Error: {type(error).__name__}")
+        self.refuse(msg_id, error)
+
+    def _check_handler_result(self, future: Future[Any]) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, JsonRpcInvalidParams):
+            logger.warning("ignoring a malformed notification")
+        elif error is not None:
+            logger.error("a notification failed", exc_info=error)
+
+
+class EfimServer(LanguageServer):
+    """One client's connection, and what is kept for it; speaks to the user only where they can do something."""
+
+    def __init__(self, load: Load) -> None:
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            "efim-ls", _version(), protocol_cls=EfimProtocol, converter_factory=_converter
+        )
+        self.session = Session(load)
+        self.initial_settings: object = None
+        self._shown: set[str] = set()
+
+    @property
+    def encoding(self) -> Encoding:
+        """The unit of the client's positions."""
+        return types.PositionEncodingKind(self.workspace.position_encoding).value
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Answer what is no JSON; no popup for anything: pygls has logged it."""
+        if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
+            cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
+
+    async def configure(self, settings: object) -> None:
+        """Lay settings over the initial ones, name each problem once, and load a model if they ask for another."""
+        parsed, problems = parse(self.initial_settings, settings)
+        for problem in problems:
+            self._show_once(types.MessageType.Warning, problem)
+        if self.session.configure(parsed):
+            await self._load_model()
+
+    async def _load_model(self) -> None:
+        loop = asyncio.get_running_loop()
+        reports: asyncio.Queue[tuple[str, int] | None] = asyncio.Queue()
+
+        def progress(message: str, percent: int) -> None:
+            loop.call_soon_threadsafe(reports.put_nowait, (message, percent))
+
+        async def load() -> None:
+            await self.session.load(progress)
+            reports.put_nowait(None)
+            if (status := self.session.status).state == "error":
+                self._show_once(types.MessageType.Error, status.message)
+
+        await asyncio.gather(load(), self._show_progress(reports))
+
+    async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None]) -> None:
+        window = self.client_capabilities.window
+        if window is None or not window.work_done_progress:
+            return
+        token, shown = str(uuid.uuid4()), self.work_done_progress
+        created = self.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
+        await created  # perhaps for ever: some clients never answer, and loading goes on beside this
+        shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
+        while (report := await reports.get()) is not None:
+            shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
+        shown.end(token, types.WorkDoneProgressEnd())
+
+    def _show_once(self, kind: types.MessageType, message: str) -> None:
+        if message not in self._shown:
+            self._shown.add(message)
+            self.window_show_message(types.ShowMessageParams(kind, f"efim-ls: {message}"))
+
+
+def _converter() -> Converter:
+    """Convert JSON to LSP types, lenient where clients in use are wrong."""
+    made = default_converter()
+    made.register_structure_hook(types.InlineCompletionParams, partial(_inline_params, made))
+    return made
+
+
+def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.InlineCompletionParams:
+    """Take any or no trigger kind; the rest of the context is not used and not looked at."""
+    match raw:
+        case {"context": {"triggerKind": 0 | 1}}:  # 0 comes from clients that pass on VS Code's own numbers
+            kind = types.InlineCompletionTriggerKind.Invoked
+        case _:
+            kind = types.InlineCompletionTriggerKind.Automatic
+    return types.InlineCompletionParams(
+        context=types.InlineCompletionContext(kind),
+        text_document=made.structure(raw["textDocument"], types.TextDocumentIdentifier),
+        position=made.structure(raw["position"], types.Position),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("efim-ls")
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,78 @@
+"""What a user can set: parsed once, at the edge, into a frozen value and a list of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args, get_type_hints
+
+SECTIONS = ("efim-ls", "efim_ls")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Invariant: every field holds what its type allows, and every number is positive.
+
+    `model` is a checkpoint folder, empty for the embedded one. `menu` says who is offered completions in the
+    completion menu: "auto" are clients without inline completion; it is read once, when a client connects.
+    """
+
+    model: str = ""
+    enabled: bool = True
+    max_new_tokens: int = 64
+    max_lines: int = 12
+    head_tokens: int = 1536
+    tail_tokens: int = 384
+    threads: int = 1
+    weights: Literal["auto", "fp32", "fp16"] = "auto"
+    menu: Literal["auto", "always", "never"] = "auto"
+    local_cache: bool = True
+    max_file_kib: int = 4096
+
+    @property
+    def of_model(self) -> Settings:
+        """The same as far as a loaded model depends on it: two that are equal here need no reload."""
+        return replace(self, enabled=True, menu="auto", max_file_kib=1)
+
+
+def parse(*layers: object) -> tuple[Settings, list[str]]:
+    """Return the settings and one problem for each that is unknown or wrong, whose default is kept.
+
+    A layer is what a client sends: an object of settings, bare or under our name, or null. Later ones win.
+    """
+    known: dict[str, Any] = get_type_hints(Settings)
+    good: dict[str, Any] = {}
+    problems: list[str] = []
+    for layer in layers:
+        for name, value in _section(layer, problems).items():
+            if name not in known:
+                problems.append(f"unknown setting {name!r}: expected one of {', '.join(known)}")
+            elif not _fits(value, known[name]):
+                problems.append(f"setting {name!r}: expected {_expected(known[name])}, got {value!r}")
+            else:
+                good[name] = value
+    return replace(Settings(), **good), problems
+
+
+def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
+    ours = layer
+    if isinstance(layer, Mapping):
+        whole = cast("Mapping[str, object]", layer)
+        ours = next((whole[name] for name in SECTIONS if name in whole), whole)
+    if isinstance(ours, Mapping):
+        return cast("Mapping[str, object]", ours)
+    if ours is not None:
+        problems.append(f"settings: expected an object, got {ours!r}")
+    return {}
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if choices := get_args(kind):
+        return value in choices
+    return type(value) is kind and (kind is not int or cast("int", value) > 0)
+
+
+def _expected(kind: Any) -> str:
+    if choices := get_args(kind):
+        return " or ".join(repr(choice) for choice in choices)
+    return {str: "a text", bool: "true or false", int: "a positive whole number"}[kind]
