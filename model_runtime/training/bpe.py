@@ -1,0 +1,75 @@
+"""The embedded model's tokenizer: byte-level BPE whose tokens stop where a non-blank line starts."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from model_runtime.training.errors import TrainingError
+
+END = "<|endoftext|>"
+PREFIX, SUFFIX, MIDDLE = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
+PAD = "<|fim_pad|>"
+SPECIAL = (END, PREFIX, SUFFIX, MIDDLE, PAD, "<|repo_name|>", "<|file_sep|>")
+ID = {token: i for i, token in enumerate(SPECIAL)}
+VOCABULARY = 8192
+CONTEXT = 2048
+_SPLIT = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def train(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
+    """Train a tokenizer of at most `vocabulary` entries, the special tokens and all 256 bytes among them."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return _reading_markers_as_text(tokenizer)
+
+
+def save(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write tokenizer.json and the tokenizer_config.json that transformers reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": None,
+        "eos_token": END,
+        "pad_token": PAD,
+        "additional_special_tokens": [token for token in SPECIAL if token not in (END, PAD)],
+        "add_bos_token": False,
+        "add_prefix_space": False,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": CONTEXT,
+        "split_special_tokens": True,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> Tokenizer:
+    """Load the tokenizer that `save` wrote to `folder`."""
+    path = folder / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
+        raise TrainingError(f"cannot read {path} ({error}): make it with `tokenizer` first") from error
+    if any(tokenizer.token_to_id(token) != i for token, i in ID.items()):
+        raise TrainingError(f"{path} has other special tokens: make it with `tokenizer`")
+    return _reading_markers_as_text(tokenizer)
+
+
+def _reading_markers_as_text(tokenizer: Tokenizer) -> Tokenizer:
+    """A source file that spells a special token yields text, never the special token."""
+    tokenizer.encode_special_tokens = True
+    return tokenizer

@@ -1,0 +1,80 @@
+"""Checkpoints of a training run: one folder each, complete or absent."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors.torch import load_model, save_model  # pyright: ignore[reportUnknownVariableType]
+from transformers import LlamaForCausalLM
+
+from model_runtime.training.errors import TrainingError
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is: steps, tokens, seconds, and the place in its data (`Batches`)."""
+
+    step: int = 0
+    tokens: int = 0
+    elapsed: float = 0.0
+    shard: int = 0
+    row: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a checkpoint keeps of a run; `settings` must be the same when it is resumed."""
+
+    model: LlamaForCausalLM
+    optimizers: list[torch.optim.Optimizer]
+    settings: dict[str, Any]
+
+
+def save(folder: Path, run: Run, progress: Progress) -> None:
+    """Write folder/checkpoint-<step> unless it is there, then remove the older ones."""
+    target = folder / f"checkpoint-{progress.step:07}"
+    if target.exists():
+        return
+    partial = folder / "checkpoint.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_model(run.model, str(partial / "model.safetensors"))
+    torch.save([o.state_dict() for o in run.optimizers], partial / "optimizers.pt")
+    state = {"settings": run.settings, "progress": asdict(progress)}
+    (partial / "run.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    partial.replace(target)
+    for older in found(folder)[:-1]:
+        shutil.rmtree(older)
+
+
+def found(folder: Path) -> list[Path]:
+    """List a run's complete checkpoints, oldest first."""
+    return sorted(folder.glob("checkpoint-*"))
+
+
+def resume(folder: Path, run: Run) -> Progress:
+    """Load the newest checkpoint of `folder` into a run of the same settings."""
+    if not found(folder):
+        raise TrainingError(f"no checkpoint in {folder}: start without --resume")
+    newest = found(folder)[-1]
+    state = _read_state(newest)
+    if state["settings"] != json.loads(json.dumps(run.settings)):
+        raise TrainingError(
+            f"{newest} is of another configuration: resume with its settings or start in another folder"
+        )
+    load_model(run.model, newest / "model.safetensors")
+    states = torch.load(newest / "optimizers.pt", weights_only=True)
+    for optimizer, saved in zip(run.optimizers, states, strict=True):
+        optimizer.load_state_dict(saved)
+    return Progress(**state["progress"])
+
+
+def _read_state(checkpoint: Path) -> dict[str, Any]:
+    try:
+        return cast("dict[str, Any]", json.loads((checkpoint / "run.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"{checkpoint} cannot be read ({error}): remove it and resume again") from error

@@ -1,0 +1,24 @@
+"""EFIM's fragment tokenization (arXiv 2505.21889): pieces of a text, cut at random, are tokenized apart."""
+
+import random
+
+from tokenizers import Tokenizer
+
+LONGEST = 200
+
+
+def cut(text: str, rng: random.Random) -> list[str]:
+    """Cut a text into pieces of 1..200 characters, uniformly at random; the last one takes what is left."""
+    pieces: list[str] = []
+    start = 0
+    while start < len(text):
+        stop = start + rng.randint(1, LONGEST)
+        pieces.append(text[start:stop])
+        start = stop
+    return pieces
+
+
+def encode(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
+    """Tokenize pieces of text apart and join their ids."""
+    encodings = tokenizer.encode_batch_fast(pieces, add_special_tokens=False)
+    return [token for encoding in encodings for token in encoding.ids]

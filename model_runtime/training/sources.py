@@ -1,0 +1,74 @@
+"""Where the corpus comes from: the standard library and the distributions of site-packages folders."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import Message
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import cast
+
+from model_runtime.training.errors import TrainingError
+from model_runtime.training.licences import is_permissive, stated_licence
+
+_TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
+_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A distribution that may be learnt from; `files` are its Python files relative to `root`, sorted."""
+
+    name: str
+    version: str
+    licence: str
+    root: Path
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A distribution that is left out, with the licence it states."""
+
+    name: str
+    version: str
+    licence: str
+
+
+def standard_library(root: Path, version: str) -> list[Source]:
+    """List a standard library folder as two sources: asyncio, which is held out, and all else."""
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+    kept = [name for name in names if not name.startswith("site-packages/") and _wanted(name)]
+    asyncio = tuple(name for name in kept if name.startswith("asyncio/"))
+    rest = tuple(name for name in kept if not name.startswith("asyncio/"))
+    return [
+        Source("asyncio", version, "PSF-2.0", root, asyncio),
+        Source("python-standard-library", version, "PSF-2.0", root, rest),
+    ]
+
+
+def installed(folder: Path) -> Iterator[Source | Refused]:
+    """List a site-packages folder's distributions in order of name, each as a source or as refused."""
+    if not folder.is_dir():
+        raise TrainingError(f"{folder} is not a folder: name a site-packages folder")
+    found = {_canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
+    for name, dist in sorted(found.items()):
+        licence = stated_licence(cast("Message", dist.metadata))
+        if licence and is_permissive(licence):
+            yield Source(name, dist.version, licence, folder, _python_files(dist))
+        else:
+            yield Refused(name, dist.version, licence or "not stated")
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _python_files(dist: Distribution) -> tuple[str, ...]:
+    names = {path.as_posix() for path in dist.files or [] if path.suffix == ".py"}
+    return tuple(sorted(name for name in names if _wanted(name)))
+
+
+def _wanted(name: str) -> bool:
+    """Vendored files come under licences that the distribution's metadata need not state."""
+    return ".." not in name and not _TEST.search(name) and not _VENDORED.search(name)

@@ -1,0 +1,112 @@
+"""An endless, reproducible stream of training rows, made one shard ahead in a process of its own."""
+
+import functools
+import multiprocessing
+import random
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model_runtime.training import bpe, corpus
+from model_runtime.training.errors import TrainingError
+from model_runtime.training.packing import pack
+from model_runtime.training.samples import SampleMaker, Shares
+
+_CHARACTERS_PER_TOKEN = 3.8
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSource:
+    """What decides a shard's rows, besides its index and their length; it takes `documents` of the corpus."""
+
+    corpus: Path
+    tokenizer: Path
+    seed: int = 0
+    documents: int = 256
+    shares: Shares = field(default_factory=Shares)
+
+
+def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.uint16]:
+    """Make the rows of one shard, (rows, length), in random order."""
+    rng = random.Random(f"{source.seed} {index} {length}")
+    tokenizer = _tokenizer(source.tokenizer)
+    maker = SampleMaker(tokenizer, source.shares, length)
+    pieces = [w for document in _shard_documents(source, index) for w in windows(document.text, length, rng)]
+    rng.shuffle(pieces)
+    rows = pack((maker.make(*piece, rng) for piece in pieces), length, bpe.ID[bpe.PAD])
+    return rows[rng.sample(range(len(rows)), len(rows))]
+
+
+def windows(text: str, length: int, rng: random.Random) -> Iterator[tuple[str, bool]]:
+    """Cut a text at line starts into windows of about 0.5..1 times `length` tokens; the last is flagged."""
+    start = 0
+    while start < len(text):
+        stop = start + int(rng.uniform(0.5, 1) * length * _CHARACTERS_PER_TOKEN)
+        stop = text.find("\n", stop) + 1 or len(text)
+        yield text[start:stop], stop == len(text)
+        start = stop
+
+
+class Batches:
+    """Batches of rows in order; `shard`, `row` and `length` are the place to go on from."""
+
+    def __init__(self, source: ShardSource, shard: int = 0, row: int = 0, length: int = 0) -> None:
+        self.shard, self.row, self.length = shard, row, length
+        self._source = source
+        self._rows: NDArray[np.uint16] | None = None
+        self._next: Future[NDArray[np.uint16]] | None = None
+        unstoppable = (signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches it too, and is its parent's to handle
+        self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), signal.signal, unstoppable)
+
+    def take(self, count: int, length: int) -> NDArray[np.int64]:
+        """Return the next batch, (count, length); another length than before starts at the next shard."""
+        if length != self.length:
+            self.shard, self.row = self.shard + (self.length > 0), 0
+            self.length, self._rows, self._next = length, None, None
+        if self._rows is None:
+            self._rows = self._load()
+        if self.row + count > len(self._rows):
+            self.shard, self.row = self.shard + 1, 0
+            self._rows = self._load()
+        if count > len(self._rows):
+            raise TrainingError(f"the corpus has too little text for {count} rows of {length}: gather more files")
+        self.row += count
+        return self._rows[self.row - count : self.row].astype(np.int64)
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._worker.shutdown(cancel_futures=True)
+
+    def _load(self) -> NDArray[np.uint16]:
+        current = self._next or self._submit(self.shard)
+        self._next = self._submit(self.shard + 1)
+        return current.result()
+
+    def _submit(self, shard: int) -> Future[NDArray[np.uint16]]:
+        return self._worker.submit(make_shard, self._source, shard, self.length)
+
+
+def _shard_documents(source: ShardSource, index: int) -> Iterator[corpus.Document]:
+    """Yield a shard's part of the endless sequence in which each pass over the corpus has an order of its own."""
+    documents = _documents(source.corpus)
+    for place in range(index * source.documents, (index + 1) * source.documents):
+        epoch, at = divmod(place, len(documents))
+        yield documents[_order(len(documents), f"{source.seed} {epoch}")[at]]
+
+
+@functools.lru_cache(maxsize=2)
+def _order(count: int, seed: str) -> list[int]:
+    return random.Random(seed).sample(range(count), count)
+
+
+@functools.cache
+def _documents(path: Path) -> list[corpus.Document]:
+    return corpus.read(path)
+
+
+_tokenizer = functools.cache(bpe.load)
