@@ -1,0 +1,31 @@
+"""Tiny models on disk, made once a run; every test here computes on one thread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model_runtime.tokenizer import Tokenizer
+from tests.models import Tiny, make
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama."""
+    return make(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="session")
+def qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Qwen2, its head not tied, stored as published ones are."""
+    return make(tmp_path_factory.mktemp("qwen2"), Tiny(family="qwen2", tied=False, seed=1), half=True)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer that all tiny models share."""
+    return Tokenizer(folder / "tokenizer.json")

@@ -1,0 +1,213 @@
+"""The decoder against transformers' models, and against itself with its weights packed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging as transformers_logging
+
+from model_runtime.arena import Arena
+from model_runtime.config import read_config
+from model_runtime.decoder import Decoder
+from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
+from model_runtime.linear import Format
+from model_runtime.weights import read_weights
+from tests.engine.doubles import decoder_of
+from tests.models import VOCABULARY, Tiny, config, make, shard
+
+transformers_logging.disable_progress_bar()
+
+CONTEXT = 320
+CLOSE = 1e-4
+SHAPES = {
+    "llama, tied": Tiny(context=CONTEXT),
+    "llama, head of its own": Tiny(tied=False, layers=3, theta=500_000.0, context=CONTEXT, seed=1),
+    "llama, a key head for each query head": Tiny(heads=3, kv_heads=3, head_dim=10, context=CONTEXT, seed=2),
+    "qwen2, tied": Tiny(family="qwen2", theta=1_000_000.0, context=CONTEXT, seed=3),
+    "qwen2, one key head": Tiny("qwen2", tied=False, kv_heads=1, head_dim=8, context=CONTEXT, seed=4),
+}
+TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
+PACKED = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="no FBGEMM on this CPU"
+)
+
+
+class Model:
+    """One checkpoint, read by us and by transformers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.config = folder, read_config(folder)
+        self._reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def decoder(self, form: Format = "fp32") -> Decoder:
+        return decoder_of(self.folder, form)
+
+    def arena(self) -> Arena:
+        return Arena(self.config, self.config.context)
+
+    @torch.inference_mode()
+    def reference(self, ids: Ids) -> torch.Tensor:
+        """Logits [len(ids), vocab] by transformers, without a cache."""
+        return self._reference(torch.from_numpy(ids).long()[None], use_cache=False).logits[0]
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[request.param]))
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """A model whose weights are stored in 16 bits, as published ones are."""
+    shape = SHAPES["qwen2, tied"]
+    return Model(make(tmp_path_factory.mktemp("half"), shape, half=True))
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    assert a.shape == b.shape
+    return float((a - b).abs().max())
+
+
+def chunks(length: int, longest: int, seed: int) -> Iterator[int]:
+    """Random sizes from 1 to `longest` that add up to a length."""
+    generator = random.Random(seed)
+    while length:
+        size = generator.randint(1, min(longest, length))
+        yield size
+        length -= size
+
+
+def in_chunks(decoder: Decoder, arena: Arena, ids: Ids, sizes: Iterator[int]) -> dict[int, torch.Tensor]:
+    """Append tokens chunk by chunk; the logits after each chunk by the position of its last token."""
+    logits: dict[int, torch.Tensor] = {}
+    for size in sizes:
+        at = arena.length
+        logits[at + size - 1] = decoder.forward(ids[at : at + size], arena)
+    assert arena.length == len(ids)
+    return logits
+
+
+def assert_close(found: dict[int, torch.Tensor], reference: torch.Tensor, tolerance: float = CLOSE) -> None:
+    rows = sorted(found)
+    assert distance(torch.stack([found[row] for row in rows]), reference[rows]) <= tolerance
+
+
+def test_the_tiny_models_spread_their_logits_and_attend_to_more_than_the_last_token(model: Model) -> None:
+    reference = model.reference(TOKENS)
+    other = TOKENS.copy()
+    other[0] = (other[0] + 1) % VOCABULARY
+    assert reference.std() > 1
+    assert distance(model.reference(other)[8], reference[8]) > 100 * CLOSE
+
+
+def test_one_pass_without_a_cache_equals_transformers(model: Model) -> None:
+    reference = model.reference(TOKENS)
+    for length in (1, 2, 17, CONTEXT):
+        logits = model.decoder().forward(TOKENS[:length], model.arena())
+        assert distance(logits, reference[length - 1]) <= CLOSE
+
+
+def test_token_by_token_up_to_the_end_of_the_context_equals_transformers(model: Model) -> None:
+    logits = in_chunks(model.decoder(), model.arena(), TOKENS, iter([1] * CONTEXT))
+    assert_close(logits, model.reference(TOKENS))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chunks_of_any_size_equal_transformers(model: Model, seed: int) -> None:
+    logits = in_chunks(model.decoder(), model.arena(), TOKENS, chunks(CONTEXT, 90, seed))
+    assert_close(logits, model.reference(TOKENS))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, CONTEXT - 1])
+def test_other_tokens_after_a_truncation_equal_transformers(model: Model, kept: int) -> None:
+    decoder, arena = model.decoder(), model.arena()
+    decoder.forward(TOKENS, arena)
+    arena.truncate(kept)
+    other = np.concatenate((TOKENS[:kept], TOKENS[kept:][::-1]))
+    assert_close(in_chunks(decoder, arena, other, chunks(CONTEXT - kept, 70, kept)), model.reference(other))
+
+
+def test_a_copied_prefix_continues_as_transformers_does(model: Model) -> None:
+    decoder, arena, copy = model.decoder(), model.arena(), model.arena()
+    decoder.forward(TOKENS[:200], arena)
+    copy.copy_prefix(arena, 150)
+    other = np.concatenate((TOKENS[:150], TOKENS[:100]))
+    assert_close(in_chunks(decoder, copy, other, chunks(100, 40, 0)), model.reference(other))
+    assert_close(in_chunks(decoder, arena, TOKENS, chunks(120, 40, 0)), model.reference(TOKENS))
+
+
+def test_the_decoder_reads_the_weights_and_never_writes_to_them(model: Model) -> None:
+    decoder = model.decoder()
+    first = decoder.forward(TOKENS, model.arena())
+    assert torch.equal(decoder.forward(TOKENS, model.arena()), first)
+
+
+@PACKED
+def test_packing_loses_nothing_of_weights_stored_in_sixteen_bits(half: Model) -> None:
+    reference = half.reference(TOKENS)
+    logits = in_chunks(half.decoder("fp16"), half.arena(), TOKENS, chunks(CONTEXT, 90, 0))
+    assert_close(logits, reference, CLOSE * float(reference.abs().max()))
+
+
+@PACKED
+def test_packing_weights_stored_in_32_bits_costs_their_rounding_only(model: Model) -> None:
+    packed = in_chunks(model.decoder("fp16"), model.arena(), TOKENS, chunks(CONTEXT, 90, 0))
+    reference = model.reference(TOKENS)
+    assert_close(packed, reference, 5e-3 * float(reference.abs().max()))
+    rows = sorted(packed)
+    assert not torch.equal(torch.stack([packed[row] for row in rows]), reference[rows])
+
+
+@PACKED
+def test_packed_logits_hardly_depend_on_how_the_tokens_arrived(model: Model) -> None:
+    decoder, warm = model.decoder("fp16"), model.arena()
+    in_chunks(decoder, warm, TOKENS[:200], chunks(200, 64, 1))
+    warm.truncate(120)
+    other = np.concatenate((TOKENS[:120], TOKENS[:150]))
+    logits = in_chunks(decoder, warm, other, chunks(150, 64, 2))[len(other) - 1]
+    assert distance(logits, decoder.forward(other, model.arena())) <= 1e-4
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_sharded_weights_load_the_same(tmp_path: Path, parts: int) -> None:
+    shape = SHAPES["llama, head of its own"]
+    whole, sharded = make(tmp_path / "whole", shape), make(tmp_path / "sharded", shape)
+    shard(sharded, parts)
+    assert not (sharded / "model.safetensors").exists()
+    expected, found = (read_weights(folder, read_config(folder)) for folder in (whole, sharded))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_config_without_the_optional_fields_means_what_transformers_takes_it_for(tmp_path: Path) -> None:
+    folder = make(tmp_path, Tiny(heads=3, kv_heads=3, head_dim=16, tied=False))
+    raw = config(Tiny(heads=3, kv_heads=3, head_dim=16, tied=False))
+    for name in ("num_key_value_heads", "head_dim", "rope_theta", "rms_norm_eps", "tie_word_embeddings"):
+        del raw[name]
+    (folder / "config.json").write_text(json.dumps(raw), encoding="utf-8")
+    model = Model(folder)
+    assert_close({CONTEXT - 1: model.decoder().forward(TOKENS, model.arena())}, model.reference(TOKENS))
+
+
+def test_biases_that_a_llama_config_asks_for_are_computed_or_refused(tmp_path: Path) -> None:
+    raw: dict[str, Any] = {**config(Tiny()), "attention_bias": True}
+    theirs = LlamaForCausalLM(LlamaConfig(**raw))
+    for name, parameter in theirs.named_parameters():
+        if name.endswith(".bias"):
+            torch.nn.init.normal_(parameter)
+    theirs.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(raw), encoding="utf-8")
+    try:
+        found = decoder_of(tmp_path).forward(TOKENS, Arena(read_config(tmp_path), CONTEXT))
+    except ModelError:
+        return
+    assert distance(found, Model(tmp_path).reference(TOKENS)[-1]) <= CLOSE

@@ -1,0 +1,108 @@
+"""Matrix products: a row alone is the row in a batch, and both packed operators are one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from model_runtime.linear import FP16_MAX, choose_format, linear
+
+PACKED = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="no FBGEMM on this CPU"
+)
+SHAPES = [(48, 48), (96, 48), (400, 48), (64, 40), (17, 33), (1, 320), (864, 320)]
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def without_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=["qnnpack", "none"]))
+
+
+@PACKED
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("out", "size"), SHAPES)
+def test_a_packed_row_alone_is_the_same_row_in_a_batch_to_the_bit(out: int, size: int, biased: bool) -> None:
+    product = linear(random(out, size), random(out, seed=1) if biased else None, "fp16")
+    for rows in (1, 2, 3, 5, 7, 13, 64, 97):
+        x = random(rows, size, seed=rows)
+        batch = product(x)
+        for row in range(rows):
+            assert torch.equal(product(x[row : row + 1])[0], batch[row])
+
+
+@PACKED
+@pytest.mark.parametrize(("out", "size"), SHAPES)
+def test_packing_rounds_the_weights_to_sixteen_bits_and_nothing_else(out: int, size: int) -> None:
+    weight, bias, x = random(out, size), random(out, seed=1), random(9, size, seed=2)
+    found = linear(weight, bias, "fp16")(x)
+    rounded = F.linear(x.double(), weight.half().double(), bias.double())
+    assert found.dtype == torch.float32
+    assert (found - rounded).abs().max() < 1e-4
+    assert (found - F.linear(x.double(), weight.double(), bias.double())).abs().max() > 1e-5
+
+
+@PACKED
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(("out", "size"), SHAPES)
+def test_the_operator_that_succeeds_gives_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, out: int, size: int, biased: bool
+) -> None:
+    weight, bias = random(out, size), random(out, seed=1) if biased else None
+    older = linear(weight, bias, "fp16")
+    monkeypatch.delattr(torch, "fbgemm_linear_fp16_weight_fp32_activation", raising=False)
+    newer = linear(weight, bias, "fp16")
+    for rows in (1, 2, 31, 64):
+        x = random(rows, size, seed=rows)
+        assert torch.equal(newer(x), older(x))
+
+
+@pytest.mark.parametrize("form", ["fp32", "fp16"])
+@pytest.mark.parametrize("beyond", [FP16_MAX * 1.01, -1e9])
+def test_a_weight_beyond_what_sixteen_bits_hold_stays_in_32(form: str, beyond: float) -> None:
+    weight, bias, x = random(6, 8), random(6, seed=1), random(3, 8, seed=2)
+    weight[4, 5] = beyond
+    found = linear(weight, bias, "fp16" if form == "fp16" else "fp32")(x)
+    assert torch.equal(found, F.linear(x, weight, bias))
+
+
+@PACKED
+def test_the_largest_number_that_sixteen_bits_hold_is_packed() -> None:
+    weight, x = random(6, 8), random(3, 8, seed=2)
+    weight[4, 5] = -FP16_MAX
+    found = linear(weight, None, "fp16")(x)
+    assert torch.isfinite(found).all()
+    assert not torch.equal(found, F.linear(x, weight))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_weights_of_any_type_are_computed_in_32_bits(dtype: torch.dtype) -> None:
+    weight, x = random(6, 8).to(dtype), random(3, 8, seed=2)
+    assert torch.equal(linear(weight, None, "fp32")(x), F.linear(x, weight.float()))
+
+
+def test_the_format_that_is_asked_for_is_taken_and_said_to_be() -> None:
+    assert choose_format("fp32") == ("fp32", "asked for by the setting")
+
+
+@PACKED
+def test_where_fbgemm_exists_weights_are_packed_and_the_reason_told() -> None:
+    assert choose_format("fp16") == ("fp16", "asked for by the setting")
+    form, reason = choose_format("auto")
+    assert form == "fp16"
+    assert "FBGEMM" in reason
+
+
+@pytest.mark.parametrize("wanted", ["auto", "fp16", "fp32"])
+def test_without_fbgemm_weights_stay_in_32_bits_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    without_fbgemm(monkeypatch)
+    form, reason = choose_format("auto" if wanted == "auto" else "fp16" if wanted == "fp16" else "fp32")
+    assert form == "fp32"
+    assert ("FBGEMM" in reason) == (wanted != "fp32")

@@ -1,0 +1,262 @@
+"""Whatever was edited, undone, accepted, cancelled or completed before: warm caches answer what empty ones do."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from efim_ls.answer import Answer, Request
+from efim_ls.complete import Completer
+from efim_ls.settings import Settings
+from efim_ls.window import Budget
+from model_runtime.arena import Arena
+from model_runtime.decoder import Decoder
+from model_runtime.linear import Format
+from model_runtime.load import Model, load
+from model_runtime.template import MARKERS
+from tests.engine.doubles import Log, Watched, decoder_of
+from tests.models import CODE
+
+BUDGET = Budget(head=96, tail=32)  # so small that windows slide and frames change all the time
+CAPACITY = 3 + BUDGET.head + BUDGET.tail + 2 * BUDGET.typed + 200
+CLOSERS = re.compile(r"""[\s)\]}>"'`,;:]*""")
+TIE = 1e-4  # two tokens whose scores are this close are equally good
+DOCUMENTS = ("file:///a.py", "file:///b.py")
+LINES = CODE.splitlines(keepends=True)
+FOREIGN = ("é = 'naïve'", "x = '日本語'", "😀😀", "# Größe\r\n", "\t\tif ñ:\r\n", "\r", "a\r\n\r\nb", "ﬁ²Ω")
+TOLERANCE: dict[Format, float] = {"fp32": 1e-4, "fp16": 1e-3}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A document as its user sees it."""
+
+    text: str
+    cursor: int
+
+    def insert(self, added: str) -> Place:
+        text = self.text[: self.cursor] + added + self.text[self.cursor :]
+        return Place(text, self.cursor + len(added))
+
+    def delete(self, before: int, after: int) -> Place:
+        start = max(0, self.cursor - before)
+        return Place(self.text[:start] + self.text[self.cursor + after :], start)
+
+    def jump(self, share: float) -> Place:
+        return Place(self.text, round(share * len(self.text)))
+
+
+class Session:
+    """A user of two documents: every step yields the documents to complete, in order."""
+
+    def __init__(self, sizes: tuple[int, int]) -> None:
+        self.open = 0
+        self.places = [Place("".join(LINES[:size]), 0).jump(0.7) for size in sizes]
+        self.past: list[list[Place]] = [[], []]
+        self.suggested = ["", ""]
+
+    @property
+    def place(self) -> Place:
+        return self.places[self.open]
+
+    def go(self, place: Place) -> None:
+        self.past[self.open].append(self.place)
+        self.places[self.open] = place
+
+    def type(self, text: str) -> Iterator[None]:
+        for character in text:
+            self.go(self.place.insert(character))
+            yield
+
+    def paste(self, text: str) -> Iterator[None]:
+        self.go(self.place.insert(text))
+        yield
+
+    def newline(self, ending: str, indent: int) -> Iterator[None]:
+        yield from self.paste(ending + " " * indent)
+
+    def delete(self, before: int, after: int) -> Iterator[None]:
+        self.go(self.place.delete(before, after))
+        yield
+
+    def delete_elsewhere(self, share: float, size: int) -> Iterator[None]:
+        cursor, there = self.place.cursor, self.place.jump(share)
+        text = there.delete(size, 0).text
+        self.go(Place(text, min(cursor, len(text))))
+        yield
+
+    def jump(self, share: float) -> Iterator[None]:
+        self.go(self.place.jump(share))
+        yield
+
+    def undo(self, steps: int) -> Iterator[None]:
+        for _ in range(min(steps, len(self.past[self.open]))):
+            self.places[self.open] = self.past[self.open].pop()
+        yield
+
+    def accept(self) -> Iterator[None]:
+        yield from self.paste(self.suggested[self.open])
+
+    def switch(self) -> Iterator[None]:
+        self.open = 1 - self.open
+        yield
+
+    def save_as(self) -> Iterator[None]:
+        """The other document becomes this one, so that their prompts begin alike."""
+        self.past[1 - self.open].append(self.places[1 - self.open])
+        self.places[1 - self.open] = self.place
+        yield from self.switch()
+
+    def again(self) -> Iterator[None]:
+        yield
+
+
+Step = Callable[[Session], Iterator[None]]
+
+
+def step(name: str, *arguments: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.tuples(st.just(name), *arguments)
+
+
+shares = st.floats(0, 1)
+words = st.sampled_from(["sel", "return x", "  foo(", ")", ":", "é", "日本", "v1", "'", "= 0", "    "])
+pastes = st.one_of(
+    st.builds(lambda at, size: "".join(LINES[at : at + size]), st.integers(0, len(LINES)), st.integers(1, 20)),
+    st.sampled_from(FOREIGN),
+    st.sampled_from([CODE.replace("\n", "\r\n")[:300], "x = [" + "1, " * 150 + "]", "\n" * 40]),
+)
+steps = st.one_of(
+    step("type", words),
+    step("paste", pastes),
+    step("newline", st.sampled_from(["\n", "\r\n"]), st.sampled_from([0, 4, 8])),
+    step("delete", st.sampled_from([1, 1, 2, 9, 60]), st.sampled_from([0, 0, 0, 5, 200])),
+    step("delete_elsewhere", shares, st.integers(1, 400)),
+    step("jump", shares),
+    step("undo", st.integers(1, 6)),
+    step("accept"),
+    step("switch"),
+    step("save_as"),
+    step("again"),
+)
+patience = st.one_of(st.just(10_000), st.just(10_000), st.integers(0, 8))
+sessions = st.lists(st.tuples(steps, patience), min_size=1, max_size=12)
+sizes = st.tuples(st.sampled_from([0, 12, 24, 66]), st.sampled_from([9, 24, 66]))
+
+
+class Bench:
+    """A tiny model, and completers over it: warm ones that go on, cold ones for one request."""
+
+    def __init__(self, folder: Path, form: Format, local_cache: bool) -> None:
+        self.tolerance = TOLERANCE[form]
+        self.decoder: Decoder = decoder_of(folder, form)
+        self.settings = Settings(max_new_tokens=10, local_cache=local_cache, weights=form)
+        self._model = load(
+            folder, weights=form, threads=1, capacity=CAPACITY, local_cache=local_cache, progress=lambda *_: None
+        )
+
+    def completer(self, arenas: int) -> tuple[Completer, Watched]:
+        tokenizer = self._model.tokenizer
+        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.settings.local_cache)
+        model: Model = replace(self._model, engine=engine)
+        return Completer(model, self.settings, BUDGET), engine
+
+    def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
+        """Answer with empty arenas; the plans before are the warm one's, since they decide the prompt."""
+        completer, engine = self.completer(arenas=1)
+        completer._planners |= {uri: copy.copy(each) for uri, each in warm._planners.items()}
+        return completer.complete(request, lambda: False), engine.log
+
+    def text_of(self, log: Log) -> str:
+        assert log.prompt is not None
+        return self._model.tokenizer.decode(log.prompt.ids) + log.prompt.stub.decode()
+
+
+@pytest.fixture(scope="module", params=["llama, fp32", "qwen2, fp16 and local cache"])
+def bench(request: pytest.FixtureRequest, folder: Path, qwen_folder: Path) -> Bench:
+    if request.param == "llama, fp32":
+        return Bench(folder, "fp32", local_cache=False)
+    return Bench(qwen_folder, "fp16", local_cache=True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(sizes=sizes, sessions=sessions, arenas=st.integers(1, 3))
+def test_a_warm_answer_is_the_cold_answer(
+    bench: Bench, sizes: tuple[int, int], sessions: list[tuple[tuple[object, ...], int]], arenas: int
+) -> None:
+    session = Session(sizes)
+    warm, engine = bench.completer(arenas)
+    for (name, *arguments), patience in sessions:
+        for _ in getattr(session, str(name))(*arguments):
+            request = Request(DOCUMENTS[session.open], session.place.text, session.place.cursor)
+            cold, cold_log = bench.cold(warm, request)
+            engine.log = Log()
+            answer = warm.complete(request, stopped_after(patience))
+            note(f"{name} {arguments}: {answer}")
+            if answer.reason == "superseded":
+                continue
+            session.suggested[session.open] = answer.text
+            if engine.log.made is None:
+                assert (answer.text, answer.reason) == (cold.text, cold.reason)
+                continue
+            assert_prompt_is_the_document(bench.text_of(engine.log), request)
+            assert_same_numbers(bench, engine.log)
+            assert_same_answer(answer, engine.log, cold, cold_log)
+
+
+def stopped_after(questions: int) -> Callable[[], bool]:
+    """True from the question of this number on."""
+    asked = iter(range(questions))
+    return lambda: next(asked, None) is None
+
+
+def assert_same_answer(answer: Answer, log: Log, cold: Answer, cold_log: Log) -> None:
+    assert log.made is not None
+    assert cold_log.made is not None
+    for pick, other in zip(log.picks, cold_log.picks, strict=False):
+        if pick.token != other.token:
+            assert 0 <= other.gap < TIE, "only a genuine tie may fall another way"
+            return
+    assert [pick.token for pick in log.picks] == [pick.token for pick in cold_log.picks]
+    assert log.made.text == cold_log.made.text
+    assert (answer.text, answer.reason) == (cold.text, cold.reason)
+    assert answer.costs.new_tokens == cold.costs.new_tokens == len(log.picks)
+    assert cold.costs.reused == 0
+    assert answer.costs.reused + answer.costs.recomputed == cold.costs.recomputed
+
+
+def assert_same_numbers(bench: Bench, log: Log) -> None:
+    """Keys, values and kept logits are those of one pass over an empty arena."""
+    assert log.prompt is not None
+    assert log.arena is not None
+    ids, arena = log.prompt.ids, log.arena
+    assert arena.logits is not None
+    assert arena.logits_at == len(ids)
+    assert arena.ids[: len(ids)].tolist() == ids.tolist()
+    scratch = Arena(bench.decoder.config, CAPACITY)
+    assert distance(bench.decoder.forward(ids, scratch), arena.logits) <= bench.tolerance
+    if arena.length > len(ids):
+        bench.decoder.forward(arena.ids[len(ids) :].copy(), scratch)
+    assert distance(scratch.k[:, :, : arena.length], arena.k[:, :, : arena.length]) <= bench.tolerance
+    assert distance(scratch.v[:, :, : arena.length], arena.v[:, :, : arena.length]) <= bench.tolerance
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a - b).abs().max())
+
+
+def assert_prompt_is_the_document(prompt: str, request: Request) -> None:
+    """Head and typed are what stands before the cursor; the tail, what follows it or its line."""
+    nothing, head, tail, typed = re.split("|".join(map(re.escape, MARKERS[0])), prompt)
+    before, after = request.text[: request.cursor], request.text[request.cursor :]
+    rest, end, below = re.fullmatch(r"([^\r\n]*)(\r\n|\r|\n|)(.*)", after, re.DOTALL).groups()  # type: ignore[union-attr]
+    assert nothing == ""
+    assert before.endswith(head + typed)
+    assert (below if CLOSERS.fullmatch(rest) else after).startswith(tail)

@@ -1,0 +1,70 @@
+"""A server whose model does what a document says, for what no real model can be relied on to do.
+
+A line `# say TEXT` in a document makes TEXT (with \n for line ends) the suggestion, `# block` makes the request run
+until it is told to stop, `# crash` makes it fail, `# explicit` makes it say whether the user asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+
+from efim_ls.answer import Answer, Costs, Milliseconds, Request
+from efim_ls.engine_thread import Stopped
+from efim_ls.server import serve
+from efim_ls.session import Progress
+from efim_ls.settings import Settings
+from model_runtime.errors import ModelError
+
+COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
+
+
+class StandIn:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.forgotten: list[str] = []
+
+    def complete(self, request: Request, stopped: Stopped) -> Answer:
+        if "# block" in request.text:
+            while not stopped():
+                threading.Event().wait(0.001)
+            return Answer("", COSTS, "superseded")
+        if "# crash" in request.text:
+            raise ValueError(request.text)
+        if "# explicit" in request.text:
+            return Answer(str(request.explicit), COSTS)
+        said = re.search(r"# say (.*)", request.text)
+        text = said[1].replace("\\n", "\n") if said else ""
+        return Answer(text, COSTS, None if text else "empty")
+
+    def explain(self, request: Request) -> dict[str, object]:
+        return {"prompt": request.text[: request.cursor], "reason": None, "forgotten": self.forgotten}
+
+    def forget(self, uri: str) -> None:
+        if "crash" in uri:
+            raise ValueError("".join(["sec", "ret"]))
+        self.forgotten.append(uri)
+
+    def describe(self) -> dict[str, object]:
+        return {"model": self.settings.model, "threads": self.settings.threads}
+
+
+def load(settings: Settings, progress: Progress) -> StandIn:
+    """Load nothing; from a model `gate:PATH` only once somebody writes to the pipe at PATH."""
+    print("stray print")
+    os.write(1, b"stray write\n")
+    progress("half way", 50)
+    if settings.model == "missing":
+        raise ModelError("there is no model called missing; choose another")
+    if settings.model == "broken":
+        raise ValueError(settings.model)
+    if settings.model.startswith("gate:"):
+        with open(settings.model[5:]) as pipe:
+            pipe.read()
+    return StandIn(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(serve(int(sys.argv[1]) if sys.argv[1:] else None, load))

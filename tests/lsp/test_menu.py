@@ -1,0 +1,62 @@
+"""The completion menu, for clients without ghost text, with a model that says what it is told."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_asyncio
+from wire import MENU, Editor, started
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def editor():
+    async with started(capabilities=MENU) as editor:
+        yield editor
+
+
+@pytest.mark.parametrize(
+    ("marked", "label", "new", "start"),
+    [
+        ("# say urn x\nret‸", "return x", "return x", 0),
+        ("# say x\n    return ‸", "x", "x", 11),
+        ("# say \\n    pass\\n    return\nelse:‸", "pass …", "\n    pass\n    return", 5),
+        ("# say gth\n'😀' + größen_len‸", "größen_length", "größen_length", 7),
+    ],
+)
+async def test_the_menu_offers_the_whole_word_or_line(editor: Editor, marked, label, new, start):
+    page = editor.open(marked)
+    answer = await page.menu()
+    assert answer is not None
+    assert answer["isIncomplete"] is True
+    [item] = answer["items"]
+    assert item["label"] == label
+    assert label.startswith(item["filterText"])
+    assert item["detail"] == "efim-ls"
+    assert item["preselect"] is False
+    end = page.position(page.cursor)
+    replaced = {"start": {**end, "character": start}, "end": end}
+    assert item["textEdit"] == {"range": replaced, "newText": new}
+    assert item["command"]["command"] == "efim-ls.accept"
+
+
+async def test_an_empty_suggestion_is_no_menu(editor: Editor):
+    assert await editor.open("ret‸").menu() is None
+
+
+async def test_the_menu_and_ghost_text_supersede_each_other(editor: Editor):
+    page = editor.open("# block\n‸")
+    _, ghost = page.ask()
+    _, menu = editor.send("textDocument/completion", page.place)
+    assert await ghost is None
+    page.edit(0, 7, "# say more")
+    assert await page.ghost() == "more"
+    assert await menu is None
+
+
+async def test_who_asks_by_a_key_is_told_apart(editor: Editor):
+    page = editor.open("# explicit\n‸")
+    answers = [(await page.item(kind) or {})["insertText"] for kind in (0, 1, 2, 3)]
+    assert answers == ["True", "True", "False", "False"]
+    menu = await page.menu()
+    assert menu is not None and menu["items"][0]["textEdit"]["newText"] == "False"

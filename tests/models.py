@@ -1,0 +1,200 @@
+"""Tiny random checkpoints in the layout of published ones, so that tests need no download."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+SPECIAL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>")
+VOCABULARY = 400
+# How Qwen2 cuts a text into pieces that no token reaches over.
+PIECES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CODE = '''"""Read and write the records of a store."""
+
+import os
+from pathlib import Path
+
+
+class Record:
+    """One entry: a name, a value and the time of its last change."""
+
+    def __init__(self, name: str, value: int = 0) -> None:
+        self.name = name
+        self.value = value
+        self.changed = None
+
+    def update(self, value: int) -> bool:
+        """Set the value; true where it differs from the old one."""
+        if value == self.value:
+            return False
+        self.value = value
+        return True
+
+
+def read(path: Path) -> list[Record]:
+    """Read all records of a file, one for each line that is not empty."""
+    records = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            if not line.strip():
+                continue
+            name, value = line.split("=", 1)
+            records.append(Record(name.strip(), int(value)))
+    return records
+
+
+def write(path: Path, records: list[Record]) -> None:
+    """Write records to a file; what was there before is lost."""
+    lines = [f"{record.name}={record.value}" for record in records]
+    os.makedirs(path.parent, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\\n".join(lines))
+
+
+def total(records: list[Record]) -> int:
+    """Sum of the values of all records."""
+    result = 0
+    for record in records:
+        result += record.value
+    return result
+'''
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """Shape of a tiny model; head_dim is not hidden / heads, so that no code may take one for the other."""
+
+    family: Literal["llama", "qwen2"] = "llama"
+    tied: bool = True
+    layers: int = 2
+    hidden: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 16
+    intermediate: int = 80
+    context: int = 512
+    theta: float = 10000.0
+    vocabulary: int = VOCABULARY
+    seed: int = 0
+
+
+LLAMA = Tiny()
+
+
+def make(folder: Path, tiny: Tiny = LLAMA, *, half: bool = False) -> Path:
+    """Write config.json, model.safetensors (bfloat16 if `half`) and tokenizer.json to a folder; returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config(tiny), indent=1), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(tokenizer_json(), encoding="utf-8")
+    dtype = torch.bfloat16 if half else torch.float32
+    weights = {name: tensor.to(dtype) for name, tensor in random_weights(tiny).items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def config(tiny: Tiny) -> dict[str, Any]:
+    """The config.json of a tiny model: Llama's as transformers 4 spells it, Qwen2's as transformers 5 does."""
+    rope: dict[str, Any] = {"rope_theta": tiny.theta}
+    if tiny.family == "qwen2":
+        rope = {"rope_parameters": {"rope_type": "default", **rope}, "use_sliding_window": False}
+    return {
+        "architectures": [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[tiny.family]],
+        "model_type": tiny.family,
+        "vocab_size": tiny.vocabulary,
+        "hidden_size": tiny.hidden,
+        "num_hidden_layers": tiny.layers,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "head_dim": tiny.head_dim,
+        "intermediate_size": tiny.intermediate,
+        "max_position_embeddings": tiny.context,
+        "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+        "tie_word_embeddings": tiny.tied,
+        "bos_token_id": None,
+        "eos_token_id": 0,
+        **rope,
+    }
+
+
+def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
+    """Weights by name, large enough that logits are spread and depend on far more than the last token."""
+    generator = torch.Generator().manual_seed(tiny.seed)
+
+    def normal(*shape: int, std: float) -> torch.Tensor:
+        return torch.randn(shape, generator=generator) * std
+
+    def matrix(rows: int, columns: int, gain: float = 1.0) -> torch.Tensor:
+        return normal(rows, columns, std=gain * columns**-0.5)
+
+    def norm() -> torch.Tensor:
+        return 1.0 + normal(tiny.hidden, std=0.1)
+
+    q, kv = tiny.heads * tiny.head_dim, tiny.kv_heads * tiny.head_dim
+    weights = {
+        "model.embed_tokens.weight": normal(tiny.vocabulary, tiny.hidden, std=0.3),
+        "model.norm.weight": norm(),
+    }
+    if not tiny.tied:
+        weights["lm_head.weight"] = normal(tiny.vocabulary, tiny.hidden, std=0.3)
+    for layer in range(tiny.layers):
+        at = f"model.layers.{layer}."
+        weights[at + "input_layernorm.weight"] = norm()
+        weights[at + "post_attention_layernorm.weight"] = norm()
+        for name, rows in (("q", q), ("k", kv), ("v", kv)):
+            weights[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, tiny.hidden, 1.5)
+            if tiny.family == "qwen2":
+                weights[f"{at}self_attn.{name}_proj.bias"] = normal(rows, std=0.5)
+        weights[at + "self_attn.o_proj.weight"] = matrix(tiny.hidden, q, 1.5)
+        weights[at + "mlp.gate_proj.weight"] = matrix(tiny.intermediate, tiny.hidden)
+        weights[at + "mlp.up_proj.weight"] = matrix(tiny.intermediate, tiny.hidden)
+        weights[at + "mlp.down_proj.weight"] = matrix(tiny.hidden, tiny.intermediate, 1.5)
+    return weights
+
+
+@lru_cache(1)
+def tokenizer_json() -> str:
+    """A byte-level BPE tokenizer of 400 entries with infilling markers, trained on CODE."""
+    tokenizer = Tokenizer(models.BPE())
+    cut = pre_tokenizers.Split(Regex(PIECES), "isolated")
+    spell = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([cut, spell])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=[AddedToken(token, special=True) for token in SPECIAL],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([CODE], trainer)
+    return tokenizer.to_str()
+
+
+def shard(folder: Path, parts: int = 2) -> None:
+    """Split the weights of a checkpoint folder into files with an index, as large models are published."""
+    whole = folder / "model.safetensors"
+    weights = load_file(whole)
+    whole.unlink()
+    index: dict[str, str] = {}
+    for part, names in enumerate(_dealt(sorted(weights), parts), 1):
+        file = f"model-{part:05}-of-{parts:05}.safetensors"
+        save_file({name: weights[name] for name in names}, folder / file)
+        index |= dict.fromkeys(names, file)
+    text = json.dumps({"metadata": {}, "weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+
+
+def _dealt(names: list[str], parts: int) -> Iterator[list[str]]:
+    for part in range(parts):
+        yield names[part::parts]

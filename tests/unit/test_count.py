@@ -1,0 +1,103 @@
+"""Recomputed tokens of recorded keystrokes, small enough to be counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from efim_ls.count import POLICIES, Count, count
+from efim_ls.window import Budget
+
+BUDGET = Budget(head=64, tail=16)
+
+# Tokens stand apart in the drawings below, ⏎ is a line end, P S M are the markers, ‸ is the cursor.
+DRAWN = (
+    "a = 1\n‸\nc = 3\n",
+    "a = 1\nx‸\nc = 3\n",
+    "a = 1\nx y‸\nc = 3\n",
+    "a = 1‸\nx y\nc = 3\n",
+)
+COUNTED = {
+    # P [a _= _ 1 ⏎ x] S [⏎ c _= _ 3 ⏎] M: all text before the cursor in front, every keystroke moves the rest
+    "psm": [(14, 14), (15, 9), (16, 9), (16, 11)],
+    "none": [(14, 14), (15, 15), (16, 16), (16, 16)],
+    # P S [⏎ c _= _ 3 ⏎] M [a _= _ 1 ⏎ x]: typing appends, going up changes the first part
+    "spm": [(14, 14), (15, 1), (16, 1), (16, 13)],
+    # P [a _= _ 1 ⏎] S [⏎ c _= _ 3 ⏎] M [x]: typing appends, a new place is a new session
+    "efim-paper": [(14, 14), (15, 1), (16, 1), (16, 11)],
+    # P [a _= _ 1 ⏎] S [c _= _ 3 ⏎] M [x]: the last piece before the cursor is left to the first new tokens
+    "efim": [(13, 13), (13, 0), (14, 1), (14, 13)],
+}
+NEW = {"efim": [True, False, False, True], "efim-paper": [True, False, False, True]}
+
+
+def session(*drawn: str) -> list[tuple[str, int]]:
+    return [(before + after, len(before)) for before, _, after in (text.partition("‸") for text in drawn)]
+
+
+def typing(above: str, typed: str, below: str) -> list[tuple[str, int]]:
+    return session(*(f"{above}{typed[:n]}‸{below}" for n in range(len(typed) + 1)))
+
+
+TYPED = typing(
+    "import os\n\n\n", "def area(w, h):\n    return w * h\n\n\nprint(area(2, 3))", "\n\n\nx = os.name\n" * 9
+)
+
+
+def counted(policy: str, edits: list[tuple[str, int]]) -> list[Count]:
+    return list(count(edits, policy, BUDGET))
+
+
+def recomputed(policy: str, edits: list[tuple[str, int]]) -> int:
+    return sum(each.recomputed for each in counted(policy, edits))
+
+
+def test_every_policy_is_counted_by_hand() -> None:
+    assert COUNTED.keys() == POLICIES.keys()
+
+
+@pytest.mark.parametrize("policy", COUNTED)
+def test_prompt_and_recomputed_tokens_of_a_policy(policy: str) -> None:
+    found = [(each.prompt_tokens, each.recomputed) for each in counted(policy, session(*DRAWN))]
+    assert found == COUNTED[policy]
+
+
+@pytest.mark.parametrize("policy", NEW)
+def test_new_frames_are_told(policy: str) -> None:
+    assert [each.reanchored for each in counted(policy, session(*DRAWN))] == NEW[policy]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_keystroke_recomputes_no_more_than_its_prompt(policy: str) -> None:
+    assert all(0 <= each.recomputed <= each.prompt_tokens for each in counted(policy, TYPED))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_is_counted_as_background_work(policy: str) -> None:
+    assert not any(each.background for each in counted(policy, session(*DRAWN)))
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES.keys() - {"none"}))
+def test_an_unchanged_prompt_costs_nothing(policy: str) -> None:
+    assert counted(policy, session(DRAWN[2], DRAWN[2]))[1].recomputed == 0
+
+
+def test_without_a_cache_everything_is_recomputed() -> None:
+    assert all(each.recomputed == each.prompt_tokens for each in counted("none", TYPED))
+
+
+def test_typing_costs_the_fewest_tokens_with_efim() -> None:
+    costs = {policy: recomputed(policy, TYPED) for policy in POLICIES}
+    assert costs["efim"] <= costs["efim-paper"] <= costs["psm"] <= costs["none"]
+    assert costs["efim"] <= costs["spm"]
+
+
+def test_typing_past_the_first_keystroke_costs_efim_a_few_tokens_each() -> None:
+    first, *others = counted("efim", TYPED)
+    assert first.recomputed == first.prompt_tokens
+    kept = [each.recomputed for each in others if not each.reanchored]
+    assert max(kept) <= 3
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_counting_again_counts_the_same(policy: str) -> None:
+    assert counted(policy, TYPED) == counted(policy, TYPED)

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from efim_ls.engine_thread import EngineThread, Stopped, Superseded
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineThread]:
+    engine = EngineThread()
+    yield engine
+    assert engine.close(10), "a job of the test is still running"
+
+
+class Work:
+    """A job that runs until it is told to stop, and says what happened to it."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = threading.Event(), threading.Event()
+
+    def __call__(self, stopped: Stopped) -> str:
+        self.began.set()
+        while not stopped():
+            threading.Event().wait(0.001)
+        self.ended.set()
+        return "stopped"
+
+
+async def until(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, 10)
+
+
+async def test_jobs_run_in_order_on_one_thread_that_is_not_ours(engine) -> None:
+    runs = [engine.run(n, lambda _, n=n: (n, threading.current_thread())) for n in range(5)]
+    numbers, threads = zip(*await asyncio.gather(*runs), strict=True)
+    assert numbers == (0, 1, 2, 3, 4)
+    assert len(set(threads)) == 1
+    assert threads[0] is not threading.current_thread()
+    assert threads[0].daemon
+
+
+async def test_what_a_job_raises_is_its_askers_and_the_thread_goes_on(engine) -> None:
+    def fail(_: Stopped) -> None:
+        raise SystemExit("enough")
+
+    with pytest.raises(SystemExit, match="enough"):
+        await engine.run("a", fail)
+    assert await engine.run("a", lambda _: "fine") == "fine"
+
+
+async def test_a_newer_job_stops_the_older_with_its_key(engine) -> None:
+    work = Work()
+    older = engine.run("a", work)
+    await until(work.began)
+    newer = engine.run("a", lambda _: "newer")
+    with pytest.raises(Superseded):
+        await older
+    assert await newer == "newer"
+    assert work.ended.is_set()
+
+
+async def test_the_older_is_answered_before_its_job_has_noticed(engine) -> None:
+    began, gate = threading.Event(), threading.Event()
+    older = engine.run("a", lambda _: began.set() or gate.wait(10))
+    await until(began)
+    newer = engine.run("a", lambda _: "newer")
+    with pytest.raises(Superseded):
+        await older
+    assert not newer.done()
+    gate.set()
+    assert await newer == "newer"
+
+
+async def test_other_keys_are_left_alone(engine) -> None:
+    work = Work()
+    one = engine.run("a", work)
+    other = engine.run("b", lambda _: "other")
+    await until(work.began)
+    engine.supersede("a")
+    with pytest.raises(Superseded):
+        await one
+    assert await other == "other"
+
+
+async def test_queued_jobs_that_were_superseded_never_run(engine) -> None:
+    work, ran = Work(), []
+    engine.run("blocking", work)
+    await until(work.began)
+    queued = [engine.run("a", lambda _, n=n: ran.append(n)) for n in range(10)]
+    engine.supersede("blocking")
+    answers = await asyncio.gather(*queued, return_exceptions=True)
+    assert ran == [9]
+    assert [type(a) for a in answers] == [Superseded] * 9 + [type(None)]
+
+
+async def test_cancelling_who_waits_stops_the_job(engine) -> None:
+    work = Work()
+
+    async def ask() -> str:
+        return await engine.run("a", work)
+
+    task = asyncio.create_task(ask())
+    await until(work.began)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(work.ended)
+    assert await engine.run("a", lambda _: "next") == "next"
+
+
+async def test_cancelled_before_it_began_a_job_never_runs(engine) -> None:
+    work, ran = Work(), []
+    blocking = engine.run("blocking", work)
+    queued = engine.run("a", lambda _: ran.append(1))
+    queued.cancel()
+    await until(work.began)
+    await asyncio.sleep(0)  # the future tells its callbacks in the loop's next turn
+    engine.supersede("blocking")
+    with pytest.raises(Superseded):
+        await blocking
+    await engine.run("last", lambda _: None)
+    assert ran == []
+
+
+async def test_a_given_up_job_that_fails_is_logged(engine, caplog) -> None:
+    began, gate = threading.Event(), threading.Event()
+
+    def fail(_: Stopped) -> None:
+        began.set()
+        gate.wait(10)
+        raise ValueError("too late")
+
+    older = engine.run("a", fail)
+    await until(began)
+    newer = engine.run("a", lambda _: "newer")
+    gate.set()
+    with pytest.raises(Superseded):
+        await older
+    assert await newer == "newer"
+    assert [r.levelno for r in caplog.records] == [logging.ERROR]
+
+
+async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> None:
+    class Job:
+        def __call__(self, stopped: Stopped) -> Job:
+            return self
+
+    threads, jobs, answers = threading.active_count(), [], []
+    for _ in range(1000):
+        job = Job()
+        jobs.append(weakref.ref(job))
+        answers.append(engine.run("a", job))
+        del job
+        if len(answers) % 100 == 0:
+            await asyncio.sleep(0)
+    assert isinstance(await answers[-1], Job)
+    failures = await asyncio.gather(*answers[:-1], return_exceptions=True)
+    assert {type(f) for f in failures} <= {Superseded, Job}
+    await engine.run("last", lambda _: None)
+    await asyncio.sleep(0)
+    answers.clear()
+    failures.clear()
+    gc.collect()
+    assert [ref for ref in jobs if ref() is not None] == []
+    assert threading.active_count() == threads
+    assert engine._latest == {}
+    assert engine._queue.empty()
+
+
+async def test_superseded_jobs_let_go_of_their_texts_at_once(engine) -> None:
+    class Text:
+        pass
+
+    work, text = Work(), Text()
+    blocking = engine.run("blocking", work)
+    await until(work.began)
+    older = engine.run("a", lambda _, text=text: text)
+    seen = weakref.ref(text)
+    del text
+    newer = engine.run("a", lambda _: None)
+    gc.collect()
+    assert seen() is None, "the queue still holds it"
+    engine.supersede("blocking")
+    await asyncio.gather(blocking, older, newer, return_exceptions=True)
+
+
+async def test_closing_stops_running_jobs(engine) -> None:
+    work = Work()
+    answer = engine.run("a", work)
+    await until(work.began)
+    assert engine.close(10)
+    assert await answer == "stopped"
+
+
+async def test_closing_does_not_wait_for_a_job_that_does_not_stop(engine) -> None:
+    began, gate = threading.Event(), threading.Event()
+    answer = engine.run("a", lambda _: began.set() or gate.wait(10))
+    await until(began)
+    assert not engine.close(0)
+    gate.set()
+    await answer
+
+
+def test_a_loop_that_is_gone_does_not_disturb_the_thread(engine) -> None:
+    gate = threading.Event()
+
+    async def ask() -> None:
+        engine.run("a", lambda _: gate.wait(10)).cancel()
+        engine.run("b", lambda _: gate.wait(10))
+
+    asyncio.run(ask())
+    gate.set()
+    assert asyncio.run(_answer(engine)) == "fine"
+
+
+async def _answer(engine: EngineThread) -> str:
+    return await engine.run("a", lambda _: "fine")

@@ -1,0 +1,76 @@
+"""Who may import whom; the drawing is in ARCHITECTURE.md."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
+LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
+WITHOUT_LSP = ("efim_ls.complete", "efim_ls.planner", "efim_ls.window", "efim_ls.document", "efim_ls.postprocess")
+
+
+def imports(path: Path) -> set[str]:
+    """Every module and name that a file imports, wherever in the file, as dotted names."""
+    package, found = ".".join(path.relative_to(ROOT).parent.parts), set[str]()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(part for part in (above, node.module) if part)
+            found |= {f"{module}.{each.name}" for each in node.names}
+    return found
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path)
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def within(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def importers(*names: str) -> set[str]:
+    return {module for module, imported in MODULES.items() if any(within(each, *names) for each in imported)}
+
+
+def assert_only(names: tuple[str, ...], *packages: str) -> None:
+    assert {module for module in importers(*names) if not within(module, *packages)} == set()
+
+
+@pytest.mark.parametrize(
+    "imported, importing",
+    [
+        (("efim_ls",), ("efim_ls",)),
+        (("model_runtime",), ("model_runtime", "efim_ls")),
+        (("kv_store",), ("kv_store", "efim_ls")),
+        (("editor_clients",), ("editor_clients", "efim_ls.cli")),
+        (LSP, ("efim_ls", "editor_clients.headless")),
+        (MODEL, ("model_runtime",)),
+    ],
+    ids=lambda names: ", ".join(names),
+)
+def test_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...]) -> None:
+    assert_only(imported, *importing)
+
+
+def test_the_two_leaves_meet_in_at_most_one_module() -> None:
+    assert len(importers("model_runtime") & importers("kv_store")) <= 1
+
+
+def test_planning_and_completing_know_no_lsp() -> None:
+    assert {module for module in importers(*LSP) if within(module, *WITHOUT_LSP)} == set()
+
+
+def test_the_store_needs_only_the_standard_library_and_numpy() -> None:
+    known = {*sys.stdlib_module_names, "numpy", "kv_store"}
+    found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
+    assert found <= known

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from efim_ls.settings import Settings, parse
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    assert parse(None) == parse({}) == parse() == (Settings(), [])
+
+
+@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"efim-ls": s}, lambda s: {"efim_ls": s}])
+def test_settings_are_taken_bare_or_under_our_name(wrap) -> None:
+    settings, problems = parse(wrap({"model": "/m", "enabled": False, "threads": 3, "weights": "fp16"}))
+    assert settings == Settings(model="/m", enabled=False, threads=3, weights="fp16")
+    assert problems == []
+
+
+def test_under_our_name_the_rest_of_the_object_is_others() -> None:
+    assert parse({"efim-ls": {"max_lines": 3}, "pylsp": {"x": 1}}) == (Settings(max_lines=3), [])
+
+
+def test_later_layers_win_and_what_they_leave_out_stays() -> None:
+    settings, problems = parse({"max_lines": 3, "threads": 2}, {"efim-ls": {"threads": 4}}, None)
+    assert (settings, problems) == (Settings(max_lines=3, threads=4), [])
+
+
+def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
+    settings, [problem] = parse({"modle": "x", "max_lines": 2})
+    assert settings == Settings(max_lines=2)
+    assert "'modle'" in problem
+    assert all(field.name in problem for field in fields(Settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("model", 5, "a text"),
+        ("model", None, "a text"),
+        ("enabled", 1, "true or false"),
+        ("enabled", "yes", "true or false"),
+        ("local_cache", None, "true or false"),
+        ("max_new_tokens", 0, "a positive whole number"),
+        ("max_lines", -1, "a positive whole number"),
+        ("head_tokens", 1.5, "a positive whole number"),
+        ("tail_tokens", "384", "a positive whole number"),
+        ("threads", True, "a positive whole number"),
+        ("max_file_kib", [], "a positive whole number"),
+        ("weights", "int4", "'auto' or 'fp32' or 'fp16'"),
+        ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
+        ("menu", True, "'auto' or 'always' or 'never'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name, value, expected) -> None:
+    settings, [problem] = parse({name: value, "max_lines": 7} if name != "max_lines" else {name: value})
+    assert getattr(settings, name) == getattr(Settings(), name)
+    assert repr(name) in problem
+    assert expected in problem
+    assert name == "max_lines" or settings.max_lines == 7
+
+
+@pytest.mark.parametrize("layer", [[1], "fast", 5, {"efim-ls": "fast"}])
+def test_what_is_no_object_is_a_problem(layer) -> None:
+    settings, [problem] = parse(layer)
+    assert settings == Settings()
+    assert "expected an object" in problem
+
+
+@pytest.mark.parametrize("layer", [{"efim-ls": None}, {"efim-ls": {}}])
+def test_an_empty_section_is_none(layer) -> None:
+    assert parse(layer) == (Settings(), [])
+
+
+def test_only_what_a_model_depends_on_tells_models_apart() -> None:
+    same = Settings(enabled=False, menu="never", max_file_kib=9)
+    assert same.of_model == Settings().of_model
+    changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
+    changes |= {"threads": 9, "weights": "fp32", "local_cache": False}
+    for name, value in changes.items():
+        assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
+    assert len(changes) + 3 == len(fields(Settings))

@@ -1,0 +1,64 @@
+"""Files and functions small enough to be read at once."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+LONGEST_FILE, MEDIAN_FILE = 300, 120
+LONGEST_FUNCTION, MEDIAN_FUNCTION = 50, 12
+MOST_PARAMETERS = 8
+
+
+def functions(path: Path) -> dict[str, Function]:
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    name = path.relative_to(ROOT)
+    return {f"{name}:{node.lineno} {node.name}": node for node in nodes if isinstance(node, Function)}
+
+
+def length(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def parameters(function: Function) -> int:
+    each = function.args
+    names = [a.arg for a in (*each.posonlyargs, *each.args, *each.kwonlyargs, each.vararg, each.kwarg) if a]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+PATHS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+FILES = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in PATHS}
+FUNCTIONS = {name: function for path in PATHS for name, function in functions(path).items()}
+
+
+@pytest.mark.parametrize("package", ["efim_ls", "model_runtime", "editor_clients"])
+def test_the_package_is_looked_at(package: str) -> None:
+    assert any(name.startswith(package) for name in FUNCTIONS)
+
+
+def test_no_file_is_too_long() -> None:
+    assert {name: lines for name, lines in FILES.items() if lines > LONGEST_FILE} == {}
+
+
+def test_the_usual_file_is_short() -> None:
+    assert median(lines for lines in FILES.values() if lines) <= MEDIAN_FILE
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {name: length(function) for name, function in FUNCTIONS.items()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def test_the_usual_function_is_short() -> None:
+    assert median(map(length, FUNCTIONS.values())) <= MEDIAN_FUNCTION
+
+
+def test_no_function_takes_too_many_parameters() -> None:
+    counts = {name: parameters(function) for name, function in FUNCTIONS.items()}
+    assert {name: count for name, count in counts.items() if count > MOST_PARAMETERS} == {}
