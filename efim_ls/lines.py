@@ -19,9 +19,14 @@ def line_start(text: str, offset: int) -> int:
     """Start of the line that an offset is in."""
     feed = text.rfind("\n", 0, offset)
     carriage = text.rfind("\r", feed + 1, offset)
-    if carriage == offset - 1 and text.startswith("\n", offset):  # between \r and \n is still the line before
+    if 0 <= carriage == offset - 1 and text.startswith("\n", offset):  # between \r and \n is still the line before
         carriage = text.rfind("\r", feed + 1, carriage)
     return max(feed, carriage) + 1
+
+
+def starts_line(text: str, offset: int) -> bool:
+    """Whether a line starts at an offset."""
+    return line_start(text, offset) == offset
 
 
 def lines_upwards(text: str, offset: int) -> Iterator[int]:

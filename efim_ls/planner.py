@@ -68,19 +68,22 @@ class Planner:
         if last is None or not text.startswith(last.tail, tail_at) or not self._reaches(text, last, tail_at):
             return None
         size = len(last.head)
+        if not size and last.start:
+            return None  # no text tells where such a frame is now
         for anchor in (last.start + size, *islice(lines_upwards(text, cursor), REMEMBERED_LINES)):
             if size <= anchor <= cursor and text.startswith(last.head, anchor - size):
-                return anchor if self._window.count(text[anchor:cursor]) <= self._budget.typed else None
+                return anchor if self._window.fits(text[anchor:cursor], self._budget.typed) else None
         return None
 
     def _reaches(self, text: str, last: Plan, tail_at: int) -> bool:
         """A tail that fits may have become too short, as when the cursor went up through typed lines."""
-        at_end = tail_at + len(last.tail) == len(text)
-        return at_end or self._window.count(last.tail) * 2 >= self._budget.tail
+        if tail_at + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
+            return True
+        return last.tail == self._window.tail(text, tail_at)
 
     def _new_anchor(self, text: str, line_start: int, cursor: int) -> int:
         """The start of the line (R1), or a fixed place inside a line that is too long to be typed."""
         room = self._budget.typed
-        if cursor - line_start <= room or self._window.count(text[line_start:cursor]) <= room:
+        if self._window.fits(text[line_start:cursor], room):
             return line_start
         return line_start + (cursor - line_start - room // 2) // 256 * 256

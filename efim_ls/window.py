@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from efim_ls.lines import starts_line
+
 Pieces = Callable[[str], list[tuple[str, int]]]
 MOST_CHARACTERS = 8  # a token: more text than this times the budget is not even looked at
+STARVED = 8  # a head of less than this part of its budget, with text above it, shows the model too little
 OPENING = 256  # characters by which a window's start is found again
 
 
@@ -34,6 +38,10 @@ class Window:
         """Number of tokens of a text."""
         return sum(count for _, count in self._pieces(text))
 
+    def fits(self, text: str, tokens: int) -> bool:
+        """Whether a text has at most so many tokens; one that is far too long is not tokenized."""
+        return len(text) <= tokens * MOST_CHARACTERS and self.count(text) <= tokens
+
     def start(self, text: str, anchor: int, last: tuple[int, str] | None) -> int:
         """Where the head that ends at the anchor starts.
 
@@ -41,9 +49,14 @@ class Window:
         (R2); else, where the text's own start does not fit either, 60 % of the budget back from the anchor.
         """
         for start in (_found_again(text, *last) if last else None, 0):
-            if start is not None and start <= anchor and self._fits(text[start:anchor]):
+            if start is not None and start <= anchor and self._serves(text, start, anchor):
                 return start
         return self._dropped(text, anchor)
+
+    def _serves(self, text: str, start: int, anchor: int) -> bool:
+        """Whether a head fits its budget and is not starved while there is text above it."""
+        head, budget = text[start:anchor], self._budget.head
+        return self.fits(head, budget) and (start == 0 or self.count(head) * STARVED >= budget)
 
     def tail(self, text: str, at: int) -> str:
         """The text from `at` on, as many whole fragments as the budget allows (R3)."""
@@ -64,21 +77,18 @@ class Window:
                 break
             start -= len(piece)
             starts.append(start)
+        starts = [s for s in starts if starts_line(text, s)] or starts
+        start = min(starts, default=anchor)
         furthest = (anchor - start) // 3
         return min((s for s in starts if _is_top_level(text, s) and s - start <= furthest), default=start)
 
-    def _fits(self, head: str) -> bool:
-        budget = self._budget.head
-        return len(head) <= budget * MOST_CHARACTERS and self.count(head) <= budget
-
-
 def _found_again(text: str, start: int, head: str) -> int | None:
-    """Where a window's start is now: edits are not tracked, the text itself tells."""
+    """Where a window's start is now: edits are not tracked, the text itself tells. The text's start stays its own."""
     opening = head[:OPENING]
-    if not opening or text.startswith(opening, start):
+    if start == 0 or (text.startswith(opening, start) and starts_line(text, start)):
         return start
-    found = text.find(opening)
-    return found if found >= 0 else None
+    found = (match.start() for match in re.finditer(re.escape(opening), text)) if opening else ()
+    return min((s for s in found if starts_line(text, s)), key=lambda s: abs(s - start), default=None)
 
 
 def _is_top_level(text: str, at: int) -> bool:

@@ -32,8 +32,8 @@ class StopRule:
         return None
 
     def _is_outside(self, lines: list[str], i: int) -> bool:
-        line = lines[i].strip()
-        if i >= self.max_lines or (i > 1 and not line and not lines[i - 1].strip()):
+        line, ended = lines[i].strip(), i + 1 < len(lines)
+        if i >= self.max_lines or (i > 1 and ended and not line and not lines[i - 1].strip()):
             return True
         return bool(line) and width(lines[i]) < self.indent and not self._closes(lines[i])
 

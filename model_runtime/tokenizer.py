@@ -49,7 +49,7 @@ class Tokenizer:
 
     def last_piece(self, line: str) -> int:
         """Where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
-        pieces = self._bpe.pre_tokenizer.pre_tokenize_str(line)
+        pieces = self._bpe.pre_tokenizer.pre_tokenize_str(_unicode(line))
         return pieces[-1][1][0] if pieces else 0
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
@@ -67,9 +67,7 @@ class Tokenizer:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
     def _encode_fragment(self, fragment: str) -> Ids:
-        if not fragment.isascii():  # lone surrogates, which LSP's JSON may carry, are not text to a tokenizer
-            fragment = fragment.encode("utf-8", "replace").decode()
-        return np.array(self._bpe.encode(fragment, add_special_tokens=False).ids, dtype=np.int32)
+        return np.array(self._bpe.encode(_unicode(fragment), add_special_tokens=False).ids, dtype=np.int32)
 
     def _read_bytes(self, path: Path) -> list[bytes]:
         alphabet = _byte_alphabet()
@@ -84,6 +82,11 @@ class Tokenizer:
                     raise ModelError(f"{path} is not byte-level BPE: use a model with a byte-level tokenizer")
                 table[i] = bytes(alphabet[c] for c in token)
         return table
+
+
+def _unicode(text: str) -> str:
+    """Replace lone surrogates, which LSP's JSON may carry, one by one: they are not text to a tokenizer."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _byte_alphabet() -> dict[str, int]:

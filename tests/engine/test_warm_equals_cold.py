@@ -87,6 +87,11 @@ class Session:
         self.go(self.place.delete(before, after))
         yield
 
+    def retype(self, text: str) -> Iterator[None]:
+        """Type something else over what stands before the cursor, as long as that."""
+        self.go(self.place.delete(len(text), 0).insert(text))
+        yield
+
     def delete_elsewhere(self, share: float, size: int) -> Iterator[None]:
         cursor, there = self.place.cursor, self.place.jump(share)
         text = there.delete(size, 0).text
@@ -138,6 +143,7 @@ steps = st.one_of(
     step("paste", pastes),
     step("newline", st.sampled_from(["\n", "\r\n"]), st.sampled_from([0, 4, 8])),
     step("delete", st.sampled_from([1, 1, 2, 9, 60]), st.sampled_from([0, 0, 0, 5, 200])),
+    step("retype", st.sampled_from(["+ 1 ", "- 2 ", "= x\n", ".y ", "[0] "])),
     step("delete_elsewhere", shares, st.integers(1, 400)),
     step("jump", shares),
     step("undo", st.integers(1, 6)),
@@ -186,7 +192,7 @@ def bench(request: pytest.FixtureRequest, folder: Path, qwen_folder: Path) -> Be
     return Bench(qwen_folder, "fp16", local_cache=True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=80)
 @given(sizes=sizes, sessions=sessions, arenas=st.integers(1, 3))
 def test_a_warm_answer_is_the_cold_answer(
     bench: Bench, sizes: tuple[int, int], sessions: list[tuple[tuple[object, ...], int]], arenas: int

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.window import MOST_CHARACTERS, OPENING, Budget, Pieces, Window
+from efim_ls.lines import line_start
+from efim_ls.window import MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
 from model_runtime.config import EMBEDDED
 from model_runtime.tokenizer import Tokenizer, fragments
 
@@ -104,10 +105,21 @@ def test_a_window_over_lines_of_few_tokens_starts_at_a_line(line: str) -> None:
 
 @unhurried
 @given(text=texts, first=st.integers(0, 1000), second=st.integers(0, 1000))
-def test_a_start_is_kept_while_the_head_fits(text: str, first: int, second: int) -> None:
+def test_a_start_is_kept_while_the_head_fits_and_is_not_starved(text: str, first: int, second: int) -> None:
     before, anchor = sorted((len(text) * first // 1000, len(text) * second // 1000))
-    if WINDOW.count(text[before:anchor]) <= BUDGET.head:
+    before = line_start(text, before)
+    tokens = WINDOW.count(text[before:anchor])
+    if tokens <= BUDGET.head and (before == 0 or tokens * STARVED >= BUDGET.head):
         assert WINDOW.start(text, anchor, (before, text[before:anchor])) == before
+
+
+def test_a_head_that_a_jump_upwards_starves_is_given_the_text_above_it() -> None:
+    text = numbered(400)
+    far = text.index("value_300 ")
+    start = WINDOW.start(text, far, None)
+    near = text.index("\n", start) + 1
+    assert 0 < start
+    assert WINDOW.start(text, near, (start, text[start:far])) < start
 
 
 def test_a_start_is_found_again_after_edits_above_it() -> None:
