@@ -19,10 +19,12 @@ from efim_ls.settings import Settings
 from efim_ls.window import Budget
 from model_runtime.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.engine import Generation, Stopped
+from model_runtime.errors import ModelError
 from model_runtime.load import Model, load
 from model_runtime.prompt import Prompt, build
 from model_runtime.stops import stop_rule
 
+LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 MARKERS = 3  # tokens of the template
 REPEATING = ("lines_below", "repetition")  # filters that leave nothing of what stands there already
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
@@ -74,7 +76,7 @@ class Completer:
         """Tell the exact prompt a request would send, in text, and what it would cost; changes nothing."""
         plan = copy.copy(self._planner(request.uri)).plan(request.text, request.cursor)
         prompt = self._prompt(plan)
-        reused = self._model.engine.reusable(prompt.ids)
+        reused = self._model.engine.reusable(request.uri, prompt.ids)
         costs = replace(_costs(plan, prompt, Milliseconds()), reused=reused, recomputed=len(prompt.ids) - reused)
         return {
             "prompt": self._model.tokenizer.decode(prompt.ids),
@@ -121,6 +123,9 @@ def fit_budget(settings: Settings, config: ModelConfig) -> Budget:
     """Shrink the wanted budget in proportion where head, tail, typed and new text exceed the model's context."""
     wanted = Budget(settings.head_tokens, settings.tail_tokens)
     room = config.context - MARKERS - settings.max_new_tokens
+    if room < LEAST_PROMPT:
+        limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
+        raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
     share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed))
     return Budget(int(wanted.head * share), int(wanted.tail * share))
 
@@ -133,8 +138,8 @@ def _line_before(request: Request) -> str:
 def _place(request: Request, plan: Plan) -> Place:
     start, _, below = enclosing_line(request.text, request.cursor)
     return Place(
-        before=request.text[start : request.cursor],
-        rest=plan.rest,
+        before=request.text[max(start, request.cursor - NEIGHBOURHOOD) : request.cursor],
+        rest=plan.rest[:NEIGHBOURHOOD],
         above=request.text[max(0, start - NEIGHBOURHOOD) : start],
         below=request.text[below : below + NEIGHBOURHOOD],
     )

@@ -12,8 +12,9 @@ from itertools import islice
 from efim_ls.answer import FrameKind
 from efim_ls.lines import enclosing_line, lines_upwards
 from efim_ls.postprocess import is_closers
-from efim_ls.window import Budget, Pieces, Window
+from efim_ls.window import MOST_CHARACTERS, Budget, Pieces, Window
 
+ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
 REMEMBERED_LINES = 200  # typed may span this many lines
 
 
@@ -86,4 +87,5 @@ class Planner:
         room = self._budget.typed
         if self._window.fits(text[line_start:cursor], room):
             return line_start
-        return line_start + (cursor - line_start - room // 2) // 256 * 256
+        near = range(line_start, cursor + 1, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
+        return next((at for at in near if self._window.fits(text[at:cursor], room // 2)), near[-1])

@@ -40,6 +40,11 @@ class Arena:
         """Length of the longest common prefix of `ids` and the tokens held."""
         return common_prefix(self.ids, ids)
 
+    def reusable(self, ids: Ids) -> int:
+        """Tokens of a prompt that need no pass: without kept logits the last one needs it again."""
+        n = self.common(ids)
+        return n if n < len(ids) or self.logits_at == n else n - 1
+
     def truncate(self, length: int) -> None:
         """Forget the tokens from `length` on; kept logits survive only if what they follow does."""
         assert 0 <= length <= self.length
@@ -82,23 +87,36 @@ class ArenaPool:
 
     def take(self, owner: str, ids: Ids) -> Arena:
         """Return the owner's arena, filled with the longest prefix of `ids` that any arena holds."""
-        arena = self._owned.pop(owner, None) or self._vacant()
-        best = max(self._owned.values(), key=lambda a: a.common(ids), default=arena)
-        if (shared := best.common(ids)) >= arena.common(ids) + WORTH_COPYING:
-            arena.copy_prefix(best, shared)
+        arena = self._destined(owner) or Arena(self._config, self.capacity)
+        best = self._best(ids, arena)
+        if best is not None:
+            arena.copy_prefix(best, best.common(ids))
+        self._owned = OrderedDict((name, held) for name, held in self._owned.items() if held is not arena)
         self._owned[owner] = arena
         return arena
 
-    def common(self, ids: Ids) -> int:
-        """Length of the prefix of `ids` that `take` would find computed; changes nothing."""
-        return max((arena.common(ids) for arena in self._owned.values()), default=0)
+    def reusable(self, owner: str, ids: Ids) -> int:
+        """Tokens of a prompt that need no pass once its owner takes an arena; changes nothing."""
+        arena = self._destined(owner)
+        best = self._best(ids, arena)
+        if best is not None:
+            return min(best.common(ids), len(ids) - 1)
+        return arena.reusable(ids) if arena else 0
 
     def release(self, owner: str) -> None:
         """Make the owner's arena the next to change hands; its tokens stay usable until then."""
         if owner in self._owned:
             self._owned.move_to_end(owner, last=False)
 
-    def _vacant(self) -> Arena:
-        if len(self._owned) < self._size:
-            return Arena(self._config, self.capacity)
-        return self._owned.popitem(last=False)[1]
+    def _destined(self, owner: str) -> Arena | None:
+        """The arena that the owner gets: its own, a new one (None), or the least recently used."""
+        if owner in self._owned:
+            return self._owned[owner]
+        return None if len(self._owned) < self._size else next(iter(self._owned.values()))
+
+    def _best(self, ids: Ids, arena: Arena | None) -> Arena | None:
+        """The other arena that holds so much more of `ids` that copying pays; None if there is none."""
+        others = [other for other in self._owned.values() if other is not arena]
+        best = max(others, key=lambda other: other.common(ids), default=None)
+        held = arena.common(ids) if arena else 0
+        return best if best is not None and best.common(ids) >= held + WORTH_COPYING else None

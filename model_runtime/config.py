@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from model_runtime.errors import ModelError
 
+LARGEST = 1 << 24  # no size of a model that could run here is larger
 FAMILIES = ("llama", "qwen2")
 EMBEDDED = Path(__file__).parent / "embedded"  # the model that ships in the package
 
@@ -39,7 +40,7 @@ def read_config(folder: Path) -> ModelConfig:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"{path} does not exist: name a folder that holds a model") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
     if not isinstance(raw, dict):
         raise ModelError(f"{path} is not a JSON object: fetch the model again")
@@ -52,46 +53,62 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
     if family not in FAMILIES:
         raise ModelError(f"model_type {family!r} is not supported: use one of {', '.join(FAMILIES)}")
     _refuse_unknown(raw)
-    try:
-        return ModelConfig(
-            family=family,
-            vocab=int(raw["vocab_size"]),
-            hidden=int(raw["hidden_size"]),
-            layers=int(raw["num_hidden_layers"]),
-            heads=int(raw["num_attention_heads"]),
-            kv_heads=int(raw.get("num_key_value_heads") or raw["num_attention_heads"]),
-            head_dim=int(raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]),
-            intermediate=int(raw["intermediate_size"]),
-            norm_eps=float(raw.get("rms_norm_eps", 1e-6)),
-            rope_theta=_rope_theta(raw),
-            context=int(raw.get("max_position_embeddings", 2048)),
-            tied=bool(raw.get("tie_word_embeddings", False)),
-            end_ids=_end_ids(raw.get("eos_token_id")),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"config.json lacks or garbles {error}: fetch the model again") from None
+    heads, hidden = _size(raw, "num_attention_heads"), _size(raw, "hidden_size")
+    return ModelConfig(
+        family=family,
+        vocab=_size(raw, "vocab_size"),
+        hidden=hidden,
+        layers=_size(raw, "num_hidden_layers"),
+        heads=heads,
+        kv_heads=_size(raw, "num_key_value_heads", heads),
+        head_dim=_size(raw, "head_dim", hidden // heads),
+        intermediate=_size(raw, "intermediate_size"),
+        norm_eps=_number(raw, "rms_norm_eps", 1e-6),
+        rope_theta=_number(_rope(raw, "rope_parameters") | raw, "rope_theta", 10000.0),
+        context=_size(raw, "max_position_embeddings", 2048),
+        tied=bool(raw.get("tie_word_embeddings", False)),
+        end_ids=_end_ids(raw.get("eos_token_id")),
+    )
 
 
-def _rope_theta(raw: dict[str, Any]) -> float:
-    return float(_rope(raw).get("rope_theta") or raw.get("rope_theta") or 10000.0)
+def _size(raw: dict[str, Any], name: str, default: int | None = None) -> int:
+    value = raw.get(name)
+    value = default if value is None else value
+    if type(value) is not int or not 0 < value <= LARGEST:
+        raise ModelError(f"config.json: {name} is {value!r}, no size: fetch the model again")
+    return value
 
 
-def _rope(raw: dict[str, Any]) -> dict[str, Any]:
-    return raw.get("rope_parameters") or raw.get("rope_scaling") or {}
+def _number(raw: dict[str, Any], name: str, default: float) -> float:
+    value = raw.get(name)
+    value = default if value is None else value
+    if type(value) not in (int, float) or not 0 < value < float("inf"):
+        raise ModelError(f"config.json: {name} is {value!r}, no positive number: fetch the model again")
+    return float(value)
+
+
+def _rope(raw: dict[str, Any], name: str) -> dict[str, Any]:
+    value: object = raw.get(name) or {}
+    if not isinstance(value, dict):
+        raise ModelError(f"config.json: {name} is {value!r}, no object: fetch the model again")
+    return cast(dict[str, Any], value)
 
 
 def _end_ids(raw: object) -> tuple[int, ...]:
-    if raw is None:
-        return ()
-    return (raw,) if isinstance(raw, int) else tuple(int(i) for i in cast(list[int], raw))
+    ids = cast(list[object], raw if isinstance(raw, list) else [] if raw is None else [raw])
+    if not all(type(i) is int and 0 <= i <= LARGEST for i in ids):
+        raise ModelError(f"config.json: eos_token_id is {raw!r}, no token: fetch the model again")
+    return tuple(cast(list[int], ids))
 
 
 def _refuse_unknown(raw: dict[str, Any]) -> None:
     """Refuse what would change the numbers and is not computed: silence would give wrong text."""
-    scaling = _rope(raw)
-    kind = scaling.get("rope_type") or scaling.get("type") or "default"
-    if kind != "default":
-        raise ModelError(f"rope scaling {kind!r} is not supported: use a model without it")
+    for scaling in (_rope(raw, "rope_parameters"), _rope(raw, "rope_scaling")):
+        kind = scaling.get("rope_type") or scaling.get("type") or "default"
+        if kind != "default":
+            raise ModelError(f"rope scaling {kind!r} is not supported: use a model without it")
+    if raw.get("attention_bias") or raw.get("mlp_bias"):
+        raise ModelError("attention_bias and mlp_bias are not supported: use a model without them")
     if raw.get("use_sliding_window"):
         raise ModelError("sliding-window attention is not supported: use a model without it")
     if raw.get("hidden_act", "silu") != "silu":

@@ -62,7 +62,7 @@ class Engine:
         prefilled = perf_counter()
         spelled, count, complete = self._decode(arena, logits, prompt, rule, limit, stopped)
         return Generation(
-            text=_finished(spelled, rule),
+            text=_finished(spelled, rule, complete),
             reused=reused,
             recomputed=len(prompt.ids) - reused,
             new_tokens=count,
@@ -76,9 +76,9 @@ class Engine:
         """Most tokens of a prompt and its answer together."""
         return self._pool.capacity
 
-    def reusable(self, ids: Ids) -> int:
-        """Tokens of a prompt that are computed already; changes nothing."""
-        return self._pool.common(ids)
+    def reusable(self, owner: str, ids: Ids) -> int:
+        """Tokens of the owner's prompt that are computed already; changes nothing."""
+        return self._pool.reusable(owner, ids)
 
     def release(self, owner: str) -> None:
         """Say that the owner is not in use any more."""
@@ -86,20 +86,14 @@ class Engine:
 
     def _prefill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> tuple[int, torch.Tensor]:
         """Bring the arena to exactly `ids`; returns the number of tokens reused and the logits that follow."""
-        reused = arena.common(ids)
-        if reused == len(ids) and arena.logits_at == reused and arena.logits is not None:
-            arena.truncate(reused)
-            return reused, arena.logits
-        reused = min(reused, len(ids) - 1)  # without kept logits the last token runs again
+        reused = arena.reusable(ids)
         arena.truncate(reused)
-        logits = None
         for at in range(reused, len(ids), CHUNK):
             if stopped():
                 raise Stopped
-            logits = self._decoder.forward(ids[at : at + CHUNK], arena)
-        assert logits is not None
-        arena.keep_logits(logits)
-        return reused, logits
+            arena.keep_logits(self._decoder.forward(ids[at : at + CHUNK], arena))
+        assert arena.logits is not None
+        return reused, arena.logits
 
     def _decode(
         self,
@@ -134,6 +128,7 @@ class Engine:
 
     def _pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> int:
         """Most likely next token that spells on with the stub (any, where the stub is spelled out)."""
+        logits = logits[: self._tokenizer.vocab]  # a model's vocabulary may be padded
         scores = torch.softmax(logits, dim=-1).numpy() if self._local_cache else logits.numpy()
         if self._local_cache:
             scores = mix(scores, history)
@@ -147,6 +142,7 @@ def _text(spelled: bytes) -> str:
     return spelled.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _finished(spelled: bytes, rule: StopRule) -> str:
+def _finished(spelled: bytes, rule: StopRule, complete: bool) -> str:
+    """The text up to where the rule ends it; of several lines that the limit cut off, the whole ones."""
     text = _text(spelled)
-    return text[: rule.cut(text)]
+    return text[: rule.cut(text)] if complete or "\n" not in text else text.rpartition("\n")[0]

@@ -67,7 +67,8 @@ def load(
     config = read_config(folder)
     tokenizer = Tokenizer(folder / "tokenizer.json")
     if tokenizer.vocab > config.vocab:
-        raise ModelError(f"{folder}: the tokenizer has {tokenizer.vocab} tokens, the model {config.vocab}")
+        sizes = f"{tokenizer.vocab} tokens, the model {config.vocab}"
+        raise ModelError(f"{folder}: the tokenizer has {sizes}: fetch the model again")
     template = find_template(tokenizer.special)
     torch.set_num_threads(threads)
     progress("reading the weights", 20)

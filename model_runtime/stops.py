@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BLOCK_OPENERS = (":", "(", "[", "{")
+OPENERS = (":", "(", "[", "{")
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,14 @@ def stop_rule(before: str, explicit: bool, rest_closes: bool, max_lines: int) ->
     false) a suggestion is always the rest of one line.
     """
     ending = before.rstrip()
-    opens = ending.endswith(BLOCK_OPENERS)
-    several = explicit or opens or not ending or ending.endswith(",")
-    return StopRule(rest_closes and several, width(before) + opens, max_lines)
+    several = explicit or not ending or _opens_block(ending)
+    return StopRule(rest_closes and several, width(before) + ending.endswith(OPENERS), max_lines)
+
+
+def _opens_block(line: str) -> bool:
+    """Whether a line ends with a block's opener, and not in the middle of a signature, a call or a literal."""
+    opened, closed = (sum(map(line[:-1].count, brackets)) for brackets in ("([{", ")]}"))
+    return line.endswith((":", "{")) and opened == closed
 
 
 def width(line: str) -> int:

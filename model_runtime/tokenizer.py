@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -32,12 +33,13 @@ class Tokenizer:
     def __init__(self, path: Path) -> None:
         """Read the file; ModelError where it is missing, damaged or not byte-level."""
         try:
-            self._bpe = tokenizers.Tokenizer.from_file(str(path))
+            self._bpe = tokenizers.Tokenizer.from_str(_marked(path.read_text(encoding="utf-8")))
         except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
             raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
         self._bpe.encode_special_tokens = True
         self._bpe.no_truncation()
-        self.special = {t.content: i for i, t in self._bpe.get_added_tokens_decoder().items() if t.special}
+        self._bpe.no_padding()
+        self.special = {t.content: i for i, t in self._bpe.get_added_tokens_decoder().items()}
         self.token_bytes = self._read_bytes(path)
         self._fragment = lru_cache(CACHED_FRAGMENTS)(self._encode_fragment)
         self.encode = lru_cache(64)(self._encode)
@@ -82,6 +84,14 @@ class Tokenizer:
                     raise ModelError(f"{path} is not byte-level BPE: use a model with a byte-level tokenizer")
                 table[i] = bytes(alphabet[c] for c in token)
         return table
+
+
+def _marked(raw: str) -> str:
+    """Make every added token special: some models add their markers as plain ones, which texts would spell."""
+    content = json.loads(raw)
+    for token in content.get("added_tokens", ()):
+        token["special"] = True
+    return json.dumps(content)
 
 
 def _unicode(text: str) -> str:

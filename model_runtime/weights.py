@@ -33,7 +33,7 @@ def _files(folder: Path) -> list[Path]:
     if single.is_file():
         return [single]
     if not index.is_file():
-        raise ModelError(f"{folder} holds no model.safetensors: only safetensors weights are read")
+        raise ModelError(f"{folder} holds no model.safetensors: convert the weights, nothing else is read")
     try:
         named = cast(dict[str, Any], json.loads(index.read_text(encoding="utf-8")))["weight_map"].values()
         paths = [folder / name for name in sorted(set(cast(list[str], list(named))))]
@@ -48,10 +48,12 @@ def _files(folder: Path) -> list[Path]:
 def _check(weights: Weights, config: ModelConfig) -> None:
     for name, shape in expected_shapes(config).items():
         if name not in weights:
-            raise ModelError(f"the weights lack {name}: they do not belong to this config.json")
+            raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
         if tuple(weights[name].shape) != shape:
             found = tuple(weights[name].shape)
             raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")
+    if any(name.startswith(f"model.layers.{config.layers}.") for name in weights):
+        raise ModelError(f"the weights have more layers than config.json's {config.layers}: fetch the model again")
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -62,7 +62,7 @@ def _outer_cuts(text: str, rest: str) -> Iterator[int]:
     """Where the text ends with the rest, or its first line with punctuation, or the text with part of it."""
     lines = [text] if rest[0] in _CLOSING else [text, text.split("\n", 1)[0].rstrip()]
     ends = [len(each) - len(rest) for each in lines if each.endswith(rest)]
-    parts = [len(text) - size for size in range(len(rest) - 1, 0, -1) if text.endswith(rest[:size])]
+    parts = [len(text) - size for size in range(min(len(rest) - 1, len(text)), 0, -1) if text.endswith(rest[:size])]
     for cut in ends + parts:
         size = min(len(text) - cut, len(rest))
         short = size == 1 < len(rest) and rest[0] not in _PUNCTUATION

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -137,18 +136,19 @@ class Pool(RuleBasedStateMachine):
         self.owned: dict[str, Arena] = {}
         self.seen: dict[int, tuple[Arena, tuple[int, int]]] = {}
 
-    @rule(owner=OWNERS, tokens=token_lists(), computed=st.floats(0, 1))
+    @rule(owner=OWNERS, tokens=token_lists().filter(len), computed=st.floats(0, 1))
     def request(self, owner: str, tokens: list[int], computed: float) -> None:
         """Take an arena and bring it to the tokens, or only part of the way, as a stopped request does."""
         ids = ids_of(tokens)
         before = {name: arena.ids.tolist() for name, arena in self.owned.items()}
-        found = self.pool.common(ids)
-        assert found == max((longest_common(tokens, held) for held in before.values()), default=0)
+        told = self.pool.reusable(owner, ids)
+        found = max((longest_common(tokens, held) for held in before.values()), default=0)
         assert {name: arena.ids.tolist() for name, arena in self.owned.items()} == before
 
         arena = self.pool.take(owner, ids)
         self.check_whose(owner, arena)
         assert found - WORTH_COPYING < arena.common(ids) <= found
+        assert told == arena.reusable(ids)
         for name, other in self.owned.items():
             assert other is arena or other.ids.tolist() == before[name]
         assert_sound(arena)
@@ -238,4 +238,4 @@ def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
 def test_releasing_an_unknown_owner_does_nothing() -> None:
     pool = ArenaPool(CONFIG, CAPACITY, 1)
     pool.release("a")
-    assert pool.common(np.zeros(0, dtype=np.int32)) == 0
+    assert pool.reusable("a", ids_of([1])) == 0

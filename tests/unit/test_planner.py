@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.planner import Plan, Planner
+from efim_ls.planner import ANCHOR_STEP, Plan, Planner
 from efim_ls.window import MOST_CHARACTERS, Budget, Pieces, Window
 from model_runtime.config import EMBEDDED
 from model_runtime.tokenizer import Tokenizer, fragments
@@ -205,7 +205,7 @@ def test_the_anchor_in_a_too_long_line_is_the_same_for_cursors_close_by() -> Non
         for cursor in range(5000, 5256)
         for plan in [Planner(SMALL, cheap).plan(text, cursor)]
     }
-    assert len(set(anchors.values())) == 2
+    assert len(set(anchors.values())) <= 256 // ANCHOR_STEP + 1
     assert all(anchor < cursor for cursor, anchor in anchors.items())
 
 
