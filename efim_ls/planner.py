@@ -87,5 +87,5 @@ class Planner:
         room = self._budget.typed
         if self._window.fits(text[line_start:cursor], room):
             return line_start
-        near = range(line_start, cursor + 1, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
+        near = range(line_start, cursor, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
         return next((at for at in near if self._window.fits(text[at:cursor], room // 2)), near[-1])

@@ -115,7 +115,8 @@ async def _serve_tcp(server: EfimServer, port: int) -> None:
     except OSError as error:
         print(f"efim-ls: cannot listen on port {port}: {error.strerror}; choose another", file=sys.stderr)
         return
-    print(f"efim-ls: listening on 127.0.0.1:{listener.sockets[0].getsockname()[1]}", file=sys.stderr)
+    host, port = listener.sockets[0].getsockname()
+    print(f"efim-ls: listening on {host}:{port}", file=sys.stderr)
     reader, writer = await connected
     listener.close()
     server.protocol.set_writer(writer)

@@ -82,6 +82,7 @@ class Window:
         furthest = (anchor - start) // 3
         return min((s for s in starts if _is_top_level(text, s) and s - start <= furthest), default=start)
 
+
 def _found_again(text: str, start: int, head: str) -> int | None:
     """Where a window's start is now: edits are not tracked, the text itself tells. The text's start stays its own."""
     opening = head[:OPENING]
