@@ -118,7 +118,7 @@ def test_a_head_that_a_jump_upwards_starves_is_given_the_text_above_it() -> None
     far = text.index("value_300 ")
     start = WINDOW.start(text, far, None)
     near = text.index("\n", start) + 1
-    assert 0 < start
+    assert start > 0
     assert WINDOW.start(text, near, (start, text[start:far])) < start
 
 
