@@ -63,7 +63,8 @@ files and near duplicates. It saw {tokens} million tokens in {minutes} minutes o
 2,048 tokens, and ended at a loss of {loss} nats per token. The architecture is Llama; the optimizers are Muon for
 matrices and AdamW for embeddings and norms. Half of the windows are in the order above, cut like completions,
 three quarters of these healed; 15 % are in EFIM's order with fragment tokenization (arXiv 2505.21889), 10 % are
-plain infilling and 25 % plain text. `python -m model_runtime.training corpus`, `tokenizer` and `run` repeat it.
+plain infilling and 25 % plain text. `python -m model_runtime.training corpus`, `tokenizer` and `run` repeat the
+method.
 
 ## Measured
 

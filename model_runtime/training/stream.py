@@ -22,24 +22,33 @@ _CHARACTERS_PER_TOKEN = 3.8
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """What decides a shard's rows, besides its index and their length; it takes `documents` of the corpus."""
+    """What decides a shard's rows, besides its index and their length; about `characters` of text are in it."""
 
     corpus: Path
     tokenizer: Path
     seed: int = 0
-    documents: int = 256
+    characters: int = 2_000_000
     shares: Shares = field(default_factory=Shares)
 
 
 def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.uint16]:
     """Make the rows of one shard, (rows, length), in random order."""
     rng = random.Random(f"{source.seed} {index} {length}")
-    tokenizer = _tokenizer(source.tokenizer)
-    maker = SampleMaker(tokenizer, source.shares, length)
-    pieces = [w for document in _shard_documents(source, index) for w in windows(document.text, length, rng)]
-    rng.shuffle(pieces)
-    rows = pack((maker.make(*piece, rng) for piece in pieces), length, bpe.ID[bpe.PAD])
+    maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length)
+    samples = (maker.make(*window, rng) for window in shard_windows(source, index, length))
+    rows = pack(samples, length, bpe.ID[bpe.PAD])
     return rows[rng.sample(range(len(rows)), len(rows))]
+
+
+def shard_windows(source: ShardSource, index: int, length: int) -> list[tuple[str, bool]]:
+    """Return a shard's windows: in each pass over the corpus every window is in one shard, a random one.
+
+    Shards of whole files would be learnt one after the other, each at the cost of the one before.
+    """
+    size = sum(len(document.text) for document in _documents(source.corpus))
+    shards = -(-size // source.characters)
+    number, at = divmod(index, shards)
+    return _one_pass(source.corpus, f"{source.seed} {number}", length)[at::shards]
 
 
 def windows(text: str, length: int, rng: random.Random) -> Iterator[tuple[str, bool]]:
@@ -91,17 +100,12 @@ class Batches:
         return self._worker.submit(make_shard, self._source, shard, self.length)
 
 
-def _shard_documents(source: ShardSource, index: int) -> Iterator[corpus.Document]:
-    """Yield a shard's part of the endless sequence in which each pass over the corpus has an order of its own."""
-    documents = _documents(source.corpus)
-    for place in range(index * source.documents, (index + 1) * source.documents):
-        epoch, at = divmod(place, len(documents))
-        yield documents[_order(len(documents), f"{source.seed} {epoch}")[at]]
-
-
-@functools.lru_cache(maxsize=2)
-def _order(count: int, seed: str) -> list[int]:
-    return random.Random(seed).sample(range(count), count)
+@functools.lru_cache(maxsize=1)
+def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
+    rng = random.Random(seed)
+    found = [window for document in _documents(path) for window in windows(document.text, length, rng)]
+    rng.shuffle(found)
+    return found
 
 
 @functools.cache

@@ -42,7 +42,9 @@ def a_trainer(folder: Path, settings: Settings = SETTINGS) -> Trainer:
 
 def train(some: Trainer, source: Path, folder: Path, reporter: type[Reporter] = Reporter) -> None:
     done = some.progress
-    batches = Batches(ShardSource(source / "train.jsonl", source, documents=4), done.shard, done.row, done.length)
+    batches = Batches(
+        ShardSource(source / "train.jsonl", source, characters=10_000), done.shard, done.row, done.length
+    )
     try:
         with reporter(folder / "log.jsonl", done.step) as report:
             some.train(batches, report, checkpoint_every=1)
@@ -110,7 +112,7 @@ def test_padding_is_not_learnt():
 
 
 def test_a_corpus_too_small_for_a_batch_is_refused(gathered: Path):
-    batches = Batches(ShardSource(gathered / "train.jsonl", gathered, documents=1))
+    batches = Batches(ShardSource(gathered / "train.jsonl", gathered, characters=1_000))
     try:
         with pytest.raises(TrainingError, match="too little text"):
             batches.take(1000, 64)

@@ -1,3 +1,4 @@
+import json
 import random
 from pathlib import Path
 
@@ -124,6 +125,19 @@ def test_windows_join_to_the_text_and_cut_at_line_starts(rng: random.Random):
     assert "".join(window for window, _ in windows) == SOURCE
     assert all(window.endswith("\n") for window, _ in windows)
     assert [is_end for _, is_end in windows] == [False] * (len(windows) - 1) + [True]
+
+
+def test_a_pass_shows_every_window_once_and_spreads_files_over_its_shards(tmp_path: Path):
+    texts = [SOURCE, SOURCE.upper()]
+    lines = [json.dumps({"path": str(i), "text": text}) + "\n" for i, text in enumerate(texts)]
+    (tmp_path / "train.jsonl").write_text("".join(lines))
+    source = stream.ShardSource(tmp_path / "train.jsonl", tmp_path, characters=len(SOURCE))
+    shards = [stream.shard_windows(source, index, 30) for index in range(3)]
+    first_pass = [window for shard in shards[:2] for window, _ in shard]
+    assert sorted("".join(first_pass)) == sorted("".join(texts))
+    assert all(sum(window in text for window, _ in shard) > 2 for shard in shards for text in texts)
+    files = [[window in text for text in texts].index(True) for window, _ in shards[0]]
+    assert files != sorted(files) and shards[2] != shards[0]
 
 
 @given(st.lists(st.integers(1, 64), max_size=30), st.integers(0, 500))
