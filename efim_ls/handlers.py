@@ -12,13 +12,15 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from efim_ls.answer import Request
 from efim_ls.document import Change, Document
-from efim_ls.protocol import EXPLAIN, EfimServer
+from efim_ls.language_server import EfimServer
+from efim_ls.protocol import EXPLAIN
 from efim_ls.session import unexplained
 from efim_ls.settings import SECTIONS, parse
 
 ACCEPT = "efim-ls.accept"
 FIRST = " "  # sorts before what other servers offer: a whole line is what this one is asked for
 TRIGGERS = (".", "(")
+LONGEST_WORD = 200  # characters that are looked at: a line may be one huge word, and the loop waits
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +73,14 @@ def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> Non
         return
     document.apply(map(_change, params.content_changes), ls.encoding)
     document.version = params.text_document.version
+
+
+def did_save(ls: EfimServer, params: types.DidSaveTextDocumentParams) -> None:
+    """Compare with the text that was saved, and take that over should an edit ever have gone wrong."""
+    document = ls.session.documents.get(params.text_document.uri)
+    if document is not None and params.text not in (None, document.text):
+        logger.warning("a document was not what its editor saved; its text is taken over")
+        document.apply([Change(params.text or "")], ls.encoding)
 
 
 def did_close(ls: EfimServer, params: types.DidCloseTextDocumentParams) -> None:
@@ -140,6 +150,7 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
     types.TEXT_DOCUMENT_DID_OPEN: (did_open, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (did_change, None),
+    types.TEXT_DOCUMENT_DID_SAVE: (did_save, types.SaveOptions(include_text=True)),
     types.TEXT_DOCUMENT_DID_CLOSE: (did_close, None),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
     "textDocument/didShowCompletion": (did_show, None),
@@ -178,7 +189,7 @@ def _asked(
 
 def _word_start(text: str, cursor: int) -> int:
     start = cursor
-    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+    while start > max(0, cursor - LONGEST_WORD) and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
     return start
 

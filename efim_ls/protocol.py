@@ -1,15 +1,11 @@
-"""pygls, where ours differs: what is answered to whom, what is mirrored, and what the client is told unasked."""
+"""pygls' protocol, where ours differs: what is answered to whom, what is mirrored, what may be lenient."""
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
-import json
 import logging
-import uuid
 from concurrent.futures import Future
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
 from cattrs import Converter, transform_error
@@ -19,15 +15,9 @@ from pygls.exceptions import (
     JsonRpcInternalError,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
-    JsonRpcParseError,
     JsonRpcServerNotInitialized,
 )
-from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter
-
-from efim_ls.document import Encoding
-from efim_ls.session import Load, Session
-from efim_ls.settings import parse
 
 # pygls' copy of a text goes wrong at form feeds and line ends, and costs O(file) for every keystroke.
 NOT_MIRRORED = (
@@ -157,69 +147,7 @@ class EfimProtocol(LanguageServerProtocol):
             logger.error("a notification failed", exc_info=error)
 
 
-class EfimServer(LanguageServer):
-    """One client's connection, and what is kept for it; speaks to the user only where they can do something."""
-
-    def __init__(self, load: Load) -> None:
-        super().__init__(  # pyright: ignore[reportUnknownMemberType]
-            "efim-ls", _version(), protocol_cls=EfimProtocol, converter_factory=_converter
-        )
-        self.session = Session(load)
-        self.initial_settings: object = None
-        self._shown: set[str] = set()
-
-    @property
-    def encoding(self) -> Encoding:
-        """The unit of the client's positions."""
-        return types.PositionEncodingKind(self.workspace.position_encoding).value
-
-    def report_server_error(self, error: Exception, source: object) -> None:
-        """Answer what is no JSON; no popup for anything: pygls has logged it."""
-        if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
-            cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
-
-    async def configure(self, settings: object) -> None:
-        """Lay settings over the initial ones, name each problem once, and load a model if they ask for another."""
-        parsed, problems = parse(self.initial_settings, settings)
-        for problem in problems:
-            self._show_once(types.MessageType.Warning, problem)
-        if self.session.configure(parsed):
-            await self._load_model()
-
-    async def _load_model(self) -> None:
-        loop = asyncio.get_running_loop()
-        reports: asyncio.Queue[tuple[str, int] | None] = asyncio.Queue()
-
-        def progress(message: str, percent: int) -> None:
-            loop.call_soon_threadsafe(reports.put_nowait, (message, percent))
-
-        async def load() -> None:
-            await self.session.load(progress)
-            reports.put_nowait(None)
-            if (status := self.session.status).state == "error":
-                self._show_once(types.MessageType.Error, status.message)
-
-        await asyncio.gather(load(), self._show_progress(reports))
-
-    async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None]) -> None:
-        window = self.client_capabilities.window
-        if window is None or not window.work_done_progress:
-            return
-        token, shown = str(uuid.uuid4()), self.work_done_progress
-        created = self.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
-        await created  # perhaps for ever: some clients never answer, and loading goes on beside this
-        shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
-        while (report := await reports.get()) is not None:
-            shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
-        shown.end(token, types.WorkDoneProgressEnd())
-
-    def _show_once(self, kind: types.MessageType, message: str) -> None:
-        if message not in self._shown:
-            self._shown.add(message)
-            self.window_show_message(types.ShowMessageParams(kind, f"efim-ls: {message}"))
-
-
-def _converter() -> Converter:
+def converter() -> Converter:
     """Convert JSON to LSP types, lenient where clients in use are wrong."""
     made = default_converter()
     made.register_structure_hook(types.InlineCompletionParams, partial(_inline_params, made))
@@ -238,10 +166,3 @@ def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.Inl
         text_document=made.structure(raw["textDocument"], types.TextDocumentIdentifier),
         position=made.structure(raw["position"], types.Position),
     )
-
-
-def _version() -> str:
-    try:
-        return version("efim-ls")
-    except PackageNotFoundError:
-        return "not installed"

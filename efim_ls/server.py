@@ -15,7 +15,8 @@ from typing import BinaryIO, cast
 from pygls.io_ import run_async
 
 from efim_ls.handlers import COMMANDS, HANDLERS
-from efim_ls.protocol import EfimProtocol, EfimServer
+from efim_ls.language_server import EfimServer
+from efim_ls.protocol import EfimProtocol
 from efim_ls.session import Completer, Load, Progress
 from efim_ls.settings import Settings
 

@@ -135,11 +135,11 @@ class Session:
             self.engine.run(("forget", uri), lambda _: completer.forget(uri)).add_done_callback(_log_failure)
 
     def _refusal(self, request: Request) -> Reason | None:
-        if not self.settings.enabled or len(request.text) > self.settings.max_file_kib * 1024:
+        if not self.settings.enabled:
             return "disabled"
         if self._completer is None:
             return "no model" if self._model.state == "error" else "loading"
-        return None
+        return "file too large" if len(request.text) > self.settings.max_file_kib * 1024 else None
 
     def _completion(self, request: Request) -> Callable[[Stopped], Answer]:
         completer, loop = self._completer, asyncio.get_running_loop()

@@ -1,7 +1,8 @@
 """A server whose model does what a document says, for what no real model can be relied on to do.
 
 A line `# say TEXT` in a document makes TEXT (with \n for line ends) the suggestion, `# block` makes the request run
-until it is told to stop, `# crash` makes it fail, `# explicit` makes it say whether the user asked.
+until it is told to stop, `# deaf` never lets it stop, `# crash` makes it fail, `# explicit` makes it say whether the
+user asked.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 import sys
 import threading
+from typing import NoReturn
 
 from efim_ls.answer import Answer, Costs, Milliseconds, Request
 from efim_ls.engine_thread import Stopped
@@ -31,6 +33,8 @@ class StandIn:
             while not stopped():
                 threading.Event().wait(0.001)
             return Answer("", COSTS, "superseded")
+        if "# deaf" in request.text:
+            compute_for_ever()
         if "# crash" in request.text:
             raise ValueError(request.text)
         if "# explicit" in request.text:
@@ -40,6 +44,8 @@ class StandIn:
         return Answer(text, COSTS, None if text else "empty")
 
     def explain(self, request: Request) -> dict[str, object]:
+        if "# crash" in request.text:
+            raise ValueError(request.text)
         return {"prompt": request.text[: request.cursor], "reason": None, "forgotten": self.forgotten}
 
     def forget(self, uri: str) -> None:
@@ -49,6 +55,14 @@ class StandIn:
 
     def describe(self) -> dict[str, object]:
         return {"model": self.settings.model, "threads": self.settings.threads}
+
+
+def compute_for_ever() -> NoReturn:
+    import torch  # as a model would: its threads do not outlive the interpreter without a crash
+
+    print("computing")
+    while True:
+        torch.matmul(torch.ones(64, 64), torch.ones(64, 64))
 
 
 def load(settings: Settings, progress: Progress) -> StandIn:

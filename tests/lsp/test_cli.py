@@ -115,7 +115,7 @@ def test_a_replay_that_the_server_does_not_complete_has_no_figures(tmp_path: Pat
     path = trace(tmp_path, *typed("x", 0), start="# too large to be completed\n" * 200_000)
     done = run("replay", path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "efim-ls: a keystroke was not completed: disabled\n"
+    assert done.stderr == "efim-ls: a keystroke was not completed: file too large\n"
 
 
 def test_a_policy_that_reuses_nothing_counts_every_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

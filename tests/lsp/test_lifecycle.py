@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
@@ -52,6 +53,23 @@ async def test_loading_is_shown_where_the_client_can():
         begin, report, end = (attrs.asdict(r) for r in reports)
         assert (begin["kind"], report["kind"], end["kind"]) == ("begin", "report", "end")
         assert report["message"] == "half way" and report["percentage"] == 50
+
+
+async def test_what_was_chosen_and_why_is_logged_once():
+    async with started(REAL) as editor:
+        [logged] = [m.message for m in editor.client.log_messages if "weights reason" in m.message.replace("_", " ")]
+        assert "embedded" in logged and "attention_reason" in logged
+
+
+async def test_a_saved_text_is_taken_over_where_it_differs():
+    async with started() as editor:
+        page = editor.open("x = 1\n‸")
+        name = {"uri": page.uri}
+        editor.tell("textDocument/didSave", {"textDocument": name, "text": "x = 1\n"})
+        assert (await page.explain())["prompt"] == "x = 1\n"
+        editor.tell("textDocument/didSave", {"textDocument": name, "text": "y = 2\n"})
+        assert (await page.explain())["prompt"] == "y = 2\n"
+        await editor.logged("text is taken over")
 
 
 async def test_without_the_capability_no_progress_is_sent():
@@ -148,22 +166,38 @@ async def test_shutdown_does_not_wait_for_a_model_that_is_being_loaded():
         assert await editor.close() == 0
 
 
+async def test_work_that_does_not_stop_is_left_behind():
+    async with launched() as editor:
+        await editor.start()
+        _, answer = editor.open("# deaf\n‸").ask()
+        await editor.logged("computing")
+        assert await editor.close() == 0
+        with pytest.raises(JsonRpcException):
+            await answer
+    assert "terminate" not in editor.stderr
+
+
 async def test_what_is_no_message_is_answered_and_the_server_goes_on():
     async with launched() as editor:
         await editor.initialize(GHOST_TEXT)
         for number in (7, "seven"):
-            editor.client.protocol._request_futures[number] = answer = Future()
-            editor.post({"id": number, "method": "efim/status"})
-            with pytest.raises(JsonRpcException) as caught:
-                await asyncio.wait_for(asyncio.wrap_future(answer), HANG)
-            assert caught.value.code == -32600
-        for strange in ([], [1, 2], {"a": 1}, {"jsonrpc": "2.0"}, {"jsonrpc": "2.0", "id": 1.5, "method": 2}):
-            editor.post(strange or [0])
+            assert await reply(editor, number, {"id": number, "method": "efim/status"}) == -32600
+        for strange in ([1, 2], {"a": 1}, {"jsonrpc": "2.0"}, {"jsonrpc": "2.0", "id": 1.5, "method": 2}):
+            assert await reply(editor, None, strange) == -32600
         for body in (b"{", b"\xff\xfe", b"[" * 100_000):
-            editor.post_bytes(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            assert await reply(editor, None, b"Content-Length: %d\r\n\r\n" % len(body) + body) == -32700
         assert await editor.ask("efim/status")
         assert editor.messages == []
         assert await editor.close() == 0
+
+
+async def reply(editor: Editor, number: Any, message: Any) -> int:
+    """The code of the error that a message is answered with, under its number or under none."""
+    editor.client.protocol._request_futures[number] = answer = Future()
+    editor.post_bytes(message) if isinstance(message, bytes) else editor.post(message)
+    with pytest.raises(JsonRpcException) as caught:
+        await asyncio.wait_for(asyncio.wrap_future(answer), HANG)
+    return caught.value.code
 
 
 async def test_inner_objects_that_look_like_messages_are_none():
@@ -174,25 +208,28 @@ async def test_inner_objects_that_look_like_messages_are_none():
 
 async def test_stray_output_goes_to_stderr():
     async with started() as editor:
-        assert await editor.open("# say more\n‸").ghost() == "more"
-    assert "stray print\n" in editor.stderr
-    assert "stray write\n" in editor.stderr
+        await editor.logged("stray print\n")
+        await editor.logged("stray write\n")
 
 
 @asynccontextmanager
 async def over_tcp() -> AsyncIterator[tuple[Editor, int]]:
     server = await asyncio.create_subprocess_exec(*STAND_IN, "0", stderr=asyncio.subprocess.PIPE, env=ENV)
-    assert server.stderr is not None
-    port = re.search(rb"127\.0\.0\.1:(\d+)", await server.stderr.readline())
-    assert port is not None
-    client = Client()
-    await client.start_tcp("127.0.0.1", int(port[1]))
-    editor = Editor(client)
-    await editor.start()
-    yield editor, int(port[1])
-    await editor.ask("shutdown")
-    editor.tell("exit")
-    assert await asyncio.wait_for(server.wait(), HANG) == 0
+    try:
+        assert server.stderr is not None
+        port = re.search(rb"127\.0\.0\.1:(\d+)", await server.stderr.readline())
+        assert port is not None
+        client = Client()
+        await client.start_tcp("127.0.0.1", int(port[1]))
+        editor = Editor(client)
+        await editor.start()
+        yield editor, int(port[1])
+        await editor.ask("shutdown")
+        editor.tell("exit")
+        assert await asyncio.wait_for(server.wait(), HANG) == 0
+    finally:
+        if server.returncode is None:
+            server.kill()
 
 
 async def test_a_local_port_serves_one_client():
@@ -205,8 +242,9 @@ async def test_a_local_port_serves_one_client():
 async def test_over_a_port_too_a_request_sees_no_later_edit():
     async with over_tcp() as (editor, _):
         page = editor.open("# say early\n‸")
-        _, answer = page.ask()
-        page.edit(6, 11, "late")
+        with editor.in_one_packet():
+            _, answer = page.ask()
+            page.edit(6, 11, "late")
         assert (await answer)["items"][0]["insertText"] == "early"
 
 

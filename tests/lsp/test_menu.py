@@ -22,6 +22,7 @@ async def editor():
         ("# say x\n    return ‸", "x", "x", 11),
         ("# say \\n    pass\\n    return\nelse:‸", "pass …", "\n    pass\n    return", 5),
         ("# say gth\n'😀' + größen_len‸", "größen_length", "größen_length", 7),
+        pytest.param("# say y\n" + 300 * "a" + "‸", 200 * "a" + "y", 200 * "a" + "y", 100, id="a very long word"),
     ],
 )
 async def test_the_menu_offers_the_whole_word_or_line(editor: Editor, marked, label, new, start):
@@ -38,6 +39,15 @@ async def test_the_menu_offers_the_whole_word_or_line(editor: Editor, marked, la
     replaced = {"start": {**end, "character": start}, "end": end}
     assert item["textEdit"] == {"range": replaced, "newText": new}
     assert item["command"]["command"] == "efim-ls.accept"
+
+
+async def test_a_position_beyond_a_lines_end_is_taken_for_its_end(editor: Editor):
+    page = editor.open("# say more\n‸\nlast")
+    answer = await editor.ask(
+        "textDocument/inlineCompletion", {**page.place, "position": {"line": 1, "character": 9}}
+    )
+    end = {"line": 1, "character": 0}
+    assert answer["items"][0]["range"] == {"start": end, "end": end}
 
 
 async def test_an_empty_suggestion_is_no_menu(editor: Editor):

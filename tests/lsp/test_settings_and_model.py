@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
+import pytest
+from pygls.exceptions import JsonRpcException
 from wire import GHOST_TEXT, HANG, REAL, Editor, launched, started
 
 CONFIGURATION = {**GHOST_TEXT, "workspace": {"configuration": True}}
@@ -99,6 +101,9 @@ async def test_switched_off_it_answers_null_and_on_again_it_completes():
         change(editor, {"enabled": True})
         await editor.loaded()
         assert await page.ghost() == "more"
+        change(editor, {"enabled": False})
+        assert await page.item() is None
+        assert (await page.explain())["reason"] == "disabled"
 
 
 async def test_while_the_model_loads_the_answer_is_null(tmp_path):
@@ -123,7 +128,7 @@ async def test_a_file_over_the_limit_gets_none():
         assert await page.ghost() == "more"
         page.type("x")
         assert await page.item() is None
-        assert (await editor.stats())["last_reason"] == "disabled"
+        assert (await editor.stats())["last_reason"] == "file too large"
 
 
 async def test_a_request_that_blocks_gives_way_to_a_newer_one():
@@ -151,11 +156,21 @@ async def test_a_close_stops_the_work_for_the_document():
         assert (await other.explain())["forgotten"] == [page.uri]
 
 
+async def test_a_request_that_fails_otherwise_says_so_without_text():
+    async with started() as editor:
+        page = editor.open("# crash secret\n‸")
+        with pytest.raises(JsonRpcException) as caught:
+            await page.explain()
+        assert caught.value.code == -32603
+        assert "ValueError" in caught.value.message and "secret" not in str(caught.value.__dict__)
+    assert "ValueError" in editor.stderr and "secret" not in editor.stderr
+
+
 async def test_what_fails_beside_requests_is_logged_without_text():
     async with started() as editor:
         page = editor.open("‸", "file:///crash.py")
         page.close()
-        assert await page.explain()
+        await editor.logged("could not be forgotten")
         other = editor.open("# say more\n‸")
         assert await other.ghost() == "more"
     assert "ValueError" in editor.stderr and "secret" not in editor.stderr

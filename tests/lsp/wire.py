@@ -6,20 +6,22 @@ import asyncio
 import itertools
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 from lsprotocol.converters import get_converter
+from pygls.io_ import StdoutWriter
 from pytest_lsp import ClientServerConfig, LanguageClient
 from pytest_lsp.client import register_lsp_features
 
 ROOT = Path(__file__).parents[2]
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}  # prints are kept back, as at a user's
 REAL = (sys.executable, "-m", "efim_ls", "serve")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 HANG = 100  # seconds after which a test fails rather than wait on
@@ -112,6 +114,15 @@ class Editor:
     def post_bytes(self, data: bytes) -> None:
         assert self.client.protocol.writer is not None
         self.client.protocol.writer.write(data)
+
+    @contextmanager
+    def in_one_packet(self) -> Iterator[None]:
+        """Send what is sent meanwhile all at once."""
+        writer, packet = self.client.protocol.writer, BytesIO()
+        self.client.protocol.writer = StdoutWriter(packet)
+        yield
+        self.client.protocol.writer = writer
+        self.post_bytes(packet.getvalue())
 
     async def stats(self) -> dict[str, Any]:
         return await self.ask("efim/stats")

@@ -1,0 +1,95 @@
+"""One client's connection: its settings, its model's progress, and what it is told unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from importlib.metadata import PackageNotFoundError, version
+from typing import cast
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcParseError
+from pygls.lsp.server import LanguageServer
+
+from efim_ls.document import Encoding
+from efim_ls.protocol import EfimProtocol, converter
+from efim_ls.session import Load, Session
+from efim_ls.settings import parse
+
+
+class EfimServer(LanguageServer):
+    """One client's connection, and what is kept for it; speaks to the user only where they can do something."""
+
+    def __init__(self, load: Load) -> None:
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            "efim-ls", _version(), protocol_cls=EfimProtocol, converter_factory=converter
+        )
+        self.session = Session(load)
+        self.initial_settings: object = None
+        self._shown: set[str] = set()
+
+    @property
+    def encoding(self) -> Encoding:
+        """The unit of the client's positions."""
+        return types.PositionEncodingKind(self.workspace.position_encoding).value
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Answer what is no JSON; no popup for anything: pygls has logged it."""
+        if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
+            cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
+
+    async def configure(self, settings: object) -> None:
+        """Lay settings over the initial ones, name each problem once, and load a model if they ask for another."""
+        parsed, problems = parse(self.initial_settings, settings)
+        for problem in problems:
+            self._show_once(types.MessageType.Warning, problem)
+        if self.session.configure(parsed):
+            await self._load_model()
+
+    async def _load_model(self) -> None:
+        loop = asyncio.get_running_loop()
+        reports: asyncio.Queue[tuple[str, int] | None] = asyncio.Queue()
+
+        def progress(message: str, percent: int) -> None:
+            loop.call_soon_threadsafe(reports.put_nowait, (message, percent))
+
+        async def load() -> None:
+            await self.session.load(progress)
+            reports.put_nowait(None)
+            self._tell_outcome()
+
+        await asyncio.gather(load(), self._show_progress(reports))
+
+    def _tell_outcome(self) -> None:
+        """Show an error; log what was chosen, and why."""
+        status = self.session.status
+        if status.state == "error":
+            self._show_once(types.MessageType.Error, status.message)
+        if status.state == "ready":
+            choices = "; ".join(f"{name}: {value}" for name, value in self.session.describe().items())
+            self.window_log_message(types.LogMessageParams(types.MessageType.Info, f"efim-ls: {choices}"))
+
+    async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None]) -> None:
+        window = self.client_capabilities.window
+        if window is None or not window.work_done_progress:
+            return
+        token, shown = str(uuid.uuid4()), self.work_done_progress
+        created = self.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
+        await created  # perhaps for ever: some clients never answer, and loading goes on beside this
+        shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
+        while (report := await reports.get()) is not None:
+            shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
+        shown.end(token, types.WorkDoneProgressEnd())
+
+    def _show_once(self, kind: types.MessageType, message: str) -> None:
+        if message not in self._shown:
+            self._shown.add(message)
+            self.window_show_message(types.ShowMessageParams(kind, f"efim-ls: {message}"))
+
+
+def _version() -> str:
+    try:
+        return version("efim-ls")
+    except PackageNotFoundError:
+        return "not installed"
