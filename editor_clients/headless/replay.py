@@ -16,7 +16,7 @@ from editor_clients.headless.report import Row
 from editor_clients.headless.trace import Event, Trace
 
 LANGUAGES = ("go", "java", "javascript", "python", "ruby", "rust", "typescript")
-UNASKED = ("disabled", "error", "file too large", "loading", "no model")  # reasons of answers that cost nothing and count nothing
+UNASKED = ("disabled", "error", "file too large", "loading", "no model")  # answers that cost and count nothing
 BEFORE_FIRST_TOKEN = ("plan", "tokenize", "restore", "prefill")
 
 
