@@ -67,14 +67,6 @@ class Document:
         """Return the number of the line that holds an offset, from 0."""
         return int(np.searchsorted(self._starts, max(offset, 0), side="right")) - 1
 
-    def line_start(self, offset: int) -> int:
-        """Return the offset at which the line of an offset begins."""
-        return int(self._starts[self.line_of(offset)])
-
-    def line_end(self, offset: int) -> int:
-        """Return the offset at which the line of an offset ends, before its terminator."""
-        return self._span(self.line_of(offset))[1]
-
     def apply(self, changes: Iterable[Change], encoding: Encoding) -> None:
         """Make the changes in order, each against the text that the one before left behind."""
         for change in changes:
