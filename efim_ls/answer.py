@@ -7,7 +7,7 @@ from typing import Literal
 
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
-    "disabled", "loading", "no model", "superseded", "cancelled", "empty", "duplicate", "unknown document",
+    "disabled", "loading", "no model", "superseded", "cancelled", "empty", "duplicate", "no fit", "unknown document",
     "binary text", "line too long", "file too large", "error",
 ]  # fmt: skip
 

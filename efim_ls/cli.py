@@ -72,7 +72,7 @@ def _parser() -> Parser:
     parser.set_defaults(run=_serve, tcp=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     serve = commands.add_parser("serve", help="the language server, on stdin and stdout (the default)")
-    serve.add_argument("--tcp", type=int, metavar="PORT", help="listen on 127.0.0.1:PORT instead")
+    serve.add_argument("--tcp", type=_port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
     headless = commands.add_parser("headless", help="JSON Lines on stdin and stdout, for scripts")
     headless.set_defaults(run=_headless)
     complete = commands.add_parser("complete", help="complete once, at a place in a file")
@@ -103,6 +103,12 @@ def _add_replay(replay: argparse.ArgumentParser) -> None:
 def _count(least: int, text: str) -> int:
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} up")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: choose one from 0 (any) to 65535")
     return int(text)
 
 

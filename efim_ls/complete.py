@@ -26,7 +26,7 @@ from model_runtime.stops import stop_rule
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 MARKERS = 3  # tokens of the template
-REPEATING = ("lines_below", "repetition")  # filters that leave nothing of what stands there already
+REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
 
 
@@ -94,8 +94,9 @@ class Completer:
         self._model.engine.release(uri)
 
     def describe(self) -> dict[str, object]:
-        """What runs, where, and why it was chosen."""
-        return asdict(self._model.description)
+        """What runs, where, and why it was chosen; the budget is what the model's context leaves of the settings."""
+        budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
+        return {**asdict(self._model.description), **budget}
 
     def _planner(self, uri: str) -> Planner:
         if uri not in self._planners:
@@ -115,7 +116,7 @@ class Completer:
         before = perf_counter()
         text, emptied_by = clean(made.text, _place(request, plan), self._settings.max_lines)
         costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
-        reason = None if text else "duplicate" if emptied_by in REPEATING else "empty"
+        reason = None if text else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
         return Answer(text, _timed(costs, started), reason)
 
 

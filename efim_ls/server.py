@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
 import traceback
 from contextlib import suppress
 from types import TracebackType
-from typing import BinaryIO, cast
+from typing import BinaryIO, NoReturn, cast
 
 from pygls.io_ import run_async
 
@@ -53,6 +54,7 @@ def serve(tcp_port: int | None = None, load: Load = load_completer) -> int:
     log_to_stderr()
     server = build_server(load)
     if tcp_port is None:
+        signal.signal(signal.SIGINT, _leave)
         server.start_io(sys.stdin.buffer, wire)
     else:
         with suppress(SystemExit):
@@ -62,6 +64,11 @@ def serve(tcp_port: int | None = None, load: Load = load_completer) -> int:
         sys.stderr.flush()
         os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
     return code
+
+
+def _leave(number: int, _: object) -> NoReturn:
+    """Go at once: the thread that waits for stdin cannot be woken, and nothing is kept that could be lost."""
+    os._exit(128 + number)
 
 
 def own_stdout() -> BinaryIO:

@@ -74,12 +74,17 @@ def _convert(line: str, style: Style) -> str:
 
 
 def _first_line(text: str, place: Place, style: Style) -> str:
-    """On an indented blank line, drop leading blanks that would put it deeper than the line above allows."""
+    """On an indented blank line, drop leading blanks that would put it deeper than the line above allows.
+
+    At the line's start nothing was indented twice: what is too deep there belongs somewhere else, and goes.
+    """
     blanks = indent_of(text.split("\n", 1)[0])
-    if not place.before or place.before.strip():
+    if place.before.strip():
         return text
     above = filled_lines(place.above)[-1:]
     allowed = max([style.width(place.before), *(_depth_after(line, style) for line in above)])
+    if not place.before and style.width(blanks) > allowed:
+        return ""
     while blanks and style.width(place.before + blanks) > allowed:
         blanks, text = blanks[1:], text[1:]
     return text

@@ -24,9 +24,9 @@ def _starts_like(below: list[str], text: str, place: Place) -> bool:
     Two lines are compared where both sides have two: many blocks begin with the same decorator.
     """
     first, _, later = text.partition("\n")
-    if not place.before.strip():
+    if not place.before.strip() or first.strip():
         written = filled_lines(f"{place.before}{text}{place.rest}")
     else:
-        written = [] if first.strip() else filled_lines(later + place.rest)
+        written = filled_lines(later + place.rest)
     shared = min(2, len(written), len(below))
     return shared > 0 and written[:shared] == below[:shared]

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 from efim_ls.postprocess.place import Place, filled_lines, lines_with
 
 EQUAL_LINES = 3
 LOOP_LENGTH = 60
-LONGEST_PERIOD = 20
+LONGEST_PERIOD = 30
+LONGEST_RULE = 79
+_RULE = re.compile(rf"([^\w\s])\1{{{LONGEST_RULE},}}")
 
 
 def repetition(text: str, place: Place) -> str:
     """Keep one of three or more equal lines, one turn of a loop, and nothing that repeats the line above."""
     if _repeats_line_above(text, place):
         return ""
-    return _without_loop(_without_equal_lines(text, place))
+    return _without_loop(_without_equal_lines(_short_rules(text), place))
+
+
+def _short_rules(text: str) -> str:
+    """End at a line's length a rule of one mark that goes on and on."""
+    endless = _RULE.search(text)
+    return text[: endless.start() + LONGEST_RULE] if endless else text
 
 
 def _repeats_line_above(text: str, place: Place) -> bool:

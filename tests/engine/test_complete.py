@@ -105,7 +105,7 @@ def test_a_completer_describes_what_runs(folder: Path) -> None:
 def test_an_empty_file_is_completed(loaded: Completer) -> None:
     answer = ask(loaded, "", 0, uri="file:///empty.py")
     assert (answer.costs.head, answer.costs.tail, answer.costs.typed, answer.costs.recomputed) == (0, 0, 0, 3)
-    assert answer.reason in (None, "empty", "duplicate")
+    assert answer.reason in (None, "empty", "duplicate", "no fit")
 
 
 @pytest.mark.parametrize("cursor", [0, 3, 9])
@@ -129,7 +129,7 @@ def test_a_line_of_ten_thousand_characters_is_answered(loaded: Completer, kind: 
     cursor = min(at, len(line))
     for text, place in ((line, cursor), (f"x = 1\n{line}\ny = 2\n", cursor + 6)):
         answer = ask(loaded, text, place, uri=f"file:///{kind}.py")
-        assert answer.reason in (None, "empty", "duplicate")
+        assert answer.reason in (None, "empty", "duplicate", "no fit")
 
 
 def test_typing_on_in_a_long_line_reuses_what_was_computed(loaded: Completer) -> None:
@@ -143,18 +143,18 @@ def test_typing_on_in_a_long_line_reuses_what_was_computed(loaded: Completer) ->
 def test_a_file_of_two_million_characters_is_answered(loaded: Completer, place: float) -> None:
     text = (CODE + "\n") * (2_000_000 // len(CODE))
     answer = ask(loaded, text, int(place * len(text)), uri="file:///large.py")
-    assert answer.reason in (None, "empty", "duplicate")
+    assert answer.reason in (None, "empty", "duplicate", "no fit")
     assert answer.costs.recomputed <= 512
 
 
 def test_a_line_of_two_million_characters_is_answered(loaded: Completer) -> None:
     answer = ask(loaded, "ab = [1], " * 200_000, 1_500_000, uri="file:///line.py")
-    assert answer.reason in (None, "empty", "duplicate")
+    assert answer.reason in (None, "empty", "duplicate", "no fit")
 
 
 @pytest.mark.parametrize("text", ["x = '\ud83d", "x = '\ud83d'\ny", "\udc00"])
 def test_half_a_surrogate_pair_is_completed(loaded: Completer, text: str) -> None:
-    assert ask(loaded, text, len(text), uri="file:///half.py").reason in (None, "empty", "duplicate")
+    assert ask(loaded, text, len(text), uri="file:///half.py").reason in (None, "empty", "duplicate", "no fit")
 
 
 def test_a_request_that_is_stopped_is_answered_as_superseded(
@@ -203,7 +203,7 @@ def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
         if not complete:
             continue
         answer = ask(explaining, text, cursor, uri)
-        assert answer.reason == told["reason"] or answer.reason in ("empty", "duplicate")
+        assert answer.reason == told["reason"] or answer.reason in ("empty", "duplicate", "no fit")
         assert counts(told["costs"]) == counts(answer.costs)
         assert engine.log.prompt is not None
         assert told["prompt"] == tokenizer.decode(engine.log.prompt.ids)
@@ -276,7 +276,7 @@ def test_a_budget_fits_the_context_and_is_not_larger_than_wanted(
 def test_a_model_with_a_small_context_completes_within_it(tmp_path: Path, context: int) -> None:
     completer = completer_of(make(tmp_path, Tiny(context=context)))
     answers = [ask(completer, CODE, cursor) for cursor in range(0, len(CODE), 97)]
-    assert all(answer.reason in (None, "empty", "duplicate") for answer in answers)
+    assert all(answer.reason in (None, "empty", "duplicate", "no fit") for answer in answers)
     costs = [answer.costs for answer in answers]
     assert max(3 + each.head + each.tail + each.typed + each.new_tokens for each in costs) <= context
     assert max(each.head for each in costs) > context // 4
@@ -293,4 +293,4 @@ def test_a_limit_of_new_tokens_as_large_as_the_context_is_refused_or_leaves_room
     except ModelError as error:
         assert str(context) in str(error)
     else:
-        assert ask(completer, "x = 1\n", 3).reason in (None, "empty", "duplicate")
+        assert ask(completer, "x = 1\n", 3).reason in (None, "empty", "duplicate", "no fit")

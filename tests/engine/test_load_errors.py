@@ -294,4 +294,4 @@ def test_a_small_context_is_refused_or_put_up_with(tmp_path: Path, context: int)
     except ModelError as error:
         assert "context" in str(error)
     else:
-        assert answer.reason in (None, "empty", "duplicate", "line too long")
+        assert answer.reason in (None, "empty", "duplicate", "no fit", "line too long")

@@ -40,7 +40,8 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
     ("argv", "complaint"),
     [
         (["dance"], "invalid choice: 'dance'"),
-        (["serve", "--tcp", "x"], "--tcp: invalid int value"),
+        (["serve", "--tcp", "x"], "--tcp: 'x' is no port: choose one from 0 (any) to 65535"),
+        (["serve", "--tcp", "99999"], "--tcp: '99999' is no port: choose one from 0 (any) to 65535"),
         (["complete"], "required: FILE:LINE:COLUMN"),
         (["complete", "a.py"], "write FILE:LINE:COLUMN, both counted from 1"),
         (["complete", "a.py:0:1"], "write FILE:LINE:COLUMN, both counted from 1"),

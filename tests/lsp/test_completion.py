@@ -37,7 +37,7 @@ LONG = "# A long file, so that its first request takes a while.\n" + "".join(
     f"def function_{n}(argument_{n}):\n    return argument_{n} * {n} + other_{n}(argument_{n})\n\n\n"
     for n in range(200)
 )
-OUTCOMES = {None, "empty", "duplicate"}  # what may become of a request that reached the model
+OUTCOMES = {None, "empty", "duplicate", "no fit"}  # what may become of a request that reached the model
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -59,6 +60,14 @@ async def test_what_was_chosen_and_why_is_logged_once():
     async with started(REAL) as editor:
         [logged] = [m.message for m in editor.client.log_messages if "weights reason" in m.message.replace("_", " ")]
         assert "embedded" in logged and "attention_reason" in logged
+
+
+async def test_an_interrupt_ends_the_server_at_once():
+    async with launched() as editor:
+        await editor.start()
+        assert editor.client._server is not None
+        editor.client._server.send_signal(signal.SIGINT)
+        assert await editor.gone() == 130
 
 
 async def test_a_saved_text_is_taken_over_where_it_differs():

@@ -20,7 +20,8 @@ LOADING = "loading model"
 def run() -> int:
     """Play the session and sum it up."""
     console = Console()
-    tally = asyncio.run(_animate(console) if console.is_terminal else _tell())
+    animated = console.is_terminal and not console.is_dumb_terminal
+    tally = asyncio.run(_animate(console) if animated else _tell())
     console.print(tally.table())
     return 0
 
@@ -28,11 +29,11 @@ def run() -> int:
 async def _animate(console: Console) -> Tally:
     tally, clock = Tally(), asyncio.get_running_loop()
     next_key = 0.0
-    with Live(Panel(LOADING), console=console, auto_refresh=False, transient=True) as live:
+    with Live(Panel(LOADING), console=console, auto_refresh=False, screen=True) as live:
         async with editor({}) as headless:
             async for moment in Typist(headless).moments():
                 tally.add(moment)
-                live.update(screen(moment, tally), refresh=True)
+                live.update(screen(moment, tally, console.height), refresh=True)
                 next_key = max(next_key + _look(moment), clock.time())
                 await asyncio.sleep(next_key - clock.time())
     return tally

@@ -9,30 +9,31 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.text import Text
 
-from editor_clients.headless.demo.tally import Tally
+from editor_clients.headless.demo.tally import Tally, infilling
 from editor_clients.headless.demo.typist import Moment
 
-CODE_LINES = 14
-BAR = 60  # cells
+COSTS_HEIGHT = 7
+BAR = 48  # cells
 SPARKS = "▁▂▃▄▅▆▇█"
 SLOWEST = 1000.0  # milliseconds that fill a spark
 GHOST, CURSOR, REUSED, RECOMPUTED = "bright_black italic", "reverse", "green", "red"
 
 
-def screen(moment: Moment, tally: Tally) -> RenderableType:
-    """Everything to see after a key, 80 columns by 24 lines."""
+def screen(moment: Moment, tally: Tally, height: int) -> RenderableType:
+    """Everything to see after a key, 80 columns by `height` lines."""
+    lines = max(height - COSTS_HEIGHT - 2, 1)
     return Group(
-        Panel(_code(moment), title="inventory.py", height=CODE_LINES + 2),
-        Panel(_costs(moment, tally), title="this keystroke"),
+        Panel(_code(moment, lines), title="inventory.py, typed into the real server", height=lines + 2),
+        Panel(_costs(moment, tally), title="this key", height=COSTS_HEIGHT),
     )
 
 
-def _code(moment: Moment) -> Text:
+def _code(moment: Moment, count: int) -> Text:
     """The lines around the cursor; the suggestion stands in them as it would after it was accepted."""
-    first = max(moment.text.count("\n", 0, moment.cursor) - CODE_LINES // 2, 0)
+    first = max(moment.text.count("\n", 0, moment.cursor) - count // 2, 0)
     lines = moment.text.splitlines(keepends=True)
     begin = sum(map(len, lines[:first]))
-    visible = "".join(lines[first : first + CODE_LINES])
+    visible = "".join(lines[first : first + count])
     code = Syntax("", "python", theme="ansi_dark").highlight(visible)
     at = moment.cursor - begin
     ghost = moment.completion.text or " "
@@ -43,21 +44,20 @@ def _code(moment: Moment) -> Text:
 
 def _costs(moment: Moment, tally: Tally) -> Text:
     costs = moment.completion.costs
-    now = Text.assemble(
-        (f"{moment.key:<10}", "bold"),
-        (f"{costs['reused']:>6} tokens reused", REUSED),
-        (f"{costs['recomputed']:>6} recomputed", RECOMPUTED),
-        f"{costs['ms']['total']:>10.1f} ms",
-    )
+    total, usual = costs["reused"] + costs["recomputed"], infilling(moment)
+    key = Text.assemble((f"{moment.key:<10}", "bold"), f"{costs['ms']['total']:>8.1f} ms, grey is the suggestion")
     history = Text.assemble((_sparkline(tally.milliseconds[-BAR:]), "cyan"), ("  ms a key", "dim"))
-    keys = f"keys pressed {len(tally.milliseconds)}, saved {tally.saved} by {tally.accepted} suggestions"
-    sums = Text(f"{keys}; {tally.reuse:.1%} of all tokens reused")
-    return Text("\n").join([now, _bar(costs["reused"], costs["recomputed"]), Text(), history, sums])
+    suggestions = f"{tally.accepted} suggestion{'s' * (tally.accepted != 1)}"
+    sums = Text(f"{len(tally.milliseconds)} keys pressed, {tally.saved} saved by {suggestions}")
+    ours, theirs = _bar("efim-ls", costs["recomputed"], total), _bar("FIM", usual, total)
+    return Text("\n").join([key, ours, theirs, history, sums])
 
 
-def _bar(reused: int, recomputed: int) -> Text:
-    red = math.ceil(BAR * recomputed / max(reused + recomputed, 1))
-    return Text.assemble(("━" * (BAR - red), REUSED), ("━" * red, RECOMPUTED))
+def _bar(name: str, recomputed: int, total: int) -> Text:
+    """The prompt's tokens: those that went through the model for this key are red."""
+    red = math.ceil(BAR * min(recomputed / max(total, 1), 1))
+    counts = f" {recomputed:>5} recomputed"
+    return Text.assemble(f"{name:<8}", ("━" * (BAR - red), REUSED), ("━" * red, RECOMPUTED), counts)
 
 
 def _sparkline(milliseconds: list[float]) -> str:

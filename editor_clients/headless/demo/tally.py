@@ -10,6 +10,12 @@ from editor_clients.headless.demo.typist import Moment
 from editor_clients.headless.report import percentile
 
 
+def infilling(moment: Moment) -> int:
+    """Tokens that a FIM prompt with prefix reuse would recompute: the key, the tail after it and its two markers."""
+    costs = moment.completion.costs
+    return max(costs["tail"] + 3, costs["recomputed"])
+
+
 @dataclass
 class Tally:
     """Sums over the keys pressed so far; `milliseconds` has one entry a key."""
@@ -19,6 +25,7 @@ class Tally:
     saved: int = 0
     reused: int = 0
     recomputed: int = 0
+    infilling: int = 0
     milliseconds: list[float] = field(default_factory=list)
 
     def add(self, moment: Moment) -> None:
@@ -30,6 +37,7 @@ class Tally:
         self.shown += bool(moment.completion.text)
         self.reused += costs["reused"]
         self.recomputed += costs["recomputed"]
+        self.infilling += infilling(moment)
         self.milliseconds.append(costs["ms"]["total"])
 
     @property
@@ -49,6 +57,7 @@ class Tally:
             ("keystrokes saved", f"{self.saved}"),
             ("tokens reused", f"{self.reused:,} ({self.reuse:.1%})"),
             ("tokens recomputed", f"{self.recomputed:,}"),
+            ("the same with FIM prompts, at least", f"{self.infilling:,}"),
             ("milliseconds a keystroke, median", f"{percentile(self.milliseconds, 50):.1f}"),
             ("milliseconds a keystroke, 95th percentile", f"{percentile(self.milliseconds, 95):.1f}"),
         ):
