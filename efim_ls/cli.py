@@ -12,9 +12,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from efim_ls.versions import installed_version
 
 if TYPE_CHECKING:
     from editor_clients.headless.report import Row
@@ -68,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> Parser:
     parser = Parser("efim-ls", description="Code completion that keeps a model's KV cache alive for every file.")
-    parser.add_argument("--version", action="version", version=f"efim-ls {_version()}")
+    parser.add_argument(
+        "--version", action="version", version=f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
+    )
     parser.set_defaults(run=_serve, tcp=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     serve = commands.add_parser("serve", help="the language server, on stdin and stdout (the default)")
@@ -184,11 +187,11 @@ def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
     from editor_clients.headless.trace import keystrokes
     from efim_ls.count import count
     from efim_ls.window import Budget
-    from model_runtime.config import EMBEDDED
+    from model_runtime.config import model_folder
     from model_runtime.errors import ModelError
 
-    folder = Path(arguments.model).expanduser() if arguments.model else EMBEDDED
-    counts = count(keystrokes(recorded), arguments.policy, Budget(arguments.head, arguments.tail), folder)
+    budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
+    counts = count(keystrokes(recorded), arguments.policy, budget, folder)
     try:
         return [Row(c.prompt_tokens, c.recomputed, c.background, c.reanchored, None, None) for c in counts]
     except ModelError as error:
@@ -214,10 +217,3 @@ def _with_server(command: Callable[[], T]) -> T:
 def _check_file(path: Path) -> None:
     if not path.is_file():
         raise Mistake(f"{path} is no file: check the path")
-
-
-def _version() -> str:
-    try:
-        return version("efim-ls")
-    except PackageNotFoundError:
-        return "(not installed)"

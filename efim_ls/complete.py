@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from time import perf_counter
 
 from efim_ls.answer import Answer, Costs, Milliseconds, Reason, Request
@@ -17,7 +16,7 @@ from efim_ls.planner import Plan, Planner
 from efim_ls.postprocess import Place, clean
 from efim_ls.settings import Settings
 from efim_ls.window import Budget
-from model_runtime.config import EMBEDDED, ModelConfig, read_config
+from model_runtime.config import ModelConfig, model_folder, read_config
 from model_runtime.engine import Generation, Stopped
 from model_runtime.errors import ModelError
 from model_runtime.load import Model, load
@@ -41,7 +40,7 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
-        folder = Path(settings.model).expanduser() if settings.model else EMBEDDED
+        folder = model_folder(settings.model)
         budget = fit_budget(settings, read_config(folder))
         model = load(
             folder,

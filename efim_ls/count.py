@@ -15,7 +15,7 @@ from efim_ls.planner import Planner
 from efim_ls.window import Budget, Window
 from model_runtime.config import EMBEDDED
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.prompt import build
+from model_runtime.prompt import build, in_order
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
 
@@ -64,10 +64,8 @@ class Infilling:
         self._last = start, text[start:cursor]
         before = self._tokenizer.encode(text[start:cursor])
         after = self._tokenizer.encode(self._window.tail(text, cursor))
-        t = self._template
-        if self._suffix_first:
-            return join(t.prefix, NONE, t.suffix, after, t.middle, before), new
-        return join(t.prefix, before, t.suffix, after, t.middle, NONE), new
+        head, typed = (NONE, before) if self._suffix_first else (before, NONE)
+        return in_order(self._template, head, after, typed), new
 
 
 class PublishedEfim:
@@ -88,9 +86,7 @@ class PublishedEfim:
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
         parts = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        head, tail, increment = parts
-        t = self._template
-        return join(t.prefix, head, t.suffix, tail, t.middle, increment), new
+        return in_order(self._template, *parts), new
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)
@@ -111,11 +107,6 @@ class Efim:
         plan = self._planner.plan(text, cursor)
         prompt = build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed)
         return prompt.ids, plan.frame == "new"
-
-
-def join(*parts: int | Ids) -> Ids:
-    """One array of marker ids and texts' ids."""
-    return np.concatenate([np.array([p], dtype=np.int32) if isinstance(p, int) else p for p in parts])
 
 
 POLICIES: dict[str, Callable[[Tokenizer, Template, Budget], Policy]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.table import Table
 from efim_ls.answer import Answer, Request
 from efim_ls.complete import Completer
 from efim_ls.settings import Settings
+from efim_ls.versions import installed_version
 from model_runtime.errors import ModelError
 from model_runtime.machine import cuda_state
 
@@ -42,7 +42,7 @@ def _machine() -> dict[str, str]:
     packages = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
     return {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        **{name: _version(name) for name in packages},
+        **{name: installed_version(name) or "not installed" for name in packages},
         "cuda": cuda_state(),
     }
 
@@ -59,10 +59,3 @@ def _measured(completer: Completer) -> dict[str, str]:
 
 def _answer(completer: Completer, text: str) -> Answer:
     return completer.complete(Request("doctor:sample", text, len(text)), lambda: False)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 from lsprotocol import types
@@ -16,6 +15,7 @@ from efim_ls.document import Encoding
 from efim_ls.protocol import EfimProtocol, converter
 from efim_ls.session import Load, Session
 from efim_ls.settings import parse
+from efim_ls.versions import installed_version
 
 
 class EfimServer(LanguageServer):
@@ -23,7 +23,10 @@ class EfimServer(LanguageServer):
 
     def __init__(self, load: Load) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
-            "efim-ls", _version(), protocol_cls=EfimProtocol, converter_factory=converter
+            "efim-ls",
+            installed_version("efim-ls") or "not installed",
+            protocol_cls=EfimProtocol,
+            converter_factory=converter,
         )
         self.session = Session(load)
         self.initial_settings: object = None
@@ -86,10 +89,3 @@ class EfimServer(LanguageServer):
         if message not in self._shown:
             self._shown.add(message)
             self.window_show_message(types.ShowMessageParams(kind, f"efim-ls: {message}"))
-
-
-def _version() -> str:
-    try:
-        return version("efim-ls")
-    except PackageNotFoundError:
-        return "not installed"

@@ -39,8 +39,8 @@ class Window:
         return sum(count for _, count in self._pieces(text))
 
     def fits(self, text: str, tokens: int) -> bool:
-        """Whether a text has at most so many tokens; one that is far too long is not tokenized."""
-        return len(text) <= tokens * MOST_CHARACTERS and self.count(text) <= tokens
+        """Whether a text has at most so many tokens."""
+        return self._count_within(text, tokens) is not None
 
     def start(self, text: str, anchor: int, last: tuple[int, str] | None) -> int:
         """Where the head that ends at the anchor starts.
@@ -55,8 +55,15 @@ class Window:
 
     def _serves(self, text: str, start: int, anchor: int) -> bool:
         """Whether a head fits its budget and is not starved while there is text above it."""
-        head, budget = text[start:anchor], self._budget.head
-        return self.fits(head, budget) and (start == 0 or self.count(head) * STARVED >= budget)
+        budget = self._budget.head
+        tokens = self._count_within(text[start:anchor], budget)
+        return tokens is not None and (start == 0 or tokens * STARVED >= budget)
+
+    def _count_within(self, text: str, most: int) -> int | None:
+        """Number of tokens, None where they are more; a text that is far too long is not tokenized."""
+        if len(text) > most * MOST_CHARACTERS or (tokens := self.count(text)) > most:
+            return None
+        return tokens
 
     def tail(self, text: str, at: int) -> str:
         """The text from `at` on, as many whole fragments as the budget allows (R3)."""

@@ -87,20 +87,19 @@ class ArenaPool:
 
     def take(self, owner: str, ids: Ids) -> Arena:
         """Return the owner's arena, filled with the longest prefix of `ids` that any arena holds."""
-        arena = self._destined(owner) or Arena(self._config, self.capacity)
-        best = self._best(ids, arena)
-        if best is not None:
-            arena.copy_prefix(best, best.common(ids))
-        self._owned = OrderedDict((name, held) for name, held in self._owned.items() if held is not arena)
+        holder = self._holder(owner)
+        arena = Arena(self._config, self.capacity) if holder is None else self._owned.pop(holder)
+        if source := self._source(ids, arena):
+            arena.copy_prefix(*source)
         self._owned[owner] = arena
         return arena
 
     def reusable(self, owner: str, ids: Ids) -> int:
         """Tokens of a prompt that need no pass once its owner takes an arena; changes nothing."""
-        arena = self._destined(owner)
-        best = self._best(ids, arena)
-        if best is not None:
-            return min(best.common(ids), len(ids) - 1)
+        holder = self._holder(owner)
+        arena = None if holder is None else self._owned[holder]
+        if source := self._source(ids, arena):
+            return min(source[1], len(ids) - 1)
         return arena.reusable(ids) if arena else 0
 
     def release(self, owner: str) -> None:
@@ -108,15 +107,15 @@ class ArenaPool:
         if owner in self._owned:
             self._owned.move_to_end(owner, last=False)
 
-    def _destined(self, owner: str) -> Arena | None:
-        """The arena that the owner gets: its own, a new one (None), or the least recently used."""
+    def _holder(self, owner: str) -> str | None:
+        """Who holds the arena that the owner gets: itself, nobody (it is a new one), the least recent user."""
         if owner in self._owned:
-            return self._owned[owner]
-        return None if len(self._owned) < self._size else next(iter(self._owned.values()))
+            return owner
+        return None if len(self._owned) < self._size else next(iter(self._owned))
 
-    def _best(self, ids: Ids, arena: Arena | None) -> Arena | None:
-        """The other arena that holds so much more of `ids` that copying pays; None if there is none."""
-        others = [other for other in self._owned.values() if other is not arena]
-        best = max(others, key=lambda other: other.common(ids), default=None)
+    def _source(self, ids: Ids, arena: Arena | None) -> tuple[Arena, int] | None:
+        """Another arena that holds so much more of `ids` that copying pays, and how much; None if there is none."""
         held = arena.common(ids) if arena else 0
-        return best if best is not None and best.common(ids) >= held + WORTH_COPYING else None
+        others = [(other, other.common(ids)) for other in self._owned.values() if other is not arena]
+        best = max(others, key=lambda pair: pair[1], default=None)
+        return best if best and best[1] >= held + WORTH_COPYING else None

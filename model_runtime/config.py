@@ -33,6 +33,11 @@ class ModelConfig:
     end_ids: tuple[int, ...]
 
 
+def model_folder(name: str) -> Path:
+    """The folder that a user's setting names; without a name that of the embedded model."""
+    return Path(name).expanduser() if name else EMBEDDED
+
+
 def read_config(folder: Path) -> ModelConfig:
     """Read `config.json` of a checkpoint folder; ModelError where it is missing, damaged or not supported."""
     path = folder / "config.json"
@@ -72,19 +77,22 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
 
 
 def _size(raw: dict[str, Any], name: str, default: int | None = None) -> int:
-    value = raw.get(name)
-    value = default if value is None else value
+    value = _given(raw, name, default)
     if type(value) is not int or not 0 < value <= LARGEST:
         raise ModelError(f"config.json: {name} is {value!r}, no size: fetch the model again")
     return value
 
 
 def _number(raw: dict[str, Any], name: str, default: float) -> float:
-    value = raw.get(name)
-    value = default if value is None else value
+    value = _given(raw, name, default)
     if type(value) not in (int, float) or not 0 < value < float("inf"):
         raise ModelError(f"config.json: {name} is {value!r}, no positive number: fetch the model again")
     return float(value)
+
+
+def _given(raw: dict[str, Any], name: str, default: object) -> Any:
+    value = raw.get(name)
+    return default if value is None else value
 
 
 def _rope(raw: dict[str, Any], name: str) -> dict[str, Any]:

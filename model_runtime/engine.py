@@ -49,8 +49,7 @@ class Engine:
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
         self._local_cache = local_cache
         self._vocabulary = Vocabulary(tokenizer.token_bytes)
-        specials = set(tokenizer.special.values()) | set(decoder.config.end_ids)
-        self._ends = np.array(sorted(specials), dtype=np.int32)
+        self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids)
 
     def generate(
         self, owner: str, prompt: Prompt, rule: StopRule, limit: int, stopped: Callable[[], bool]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,6 @@ from model_runtime.linear import Format, choose_format
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.weights import read_weights
-
-logger = logging.getLogger(__name__)
 
 ARENA_BYTES = 512 << 20  # memory that the arenas may take together
 MOST_ARENAS = 8
@@ -75,8 +72,6 @@ def load(
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
     form, reason = choose_format(weights)
-    logger.info("weights as %s: %s", form, reason)
-    logger.info("attention by %s: %s", attention.BACKEND, attention.REASON)
     decoder = Decoder(config, tensors, form)
     arenas = _arenas(config, capacity)
     engine = Engine(decoder, tokenizer, ArenaPool(config, min(capacity, config.context), arenas), local_cache)

@@ -10,6 +10,7 @@ from model_runtime.ids import Ids
 from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer, fragments
 
+BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
 LONGEST_STUB = 48  # characters; an unfinished word beyond this is no word, and is sent as it is
 
 
@@ -30,15 +31,20 @@ class Prompt:
     typed: int
 
 
+def in_order(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
+    """The ids of `PREFIX head SUFFIX tail MIDDLE typed`; FIM's and SPM's orders leave typed or head empty."""
+    prefix, suffix, middle = np.array([[template.prefix], [template.suffix], [template.middle]], dtype=np.int32)
+    return np.concatenate((prefix, head, suffix, tail, middle, typed))
+
+
 def build(tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str) -> Prompt:
     """Put the prompt together; a pure function of its texts, whatever was built before."""
     done, stub = heal(tokenizer, typed)
     h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(done)
-    mark = np.array([[template.prefix], [template.suffix], [template.middle], [-1]], dtype=np.int32)
     return Prompt(
-        ids=np.concatenate((mark[0], h, mark[1], t, mark[2], y)),
+        ids=in_order(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),
-        history=np.concatenate((t, mark[3], h, y)),
+        history=np.concatenate((t, BREAK, h, y)),
         head=len(h),
         tail=len(t),
         typed=len(y),
