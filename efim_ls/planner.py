@@ -11,8 +11,8 @@ from itertools import islice
 
 from efim_ls.answer import FrameKind
 from efim_ls.lines import enclosing_line, lines_upwards
-from efim_ls.postprocess import is_closers
 from efim_ls.window import MOST_CHARACTERS, Budget, Pieces, Window
+from model_runtime.closers import is_closers
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
 REMEMBERED_LINES = 200  # typed may span this many lines

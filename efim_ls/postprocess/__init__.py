@@ -10,10 +10,10 @@ from efim_ls.postprocess.lines_below import lines_below
 from efim_ls.postprocess.misfits import before_code, notices
 from efim_ls.postprocess.place import Filter, Place
 from efim_ls.postprocess.repetition import repetition
-from efim_ls.postprocess.rest_of_line import is_closers, rest_of_line
+from efim_ls.postprocess.rest_of_line import rest_of_line
 from efim_ls.postprocess.trimming import line_cap, trailing_blanks
 
-__all__ = ["FILTERS", "Filter", "Place", "clean", "is_closers"]
+__all__ = ["FILTERS", "Filter", "Place", "clean"]
 
 FILTERS: tuple[Filter, ...] = (
     notices,

@@ -6,7 +6,7 @@ import re
 
 from efim_ls.postprocess.balance import BalancedCode
 from efim_ls.postprocess.place import Place
-from efim_ls.postprocess.rest_of_line import is_closers
+from model_runtime.closers import is_closers
 
 _BEFORE_A_WORD = " \t([{.,=+-*/%&|^~<>!@\"'"
 _NOTICE = re.compile(r"copyright|licen[sc]ed? under|all rights reserved|spdx-", re.IGNORECASE)

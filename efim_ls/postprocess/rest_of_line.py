@@ -7,16 +7,9 @@ from collections.abc import Iterator
 
 from efim_ls.postprocess.balance import Balance, BalancedCode
 from efim_ls.postprocess.place import Place
+from model_runtime.closers import CLOSING, PUNCTUATION, is_closers
 
-_CLOSING = ")]}>\"'`"
-_PUNCTUATION = _CLOSING + ",;:"
-_ONLY_PUNCTUATION = re.compile(rf"[\s{re.escape(_PUNCTUATION)}]*")
-_ANGLE = re.compile(rf"[\s{re.escape(_CLOSING)}]*>")
-
-
-def is_closers(rest: str) -> bool:
-    """Tell whether the rest of a line is blank or only closers and punctuation, as editors insert them."""
-    return _ONLY_PUNCTUATION.fullmatch(rest) is not None
+_ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 
 
 def rest_of_line(text: str, place: Place) -> str:
@@ -40,7 +33,7 @@ def _cut(text: str, rest: str, place: Place) -> int | None:
     start, code = len(place.before), BalancedCode(place.before + text, _ANGLE.match(rest) is not None)
     without, whole = code.cut(start, place.rest), code.cut(start + len(text), place.rest)
     spills = whole.unmatched > without.unmatched or whole.quote not in ("", without.quote)
-    for cut in _inner_cuts(text, rest) if spills and rest[0] in _CLOSING else _outer_cuts(text, rest):
+    for cut in _inner_cuts(text, rest) if spills and rest[0] in CLOSING else _outer_cuts(text, rest):
         left = code.cut(start + cut, place.rest)
         if left == whole or (spills and _no_worse(left, without)):
             return cut
@@ -60,12 +53,12 @@ def _inner_cuts(text: str, rest: str) -> Iterator[int]:
 
 def _outer_cuts(text: str, rest: str) -> Iterator[int]:
     """Where the text ends with the rest, or its first line with punctuation, or the text with part of it."""
-    lines = [text] if rest[0] in _CLOSING else [text, text.split("\n", 1)[0].rstrip()]
+    lines = [text] if rest[0] in CLOSING else [text, text.split("\n", 1)[0].rstrip()]
     ends = [len(each) - len(rest) for each in lines if each.endswith(rest)]
     parts = [len(text) - size for size in range(min(len(rest) - 1, len(text)), 0, -1) if text.endswith(rest[:size])]
     for cut in ends + parts:
         size = min(len(text) - cut, len(rest))
-        short = size == 1 < len(rest) and rest[0] not in _PUNCTUATION
+        short = size == 1 < len(rest) and rest[0] not in PUNCTUATION
         if not (short or _splits_word(text, cut) or _splits_word(rest, size)):
             yield cut
 

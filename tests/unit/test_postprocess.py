@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.postprocess import FILTERS, Place, clean, is_closers
+from efim_ls.postprocess import FILTERS, Place, clean
+from model_runtime.closers import is_closers
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "postprocess"
 
