@@ -16,13 +16,15 @@ Reason = Literal[
 class Request:
     """One completion asked for: an immutable snapshot of the document and the place in it.
 
-    `cursor` counts code points. `explicit` is true when the user asked by a key, false when typing did.
+    `cursor` counts code points. `explicit` is true when the user asked by a key, false when typing did. `others` are
+    texts of other open documents in its language, the one used last at the end.
     """
 
     uri: str
     text: str
     cursor: int
     explicit: bool = False
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,14 @@ from model_runtime.config import ModelConfig, model_folder, read_config
 from model_runtime.engine import Generation, Stopped
 from model_runtime.errors import ModelError
 from model_runtime.load import Model, load
-from model_runtime.prompt import Prompt, build
+from model_runtime.prompt import NOTHING, Prompt, Surroundings, build
 from model_runtime.stops import stop_rule
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 MARKERS = 3  # tokens of the template
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
+REACH = 1 << 16  # characters beyond either end of the window that the local cache reads: all of nearly every file
 
 
 class Completer:
@@ -56,17 +57,15 @@ class Completer:
         """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""
         started = perf_counter()
         plan = self._planner(request.uri).plan(request.text, request.cursor)
-        planned = perf_counter()
-        prompt = self._prompt(plan)
-        tokenized = perf_counter()
-        ms = Milliseconds(plan=_ms(started, planned), tokenize=_ms(planned, tokenized))
-        costs = _costs(plan, prompt, ms)
-        if reason := self._refusal(plan, prompt):
-            return Answer("", _timed(costs, started), reason)
-        rule = stop_rule(_line_before(request), request.explicit, plan.rest_closes, self._settings.max_lines)
-        limit = self._settings.max_new_tokens
+        ms = Milliseconds(plan=_ms(started, planned := perf_counter()))
+        costs = Costs(frame=plan.frame, ms=ms)
         try:
-            made = self._model.engine.generate(request.uri, prompt, rule, limit, stopped)
+            prompt = self._prompt(plan, self._surroundings(request, plan, stopped))
+            costs = _costs(plan, prompt, replace(ms, tokenize=_ms(planned, perf_counter())))
+            if reason := self._refusal(plan, prompt):
+                return Answer("", _timed(costs, started), reason)
+            rule = stop_rule(_line_before(request), request.explicit, plan.rest_closes, self._settings.max_lines)
+            made = self._model.engine.generate(request.uri, prompt, rule, self._settings.max_new_tokens, stopped)
         except Stopped:
             return Answer("", _timed(costs, started), "superseded")
         return self._answer(request, plan, made, _with(costs, made), started)
@@ -102,8 +101,23 @@ class Completer:
             self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces)
         return self._planners[uri]
 
-    def _prompt(self, plan: Plan) -> Prompt:
-        return build(self._model.tokenizer, self._model.template, plan.head, plan.tail, plan.typed)
+    def _prompt(self, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
+        return build(self._model.tokenizer, self._model.template, plan.head, plan.tail, plan.typed, around)
+
+    def _surroundings(self, request: Request, plan: Plan, stopped: Callable[[], bool]) -> Surroundings:
+        """What the local cache reads besides the window; nothing where there is none to read it.
+
+        Other files are tokenized one by one, since new ones take milliseconds; raises Stopped between them.
+        """
+        if self._model.local_cache is None:
+            return NOTHING
+        for other in request.others:
+            if stopped():
+                raise Stopped
+            self._model.tokenizer.encode(other)
+        text, (_, _, below) = request.text, enclosing_line(request.text, request.cursor)
+        end = (below if plan.rest_closes else request.cursor) + len(plan.tail)
+        return Surroundings(text[max(0, plan.start - REACH) : plan.start], text[end : end + REACH], request.others)
 
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
         if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):

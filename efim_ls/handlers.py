@@ -67,7 +67,7 @@ def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
 
 def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> None:
     """Edit the text of a document."""
-    document = ls.session.documents.get(params.text_document.uri)
+    document = ls.session.use(params.text_document.uri)
     if document is None:
         logger.warning("ignoring a change of a document that is not open")
         return
@@ -176,12 +176,12 @@ async def _suggested(
 def _asked(
     ls: EfimServer, name: types.TextDocumentIdentifier, position: types.Position, explicit: bool
 ) -> Asked | None:
-    document = ls.session.documents.get(name.uri)
+    document = ls.session.use(name.uri)
     if document is None:
         return None
     cursor = document.offset(position.line, position.character, ls.encoding)
     return Asked(
-        Request(name.uri, document.text, cursor, explicit),
+        Request(name.uri, document.text, cursor, explicit, ls.session.others(document)),
         at=types.Position(*document.position(cursor, ls.encoding)),
         word_at=types.Position(*document.position(_word_start(document.text, cursor), ls.encoding)),
     )

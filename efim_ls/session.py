@@ -19,6 +19,8 @@ from model_runtime.errors import ModelError
 Progress = Callable[[str, int], None]
 Event = Literal["shown", "accepted", "partially_accepted"]
 REMEMBERED = 1000  # suggestions whose fate may still be reported, and answers whose times are kept
+# Most of other documents that a completion reads: more text slows every token, more files outgrow cached tokens.
+OTHERS, CHARACTERS_OF_OTHERS = 32, 200_000
 NO_COSTS = Costs()
 LOADING = object()  # the key of the job that loads a model; those of completions are URIs
 
@@ -65,6 +67,23 @@ class Session:
         if self.settings.enabled:
             return self._model
         return Status("off", "completion is switched off by the setting 'enabled'")
+
+    def use(self, uri: str) -> Document | None:
+        """The open document of this name, which from now on is the one used last."""
+        document = self.documents.pop(uri, None)
+        if document is not None:
+            self.documents[uri] = document
+        return document
+
+    def others(self, document: Document) -> tuple[str, ...]:
+        """Texts of the other open documents in its language, the one used last at the end: those that fit, whole."""
+        room, texts = CHARACTERS_OF_OTHERS, list[str]()
+        for other in reversed(self.documents.values()):
+            alike = other is not document and other.language == document.language
+            if alike and len(other.text) <= room and not self._too_large(other.text):
+                room -= len(other.text)
+                texts.append(other.text)
+        return tuple(reversed(texts[:OTHERS]))
 
     def describe(self) -> dict[str, object]:
         """The status, and what runs where and why, once there is a model."""
@@ -139,7 +158,10 @@ class Session:
             return "disabled"
         if self._completer is None:
             return "no model" if self._model.state == "error" else "loading"
-        return "file too large" if len(request.text) > self.settings.max_file_kib * 1024 else None
+        return "file too large" if self._too_large(request.text) else None
+
+    def _too_large(self, text: str) -> bool:
+        return len(text) > self.settings.max_file_kib * 1024
 
     def _completion(self, request: Request) -> Callable[[Stopped], Answer]:
         completer, loop = self._completer, asyncio.get_running_loop()

@@ -12,7 +12,7 @@ import torch
 from model_runtime.arena import Arena, ArenaPool
 from model_runtime.decoder import Decoder
 from model_runtime.ids import Ids
-from model_runtime.local_cache import mix
+from model_runtime.local_cache import LocalCache
 from model_runtime.prompt import Prompt
 from model_runtime.stops import StopRule
 from model_runtime.tokenizer import Tokenizer
@@ -44,12 +44,18 @@ class Generation:
 class Engine:
     """Generates with one decoder. Used on the engine thread only."""
 
-    def __init__(self, decoder: Decoder, tokenizer: Tokenizer, pool: ArenaPool, local_cache: bool) -> None:
-        """Take over the parts; `local_cache` mixes the document's own next-token counts into the model's."""
+    def __init__(
+        self, decoder: Decoder, tokenizer: Tokenizer, pool: ArenaPool, local_cache: LocalCache | None
+    ) -> None:
+        """Take over the parts; a `local_cache` mixes the document's own next-token counts into the model's."""
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
         self._local_cache = local_cache
         self._vocabulary = Vocabulary(tokenizer.token_bytes)
         self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids)
+
+    def mixing(self, local_cache: LocalCache | None) -> Engine:
+        """An engine over the same model and arenas that mixes other counts in, or none."""
+        return Engine(self._decoder, self._tokenizer, self._pool, local_cache)
 
     def generate(
         self, owner: str, prompt: Prompt, rule: StopRule, limit: int, stopped: Callable[[], bool]
@@ -107,9 +113,12 @@ class Engine:
 
         A token's keys and values are computed only when a further token is wanted: the last one is never paid for.
         """
-        stub, spelled, history, count = prompt.stub, b"", prompt.history, 0
+        stub, spelled, past, count = prompt.stub, b"", len(prompt.history), 0
+        history = np.concatenate((prompt.history, np.zeros(limit, dtype=np.int32)))
         while True:
-            token, count = self._pick(logits, history, stub), count + 1
+            token = self._pick(logits, history[: past + count], stub)
+            history[past + count] = token
+            count += 1
             if token in self._ends:
                 return spelled, count, True
             piece = self._tokenizer.token_bytes[token]
@@ -121,16 +130,14 @@ class Engine:
                 return spelled, count, False
             if stopped():
                 raise Stopped
-            new = np.array([token], dtype=np.int32)
-            history = np.concatenate((history, new))
-            logits = self._decoder.forward(new, arena)
+            logits = self._decoder.forward(np.array([token], dtype=np.int32), arena)
 
     def _pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> int:
         """Most likely next token that spells on with the stub (any, where the stub is spelled out)."""
         logits = logits[: self._tokenizer.vocab]  # a model's vocabulary may be padded
-        scores = torch.softmax(logits, dim=-1).numpy() if self._local_cache else logits.numpy()
-        if self._local_cache:
-            scores = mix(scores, history)
+        scores = logits.numpy()
+        if self._local_cache is not None:
+            scores = self._local_cache.mix(torch.softmax(logits, dim=-1).numpy(), history)
         if not stub:
             return int(scores.argmax())
         fitting = self._vocabulary.fitting(stub)

@@ -16,6 +16,8 @@ from model_runtime.decoder import Decoder
 from model_runtime.engine import Engine
 from model_runtime.errors import ModelError
 from model_runtime.linear import Format, choose_format
+from model_runtime.local_cache import FILE, LocalCache
+from model_runtime.local_cache import read as read_local_cache
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.weights import read_weights
@@ -38,15 +40,21 @@ class Description:
     context: int
     arenas: int
     threads: int
+    local_cache: bool
+    local_cache_reason: str
 
 
 @dataclass(frozen=True)
 class Model:
-    """A loaded model: its tokenizer and template for planning, its engine for answers."""
+    """A loaded model: its tokenizer and template for planning, its engine for answers.
+
+    `local_cache` is what the engine mixes in: the figures in the model's folder, where the setting allows it.
+    """
 
     tokenizer: Tokenizer
     template: Template
     engine: Engine
+    local_cache: LocalCache | None
     description: Description
 
 
@@ -74,7 +82,8 @@ def load(
     form, reason = choose_format(weights)
     decoder = Decoder(config, tensors, form)
     arenas = _arenas(config, capacity)
-    engine = Engine(decoder, tokenizer, ArenaPool(config, min(capacity, config.context), arenas), local_cache)
+    cache, cache_reason = _local_cache(folder, local_cache)
+    engine = Engine(decoder, tokenizer, ArenaPool(config, min(capacity, config.context), arenas), cache)
     description = Description(
         model=str(folder),
         parameters=sum(t.numel() for t in tensors.values()),
@@ -86,8 +95,18 @@ def load(
         context=config.context,
         arenas=arenas,
         threads=threads,
+        local_cache=cache is not None,
+        local_cache_reason=cache_reason,
     )
-    return Model(tokenizer, template, engine, description)
+    return Model(tokenizer, template, engine, cache, description)
+
+
+def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:
+    """Shares that were fitted to another model would weigh this one wrongly: there is no default."""
+    if not wanted:
+        return None, "switched off"
+    cache = read_local_cache(folder)
+    return cache, "fitted to this model" if cache else f"the model's folder has no {FILE}"
 
 
 def _arenas(config: ModelConfig, capacity: int) -> int:

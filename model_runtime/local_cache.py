@@ -1,43 +1,125 @@
-"""Next-token counts after the longest suffix match in the document, mixed into the model's distribution."""
+"""Next-token counts of the user's own texts, interpolated with the model's distribution by match length.
+
+Interpolation after Jelinek and Mercer, with the model at its base: the counts after places that match the history's
+last token take a share of the mixture, those after places that match its last two tokens a share of the result, and
+so on up to the longest match.
+"""
 
 from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
-# Share of the counts by length of the match, in tokens; index 0 is no match: every token of the document counts.
-SHARES = (0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.85, 0.9, 0.9, 0.9, 0.9, 0.95)
-LONGEST_MATCH = len(SHARES) - 1
-HALF_LIFE = 500.0  # tokens after which an occurrence counts half
+FILE = "local_cache.json"
+MOST_SHARES = 64
+MOST_HALVINGS = 64  # a place farther back than so many half-lives counts as if it stood there
+
+Indices = npt.NDArray[np.int64]
+Weights = npt.NDArray[np.float64]
 
 
-def mix(probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
-    """Mix the model's [vocab] probabilities with what followed earlier occurrences of the history's end.
+@dataclass(frozen=True)
+class LocalCache:
+    """How the counts are mixed in; the figures are fitted to one model and lie in its folder.
 
-    `history` [n] are token ids in document order; a negative id is a break that no match crosses. Pure: the same
-    document gives the same mixture, whatever was cached.
+    `shares[n - 1]` is what the counts after matches of n tokens and more take of the mixture of everything shorter.
+    `half_life` is the number of tokens after which an occurrence counts half.
     """
-    length, places = longest_match(history)
-    followers = history[places + 1]
-    weights = np.exp2((places - len(history)) / HALF_LIFE)[followers >= 0]
-    followers = followers[followers >= 0]
-    if not len(followers):
-        return probabilities
-    mixed = probabilities * (1.0 - SHARES[length])
-    np.add.at(mixed, followers, SHARES[length] * weights / weights.sum())
-    return mixed
+
+    shares: tuple[float, ...]
+    half_life: float
+
+    def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
+        """Mix the model's [vocab] probabilities with what followed earlier occurrences of the history's end.
+
+        `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. Pure:
+        the same texts give the same mixture, whatever was cached.
+        """
+        places, lengths = matches(history, len(self.shares))
+        if not len(places):
+            return probabilities
+        weights = recency(places, len(history), self.half_life)
+        left, gains = self._gains(np.bincount(lengths, weights).astype(np.float64))
+        mixed = probabilities * np.float32(left)
+        np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
+        return mixed
+
+    def _gains(self, weights: Weights) -> tuple[float, Weights]:
+        """What the model keeps, and what a place of weight 1 gains; places' `weights` and gains by match length.
+
+        The longest match takes its share of the whole, a shorter one of what the longer ones left.
+        """
+        totals = np.cumsum(weights[::-1])[:-1]  # of the longest matches, of those and the next shorter, ...
+        shares = np.array(self.shares[len(totals) - 1 :: -1])
+        left = np.cumprod(1.0 - shares)
+        taken = shares * np.concatenate(([1.0], left[:-1])) / totals
+        return float(left[-1]), np.concatenate(([0.0], np.cumsum(taken[::-1])))
+
+    def alone(self) -> LocalCache:
+        """The counts without the model, wherever there are counts."""
+        return replace(self, shares=(1.0, *self.shares[1:]))
+
+    def write(self, folder: Path) -> None:
+        """Write the figures beside the model's weights, atomically."""
+        beside = folder / f"{FILE}.new"
+        beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, folder / FILE)
 
 
-def longest_match(history: Ids) -> tuple[int, npt.NDArray[np.int64]]:
-    """Length of the longest earlier occurrence of the history's end, up to 12, and where each of them ends."""
-    places = np.arange(len(history) - 1)
-    length = 0
-    while length < min(LONGEST_MATCH, len(history)) and history[-1 - length] >= 0:
-        earlier = places[places >= length]
-        earlier = earlier[history[earlier - length] == history[-1 - length]]
-        if not len(earlier):
+def matches(history: Ids, most: int) -> tuple[Indices, Indices]:
+    """Where the history's last token stood before and something followed, and the length of each such match.
+
+    A match is as many equal tokens, up to `most`, backwards from the place and from the history's end.
+    """
+    end = len(history) - 1
+    if end < 1 or history[end] < 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    places = np.flatnonzero((history[:end] == history[end]) & (history[1:] >= 0))
+    lengths = np.ones_like(places)
+    alike = np.arange(len(places))
+    for length in range(1, most):
+        if not len(alike) or end < length or history[end - length] < 0:
             break
-        places, length = earlier, length + 1
-    return length, places
+        before = places[alike] - length
+        alike = alike[(history[before] == history[end - length]) & (before >= 0)]
+        lengths[alike] += 1
+    return places, lengths
+
+
+def recency(places: Indices, now: int, half_life: float) -> Weights:
+    """The weight of each place: half for every `half_life` tokens that it lies back, never nothing."""
+    return np.exp2(-np.minimum((now - places) / half_life, MOST_HALVINGS))
+
+
+def read(folder: Path) -> LocalCache | None:
+    """The figures fitted to the model in a folder, None where there are none; ModelError where they are damaged."""
+    path = folder / FILE
+    try:
+        raw: object = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    fields = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
+    shares, half_life = fields.get("shares"), fields.get("half_life")
+    if not _are_shares(shares) or not _is_number(half_life, 1.0, 1e9):
+        raise ModelError(f"{path} holds no fit of a local cache: fetch the model again")
+    return LocalCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
+
+
+def _are_shares(value: object) -> bool:
+    parts = cast(list[object], value if isinstance(value, list) else [])
+    return 0 < len(parts) <= MOST_SHARES and all(_is_number(part, 0.0, 1.0) for part in parts)
+
+
+def _is_number(value: object, least: float, most: float) -> bool:
+    return type(value) in (int, float) and least <= cast(float, value) <= most

@@ -15,12 +15,28 @@ LONGEST_STUB = 48  # characters; an unfinished word beyond this is no word, and 
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """Texts that no prompt has room for, for the local cache alone: `before` the head, `after` the tail, other files.
+
+    `others` begin with the one that matters least.
+    """
+
+    before: str = ""
+    after: str = ""
+    others: tuple[str, ...] = ()
+
+
+NOTHING = Surroundings()
+
+
+@dataclass(frozen=True)
 class Prompt:
     """Token ids to compute, and the text that the first new tokens must spell.
 
     `stub` is the unfinished word at the cursor: taken out of the prompt so that the model may finish it with the
     tokens it would have used, and so that typing on inside the word leaves the prompt as it is.
-    `history` is what the local cache reads: tail, a break, then head and typed, in the order of the document.
+    `history` is what the local cache reads, the nearest last: other files, what follows the cursor, what leads up to
+    it; between them are breaks.
     """
 
     ids: Ids
@@ -37,18 +53,26 @@ def in_order(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
     return np.concatenate((prefix, head, suffix, tail, middle, typed))
 
 
-def build(tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str) -> Prompt:
+def build(
+    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str, around: Surroundings = NOTHING
+) -> Prompt:
     """Put the prompt together; a pure function of its texts, whatever was built before."""
     done, stub = heal(tokenizer, typed)
     h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(done)
     return Prompt(
         ids=in_order(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),
-        history=np.concatenate((t, BREAK, h, y)),
+        history=_history(tokenizer, around, t, np.concatenate((h, y))),
         head=len(h),
         tail=len(t),
         typed=len(y),
     )
+
+
+def _history(tokenizer: Tokenizer, around: Surroundings, tail: Ids, now: Ids) -> Ids:
+    others = [part for text in around.others for part in (tokenizer.encode(text), BREAK)]
+    before, after = tokenizer.encode(around.before), tokenizer.encode(around.after)
+    return np.concatenate((*others, tail, after, BREAK, before, now))
 
 
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:

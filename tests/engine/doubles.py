@@ -15,6 +15,7 @@ from model_runtime.decoder import Decoder
 from model_runtime.engine import Engine, Generation
 from model_runtime.ids import Ids
 from model_runtime.linear import Format
+from model_runtime.local_cache import LocalCache
 from model_runtime.prompt import Prompt
 from model_runtime.stops import StopRule
 from model_runtime.tokenizer import Tokenizer
@@ -22,6 +23,7 @@ from model_runtime.weights import read_weights
 
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
+CACHE = LocalCache((0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9), half_life=500.0)
 
 
 def never() -> bool:
@@ -63,7 +65,12 @@ class Watched(Engine):
     """An engine over a given decoder and empty arenas that keeps a log of its last call."""
 
     def __init__(
-        self, decoder: Decoder, tokenizer: Tokenizer, capacity: int = 512, arenas: int = 2, cache: bool = False
+        self,
+        decoder: Decoder,
+        tokenizer: Tokenizer,
+        capacity: int = 512,
+        arenas: int = 2,
+        cache: LocalCache | None = None,
     ) -> None:
         self.log = Log()
         self._watched = decoder

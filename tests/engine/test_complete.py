@@ -7,19 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer, fit_budget
+from efim_ls.complete import REACH, Completer, fit_budget
 from efim_ls.settings import Settings
 from efim_ls.window import Budget
 from model_runtime.config import read_config
 from model_runtime.errors import ModelError
 from model_runtime.load import load
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import Scripted, Watched, decoder_of, never
+from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of, never
 from tests.models import CODE, Tiny, make
 
 SETTINGS = Settings(max_new_tokens=12, head_tokens=200, tail_tokens=50)
@@ -39,11 +40,11 @@ LONG_LINES = {
 def made(folder: Path) -> Callable[[], tuple[Completer, Watched]]:
     """Makes a completer that has seen nothing, and the engine in it."""
     decoder = decoder_of(folder)
-    model = load(folder, weights="fp32", threads=1, capacity=500, local_cache=True, progress=lambda *_: None)
+    model = load(folder, weights="fp32", threads=1, capacity=500, local_cache=False, progress=lambda *_: None)
 
     def make_one() -> tuple[Completer, Watched]:
-        engine = Watched(decoder, model.tokenizer, capacity=500, cache=True)
-        return Completer(replace(model, engine=engine), SETTINGS, BUDGET), engine
+        engine = Watched(decoder, model.tokenizer, capacity=500, cache=CACHE)
+        return Completer(replace(model, engine=engine, local_cache=CACHE), SETTINGS, BUDGET), engine
 
     return make_one
 
@@ -100,6 +101,17 @@ def test_a_completer_describes_what_runs(folder: Path) -> None:
     assert described["model"] == str(folder)
     assert (described["weights"], described["device"], described["context"]) == ("fp32", "cpu", 512)
     assert all(described[reason] for reason in ("weights_reason", "attention_reason"))
+
+
+def test_a_local_cache_is_used_where_the_folder_has_one_and_the_setting_allows_it(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    without = completer_of(folder).describe()
+    CACHE.write(folder)
+    model = load(folder, weights="fp32", threads=1, capacity=500, local_cache=True, progress=lambda *_: None)
+    assert model.local_cache == CACHE
+    found = [each.describe() for each in (completer_of(folder), completer_of(folder, local_cache=False))]
+    assert [each["local_cache"] for each in (without, *found)] == [False, True, False]
+    assert len({each["local_cache_reason"] for each in (without, *found)}) == 3
 
 
 def test_an_empty_file_is_completed(loaded: Completer) -> None:
@@ -178,6 +190,73 @@ def test_what_the_filters_leave_nothing_of_is_told_to_be_a_duplicate(
         answer = ask(Completer(replace(model, engine=engine), SETTINGS, BUDGET), text, cursor)
         assert answer.reason == reason
         assert answer.text == ("return 2" if reason is None else "")
+
+
+# What the local cache reads
+
+
+def history_of(engine: Watched, tokenizer: Tokenizer) -> list[str]:
+    """The texts between the breaks of the last prompt's history."""
+    assert engine.log.prompt is not None
+    history = engine.log.prompt.history
+    parts = np.split(history, np.flatnonzero(history < 0))
+    return [tokenizer.decode(part[part >= 0]) for part in parts]
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("line", ["", "    x = (\n", "    x = ()\n", "    foo(bar, baz)\n"])
+def test_all_of_the_file_is_read_but_what_is_to_be_completed(
+    made: Callable[[], tuple[Completer, Watched]], tokenizer: Tokenizer, place: float, line: str
+) -> None:
+    completer, engine = made()
+    lines = (CODE * 3).splitlines(keepends=True)
+    row = int(place * len(lines))
+    before, after = "".join(lines[:row]) + line[: len(line) // 2], line[len(line) // 2 :] + "".join(lines[row:])
+    ask(completer, before + after, len(before))
+    rest, _, below = after.partition("\n")
+    read_after, read_before = history_of(engine, tokenizer)
+    assert engine.log.prompt is not None
+    assert read_before + engine.log.prompt.stub.decode() == before
+    assert read_after == (after if rest.strip(" )") else below)
+
+
+def test_other_documents_are_read_the_one_used_last_nearest(
+    made: Callable[[], tuple[Completer, Watched]], tokenizer: Tokenizer
+) -> None:
+    completer, engine = made()
+    completer.complete(Request("file:///a.py", CODE, PLACE, others=("first = 1\n", "second = 2\n")), never)
+    assert history_of(engine, tokenizer)[:2] == ["first = 1\n", "second = 2\n"]
+
+
+def test_of_an_endless_file_only_so_much_is_read(
+    made: Callable[[], tuple[Completer, Watched]], tokenizer: Tokenizer
+) -> None:
+    completer, engine = made()
+    text = "x = 1\n" * (4 * REACH // 6)
+    ask(completer, text, len(text) // 2)
+    after, before = history_of(engine, tokenizer)
+    assert REACH <= len(after) <= REACH + 2000
+    assert REACH <= len(before) <= REACH + 2000
+
+
+def test_without_a_local_cache_no_other_document_is_tokenized(loaded: Completer) -> None:
+    tokenizer = loaded._model.tokenizer
+    loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), never)
+    misses = tokenizer.encode.cache_info().misses
+    tokenizer.encode("unread = 1\n")
+    assert tokenizer.encode.cache_info().misses == misses + 1
+
+
+@pytest.mark.parametrize("questions", range(3))
+def test_it_may_be_stopped_between_other_documents(
+    made: Callable[[], tuple[Completer, Watched]], questions: int
+) -> None:
+    completer, engine = made()
+    asked = iter(range(questions))
+    others = ("a = 1\n", "b = 2\n", "c = 3\n")
+    request = Request("file:///a.py", CODE, PLACE, others=others)
+    answer = completer.complete(request, lambda: next(asked, None) is None)
+    assert (answer.text, answer.reason, engine.log.prompt) == ("", "superseded", None)
 
 
 # Explaining

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,11 +15,13 @@ from hypothesis import strategies as st
 from model_runtime.config import read_config
 from model_runtime.decoder import Decoder
 from model_runtime.engine import CHUNK, Generation, Stopped
-from model_runtime.prompt import Prompt, build
+from model_runtime.ids import Ids
+from model_runtime.local_cache import LocalCache
+from model_runtime.prompt import NOTHING, Prompt, Surroundings, build
 from model_runtime.stops import StopRule, stop_rule
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import ENDLESS, ONE_LINE, Scripted, Watched, decoder_of, never
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Scripted, Watched, decoder_of, never
 from tests.models import CODE, Tiny, make
 
 HEAD = CODE[: CODE.index("def write")]
@@ -138,6 +143,54 @@ def test_a_second_document_that_begins_alike_is_copied_not_computed(decoder: Dec
     second = generate(engine, prompt, owner="b")
     assert second.recomputed <= 1
     assert second.text == first.text
+
+
+# What the local cache sees
+
+
+@dataclass(frozen=True)
+class Seen(LocalCache):
+    """A local cache that keeps the histories it was asked about."""
+
+    histories: list[list[int]] = field(default_factory=list[list[int]])
+
+    def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
+        self.histories.append(history.tolist())
+        return super().mix(probabilities, history)
+
+
+def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    seen, prompt = Seen(CACHE.shares, CACHE.half_life), prompt_of(tokenizer, "def ")
+    made = Watched(decoder, tokenizer).mixing(seen).generate("a", prompt, ENDLESS, 7, never)
+    engine = Watched(decoder, tokenizer, cache=CACHE)
+    assert generate(engine, prompt, limit=7).text == made.text
+    picks = [pick.token for pick in engine.log.picks]
+    assert seen.histories == [[*prompt.history.tolist(), *picks[:n]] for n in range(made.new_tokens)]
+
+
+def test_engines_that_mix_otherwise_share_what_was_computed(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
+    plain = generate(engine, prompt)
+    mixed = engine.mixing(CACHE).generate("a", prompt, ENDLESS, 12, never)
+    assert (mixed.reused, mixed.recomputed) == (len(prompt.ids), 0)
+    again = engine.mixing(None).generate("a", prompt, ENDLESS, 12, never)
+    assert (again.text, again.recomputed) == (plain.text, 0)
+
+
+PHRASE = "\nzebra.quagga(wombat, 77)\n"
+
+
+@pytest.mark.parametrize(
+    "around", [Surroundings(before=PHRASE), Surroundings(after=PHRASE), Surroundings(others=(PHRASE,))]
+)
+def test_a_phrase_that_no_prompt_shows_is_finished_from_the_surroundings(
+    decoder: Decoder, tokenizer: Tokenizer, around: Surroundings
+) -> None:
+    template = find_template(tokenizer.special)
+    prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NOTHING)]
+    engine = Watched(decoder, tokenizer, cache=CACHE.alone())
+    texts = [generate(engine, prompt, ONE_LINE, limit=40).text for prompt in prompts]
+    assert texts[0] == "agga(wombat, 77)" != texts[1]
 
 
 # When it stops
@@ -297,7 +350,10 @@ def is_text(text: str) -> bool:
 def test_what_is_made_begins_with_the_unfinished_word_and_the_answer_never_repeats_it(
     decoder: Decoder, tokenizer: Tokenizer, typed: str, cache: bool
 ) -> None:
-    engine, prompt = Watched(decoder, tokenizer, cache=cache), prompt_of(tokenizer, typed, HEAD[:200], "")
+    engine, prompt = (
+        Watched(decoder, tokenizer, cache=CACHE if cache else None),
+        prompt_of(tokenizer, typed, HEAD[:200], ""),
+    )
     made = generate(engine, prompt, limit=60)
     whole = spelled(engine, tokenizer)
     assert whole.startswith(prompt.stub) or prompt.stub.startswith(whole)

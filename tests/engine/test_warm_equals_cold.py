@@ -21,8 +21,9 @@ from model_runtime.arena import Arena
 from model_runtime.decoder import Decoder
 from model_runtime.linear import Format
 from model_runtime.load import Model, load
+from model_runtime.local_cache import LocalCache
 from model_runtime.template import MARKERS
-from tests.engine.doubles import Log, Watched, decoder_of
+from tests.engine.doubles import CACHE, Log, Watched, decoder_of
 from tests.models import CODE
 
 BUDGET = Budget(head=96, tail=32)  # so small that windows slide and frames change all the time
@@ -62,6 +63,7 @@ class Session:
         self.places = [Place("".join(LINES[:size]), 0).jump(0.7) for size in sizes]
         self.past: list[list[Place]] = [[], []]
         self.suggested = ["", ""]
+        self.beside = True
 
     @property
     def place(self) -> Place:
@@ -120,6 +122,11 @@ class Session:
         self.places[1 - self.open] = self.place
         yield from self.switch()
 
+    def open_or_close(self) -> Iterator[None]:
+        """The other document."""
+        self.beside = not self.beside
+        yield
+
     def again(self) -> Iterator[None]:
         yield
 
@@ -150,6 +157,7 @@ steps = st.one_of(
     step("accept"),
     step("switch"),
     step("save_as"),
+    step("open_or_close"),
     step("again"),
 )
 patience = st.one_of(st.just(10_000), st.just(10_000), st.integers(0, 8))
@@ -160,18 +168,18 @@ sizes = st.tuples(st.sampled_from([0, 12, 24, 66]), st.sampled_from([9, 24, 66])
 class Bench:
     """A tiny model, and completers over it: warm ones that go on, cold ones for one request."""
 
-    def __init__(self, folder: Path, form: Format, local_cache: bool) -> None:
-        self.tolerance = TOLERANCE[form]
+    def __init__(self, folder: Path, form: Format, cache: LocalCache | None) -> None:
+        self.cache, self.tolerance = cache, TOLERANCE[form]
         self.decoder: Decoder = decoder_of(folder, form)
-        self.settings = Settings(max_new_tokens=10, local_cache=local_cache, weights=form)
+        self.settings = Settings(max_new_tokens=10, weights=form)
         self._model = load(
-            folder, weights=form, threads=1, capacity=CAPACITY, local_cache=local_cache, progress=lambda *_: None
+            folder, weights=form, threads=1, capacity=CAPACITY, local_cache=False, progress=lambda *_: None
         )
 
     def completer(self, arenas: int) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
-        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.settings.local_cache)
-        model: Model = replace(self._model, engine=engine)
+        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache)
+        model: Model = replace(self._model, engine=engine, local_cache=self.cache)
         return Completer(model, self.settings, BUDGET), engine
 
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
@@ -188,8 +196,8 @@ class Bench:
 @pytest.fixture(scope="module", params=["llama, fp32", "qwen2, fp16 and local cache"])
 def bench(request: pytest.FixtureRequest, folder: Path, qwen_folder: Path) -> Bench:
     if request.param == "llama, fp32":
-        return Bench(folder, "fp32", local_cache=False)
-    return Bench(qwen_folder, "fp16", local_cache=True)
+        return Bench(folder, "fp32", cache=None)
+    return Bench(qwen_folder, "fp16", CACHE)
 
 
 @settings(deadline=None, max_examples=80)
@@ -201,7 +209,10 @@ def test_a_warm_answer_is_the_cold_answer(
     warm, engine = bench.completer(arenas)
     for (name, *arguments), patience in sessions:
         for _ in getattr(session, str(name))(*arguments):
-            request = Request(DOCUMENTS[session.open], session.place.text, session.place.cursor)
+            other = session.places[1 - session.open].text
+            request = Request(
+                DOCUMENTS[session.open], session.place.text, session.place.cursor, others=(other,) * session.beside
+            )
             cold, cold_log = bench.cold(warm, request)
             engine.log = Log()
             answer = warm.complete(request, stopped_after(patience))
@@ -212,6 +223,7 @@ def test_a_warm_answer_is_the_cold_answer(
             if engine.log.made is None:
                 assert (answer.text, answer.reason) == (cold.text, cold.reason)
                 continue
+            assert_same_history(engine.log, cold_log)
             assert_prompt_is_the_document(bench.text_of(engine.log), request)
             assert_same_numbers(bench, engine.log)
             assert_same_answer(answer, engine.log, cold, cold_log)
@@ -236,6 +248,12 @@ def assert_same_answer(answer: Answer, log: Log, cold: Answer, cold_log: Log) ->
     assert answer.costs.new_tokens == cold.costs.new_tokens == len(log.picks)
     assert cold.costs.reused == 0
     assert answer.costs.reused + answer.costs.recomputed == cold.costs.recomputed
+
+
+def assert_same_history(log: Log, cold_log: Log) -> None:
+    """What the local cache reads is what stands in the open documents now."""
+    assert log.prompt is not None and cold_log.prompt is not None
+    assert log.prompt.history.tolist() == cold_log.prompt.history.tolist()
 
 
 def assert_same_numbers(bench: Bench, log: Log) -> None:

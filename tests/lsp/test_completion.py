@@ -50,6 +50,12 @@ async def editor():
     assert editor.messages == []
 
 
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def nothing_stays_open(editor: Editor):
+    yield
+    editor.close_pages()
+
+
 async def test_a_file_gets_ghost_text_at_the_cursor(editor: Editor):
     page = editor.open(AREA)
     item = await page.item()
@@ -99,7 +105,7 @@ async def test_of_two_requests_back_to_back_the_first_is_null(editor: Editor):
 
 
 async def test_requests_of_other_documents_supersede_nothing(editor: Editor):
-    pages = [editor.open(AREA), editor.open(AREA)]
+    pages = [editor.open(AREA), editor.open(AREA, language="another")]
     answers = await asyncio.gather(*(page.ghost() for page in pages))
     assert all(answers)
 

@@ -1,13 +1,17 @@
-"""What is counted, and what a log may hold, without a process."""
+"""What is counted, what a log may hold and what a completion reads of other documents, without a process."""
 
 from __future__ import annotations
 
 import logging
 import sys
 
+import pytest
+
 from efim_ls.answer import Answer, Costs, Milliseconds
+from efim_ls.document import Document
 from efim_ls.server import DiscreetFormatter
-from efim_ls.session import REMEMBERED, Counters
+from efim_ls.session import CHARACTERS_OF_OTHERS, OTHERS, REMEMBERED, Counters, Session
+from efim_ls.settings import Settings
 
 
 def test_only_so_many_suggestions_are_remembered() -> None:
@@ -58,3 +62,52 @@ def test_a_log_has_an_exceptions_type_and_place_but_not_its_message() -> None:
 
 def test_a_log_has_nothing_that_asyncio_quotes() -> None:
     assert "secret" not in formatted("asyncio", "Future exception was never retrieved\nfuture: secret")
+
+
+def session_of(*texts: str, language: str = "python") -> Session:
+    """A session in which these texts are open, named by their numbers, the first the longest ago."""
+    session = Session(lambda settings, progress: pytest.fail("nothing is loaded"))
+    for number, text in enumerate(texts):
+        session.documents[str(number)] = Document(str(number), language, text)
+    return session
+
+
+def others_of(session: Session, uri: str) -> list[str]:
+    document = session.use(uri)
+    assert document is not None
+    return list(session.others(document))
+
+
+def test_other_documents_come_in_the_order_of_their_last_use() -> None:
+    session = session_of("a", "b", "c", "d")
+    assert others_of(session, "3") == ["a", "b", "c"]
+    assert others_of(session, "1") == ["a", "c", "d"]
+    session.use("0")
+    assert others_of(session, "2") == ["d", "b", "a"]
+
+
+def test_a_document_of_another_language_is_not_read() -> None:
+    session = session_of("a", "b")
+    session.documents["x"] = Document("x", "rust", "fn")
+    assert others_of(session, "1") == ["a"]
+    assert others_of(session, "x") == []
+
+
+def test_a_document_too_large_to_be_completed_is_not_read() -> None:
+    session = session_of("x" * 1025, "y" * 1024, "c")
+    session.settings = Settings(max_file_kib=1)
+    assert others_of(session, "2") == ["y" * 1024]
+
+
+def test_of_many_documents_those_used_last_are_read_and_whole() -> None:
+    half = CHARACTERS_OF_OTHERS // 2
+    session = session_of("a", "x" * half, "y" * half, "b", "now")
+    assert others_of(session, "4") == ["a", "y" * half, "b"]
+    session = session_of(*map(str, range(OTHERS + 9)))
+    assert others_of(session, "0") == [str(number) for number in range(9, OTHERS + 9)]
+
+
+def test_texts_of_other_documents_are_not_copied() -> None:
+    session = session_of("text of the other document", "b")
+    (text,) = others_of(session, "1")
+    assert text is session.documents["0"].text

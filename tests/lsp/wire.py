@@ -56,6 +56,7 @@ class Client(LanguageClient):
 class Editor:
     def __init__(self, client: Client) -> None:
         self.client, self.encoding = client, "utf-16"
+        self.pages: list[Page] = []
 
     @property
     def messages(self) -> list[str]:
@@ -127,13 +128,20 @@ class Editor:
     async def stats(self) -> dict[str, Any]:
         return await self.ask("efim/stats")
 
-    def open(self, marked: str, uri: str = "") -> Page:
+    def open(self, marked: str, uri: str = "", language: str = "python") -> Page:
         """Open a document whose cursor is at ‸."""
         cursor = marked.index("‸")
         page = Page(self, uri or f"file:///page{next(numbers)}.py", marked.replace("‸", "", 1), cursor)
-        item = {"uri": page.uri, "languageId": "python", "version": 1, "text": page.text}
+        item = {"uri": page.uri, "languageId": language, "version": 1, "text": page.text}
         self.tell("textDocument/didOpen", {"textDocument": item})
+        self.pages.append(page)
         return page
+
+    def close_pages(self) -> None:
+        """Close what was opened, so that what is opened next is not completed from it."""
+        for page in self.pages:
+            page.close()
+        self.pages.clear()
 
     async def close(self) -> int | None:
         """Say goodbye; returns the exit status."""

@@ -1,6 +1,10 @@
-"""Counts of the document's own next tokens, against loops that say the same the long way."""
+"""Counts of the user's own next tokens, against loops that say the same the long way."""
 
 from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.config import EMBEDDED
+from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.local_cache import HALF_LIFE, LONGEST_MATCH, SHARES, longest_match, mix
+from model_runtime.local_cache import FILE, LocalCache, matches, read
 
 VOCAB = 5
+CACHE = LocalCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
 unhurried = settings(deadline=None, max_examples=200)
 tokens = st.one_of(st.integers(0, VOCAB - 1), st.integers(0, 1), st.integers(-1, VOCAB - 1))
 histories = st.one_of(
@@ -19,6 +26,9 @@ histories = st.one_of(
     st.tuples(st.lists(tokens, max_size=6), st.integers(1, 8)).map(lambda pair: pair[0] * pair[1]),
 )
 weights = st.lists(st.integers(1, 1000), min_size=VOCAB, max_size=VOCAB)
+caches = st.builds(
+    LocalCache, st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple), half_life=st.floats(1, 1e6)
+)
 
 
 def ids(*tokens: int) -> Ids:
@@ -29,54 +39,64 @@ def distribution(parts: list[int]) -> npt.NDArray[np.float32]:
     return (np.array(parts) / sum(parts)).astype(np.float32)
 
 
-def reference_match(history: list[int]) -> tuple[int, list[int]]:
-    """The longest end of the history that stands in it earlier, and the index of its last token each time."""
-    for length in range(min(LONGEST_MATCH, len(history)), 0, -1):
-        end = history[-length:]
-        places = [i for i in range(length - 1, len(history) - 1) if history[i - length + 1 : i + 1] == end]
-        if min(end) >= 0 and places:
-            return length, places
-    return 0, list(range(len(history) - 1))
+def even() -> npt.NDArray[np.float32]:
+    return distribution([1] * VOCAB)
 
 
-def reference_mix(probabilities: list[float], history: list[int]) -> list[float]:
-    length, places = reference_match(history)
-    counts = [0.0] * len(probabilities)
-    for place in places:
-        if history[place + 1] >= 0:
-            counts[history[place + 1]] += 0.5 ** ((len(history) - place) / HALF_LIFE)
-    if not any(counts):
-        return probabilities
-    share = SHARES[length]
-    return [(1 - share) * p + share * c / sum(counts) for p, c in zip(probabilities, counts, strict=True)]
+def reference_matches(history: list[int], length: int) -> list[int]:
+    """Where the last so many tokens of the history stood before and a token followed."""
+    end = history[-length:]
+    if len(history) < length or min(end) < 0:
+        return []
+    places = range(length - 1, len(history) - 1)
+    return [i for i in places if history[i - length + 1 : i + 1] == end and history[i + 1] >= 0]
 
 
-@unhurried
-@given(histories)
-@example([])
-@example([1])
-@example([2, 2, 2])
-@example([1, 2, -1, 1, 2])
-@example([0, 1] * 20)
-def test_the_longest_match_is_the_references(history: list[int]) -> None:
-    length, places = longest_match(ids(*history))
-    assert (length, places.tolist()) == reference_match(history)
+def reference_mix(cache: LocalCache, probabilities: list[float], history: list[int]) -> list[float]:
+    """One length of match after the other takes its share of what there was."""
+    mixed = probabilities
+    for length, share in enumerate(cache.shares, 1):
+        counts = [0.0] * len(probabilities)
+        for place in reference_matches(history, length):
+            counts[history[place + 1]] += 0.5 ** min((len(history) - place) / cache.half_life, 64)
+        if any(counts):
+            mixed = [(1 - share) * p + share * c / sum(counts) for p, c in zip(mixed, counts, strict=True)]
+    return mixed
 
 
 @unhurried
-@given(weights, histories)
-@example([1] * VOCAB, [1, -1, 1])
-def test_the_mixture_is_the_references(parts: list[int], history: list[int]) -> None:
-    mixed = mix(distribution(parts), ids(*history))
+@given(histories, st.integers(1, 6))
+@example([], 3)
+@example([1], 3)
+@example([2, 2, 2], 3)
+@example([1, 2, -1, 1, 2], 3)
+@example([0, 1] * 20, 3)
+@example([1, 3, 2, 1], 3)
+def test_the_matches_are_the_references(history: list[int], most: int) -> None:
+    places, lengths = matches(ids(*history), most)
+    for length in range(1, most + 1):
+        assert places[lengths >= length].tolist() == reference_matches(history, length)
+    assert not len(lengths) or lengths.max() <= most
+
+
+@unhurried
+@given(caches, weights, histories)
+@example(CACHE, [1] * VOCAB, [1, -1, 1])
+@example(CACHE, [1] * VOCAB, [0, 1, 2] * 5)
+def test_the_mixture_is_the_references(cache: LocalCache, parts: list[int], history: list[int]) -> None:
+    mixed = cache.mix(distribution(parts), ids(*history))
     assert mixed.dtype == np.float32
-    expected = reference_mix(distribution(parts).tolist(), history)
+    expected = reference_mix(cache, distribution(parts).tolist(), history)
     np.testing.assert_allclose(mixed, expected, rtol=1e-4, atol=1e-6)
 
 
 @unhurried
-@given(weights, histories)
-def test_a_mixture_of_a_distribution_is_a_distribution(parts: list[int], history: list[int]) -> None:
-    mixed = mix(distribution(parts), ids(*history))
+@given(caches, weights, histories)
+@example(LocalCache((1.0,), half_life=1.0), [1] * VOCAB, [1, 2, *[0] * 2000, 1])
+def test_a_mixture_of_a_distribution_is_a_distribution(
+    cache: LocalCache, parts: list[int], history: list[int]
+) -> None:
+    mixed = cache.mix(distribution(parts), ids(*history))
     assert mixed.min() >= 0
     assert mixed.sum() == pytest.approx(1, abs=1e-5)
 
@@ -85,40 +105,105 @@ def test_a_mixture_of_a_distribution_is_a_distribution(parts: list[int], history
 @given(weights, histories)
 def test_mixing_is_pure(parts: list[int], history: list[int]) -> None:
     probabilities, past = distribution(parts), ids(*history)
-    first = mix(probabilities, past).copy()
+    first = CACHE.mix(probabilities, past).copy()
     assert (probabilities == distribution(parts)).all()
     assert (past == ids(*history)).all()
-    assert (mix(probabilities, past) == first).all()
+    assert (CACHE.mix(probabilities, past) == first).all()
 
 
 @unhurried
 @given(st.lists(st.integers(0, VOCAB - 1), max_size=15), st.lists(st.integers(0, VOCAB - 1), max_size=15))
 def test_a_break_is_neither_matched_nor_predicted(tail: list[int], head: list[int]) -> None:
     history = [*tail, -1, *head]
-    length, places = longest_match(ids(*history))
-    assert length <= len(head)
-    for place in places.tolist():
-        assert -1 not in history[place - length + 1 : place + 1]
+    places, lengths = matches(ids(*history), 12)
+    for place, length in zip(places.tolist(), lengths.tolist(), strict=True):
+        assert -1 not in history[place - length + 1 : place + 2]
     nothing = np.zeros(VOCAB + 1, dtype=np.float32)
-    assert mix(nothing, ids(*history))[-1] == 0
+    assert CACHE.mix(nothing, ids(*history))[-1] == 0
 
 
 def test_what_followed_the_match_is_made_likelier() -> None:
-    mixed = mix(distribution([1, 1, 1, 1, 1]), ids(3, 1, 2, 4, 0, 1, 2))
+    mixed = CACHE.mix(even(), ids(3, 1, 2, 4, 0, 1, 2))
     assert mixed.argmax() == 4
-    assert mixed[4] == pytest.approx((1 - SHARES[2]) / 5 + SHARES[2], abs=1e-6)
+    assert mixed[4] == pytest.approx(1 - 0.8 * 0.7 * (1 - 1 / 5), abs=1e-6)
 
 
-def test_a_match_counts_up_to_twelve_tokens() -> None:
-    assert longest_match(ids(*range(20), *range(20)))[0] == 12
-    assert longest_match(ids(*range(11), *range(11)))[0] == 11
+def test_a_longer_match_counts_more() -> None:
+    mixed = CACHE.mix(even(), ids(1, 2, 4, 0, 2, 3, 1, 2))
+    assert mixed[4] > mixed[3] > mixed[0]
 
 
 def test_a_later_occurrence_counts_more() -> None:
-    mixed = mix(np.zeros(VOCAB, dtype=np.float32), ids(1, 2, 4, 1, 3, 0, 1))
+    mixed = CACHE.mix(np.zeros(VOCAB, dtype=np.float32), ids(1, 2, 4, 1, 3, 0, 1))
     assert mixed[3] > mixed[2] > 0
 
 
-def test_shares_grow_with_the_match_and_leave_room_for_the_model() -> None:
-    assert list(SHARES) == sorted(SHARES)
-    assert SHARES[0] > 0 and SHARES[-1] < 1
+@unhurried
+@given(weights, histories)
+def test_alone_the_model_says_nothing_where_there_are_counts(parts: list[int], history: list[int]) -> None:
+    probabilities, past = distribution(parts), ids(*history)
+    mixed = CACHE.alone().mix(probabilities, past)
+    followers = {history[place + 1] for place in reference_matches(history, 1)}
+    assert set(np.flatnonzero(mixed).tolist()) == (followers or set(range(VOCAB)))
+
+
+# In the model's folder
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    CACHE.write(tmp_path)
+    other = LocalCache((0.5,), half_life=2000.0)
+    other.write(tmp_path)
+    assert read(tmp_path) == other
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_a_folder_may_have_none(tmp_path: Path) -> None:
+    assert read(tmp_path) is None
+
+
+def test_the_embedded_model_has_one() -> None:
+    assert isinstance(read(EMBEDDED), LocalCache)
+
+
+GOOD = {"shares": [0.5, 0.1], "half_life": 100}
+DAMAGED = {
+    "no JSON": "{",
+    "no UTF-8": b"\xff\xfe",
+    "a list": "[]",
+    "deep": "[" * 100_000,
+    "null": "null",
+    **{
+        f"{name} is {value!r}": json.dumps({**GOOD, name: value})
+        for name, value in [
+            ("shares", []),
+            ("shares", None),
+            ("shares", 0.5),
+            ("shares", [0.5, 1.1]),
+            ("shares", [-0.1]),
+            ("shares", [float("nan")]),
+            ("shares", ["0.5"]),
+            ("shares", [True]),
+            ("shares", [0.1] * 65),
+            ("half_life", 0),
+            ("half_life", -5.0),
+            ("half_life", float("nan")),
+            ("half_life", float("inf")),
+            ("half_life", 10**400),
+            ("half_life", None),
+            ("half_life", "500"),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=[name[:40] for name in DAMAGED])
+def test_a_damaged_file_is_refused_with_a_remedy(tmp_path: Path, content: str | bytes) -> None:
+    (tmp_path / FILE).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path / FILE)) + ".*: fetch the model again"):
+        read(tmp_path)
+
+
+def test_whole_numbers_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(json.dumps({"shares": [0, 1], "half_life": 100}))
+    assert read(tmp_path) == LocalCache((0.0, 1.0), 100.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from efim_ls.planner import Planner
 from efim_ls.window import Budget
 from model_runtime.config import EMBEDDED
-from model_runtime.prompt import LONGEST_STUB, Prompt, build, heal
+from model_runtime.prompt import LONGEST_STUB, Prompt, Surroundings, build, heal
 from model_runtime.template import find_template
 from model_runtime.tokenizer import LONGEST_FRAGMENT, Tokenizer
 
@@ -113,6 +113,20 @@ def test_the_history_is_the_tail_a_break_and_what_stands_before_the_cursor(head:
     made = build(TOKENIZER, TEMPLATE, head, tail, typed)
     h, t, y = (TOKENIZER.encode(text).tolist() for text in (head, tail, heal(TOKENIZER, typed)[0]))
     assert made.history.tolist() == [*t, -1, *h, *y]
+
+
+@unhurried
+@given(code, code, code, code, code, st.lists(code, max_size=3))
+def test_the_history_is_all_that_surrounds_the_cursor_the_nearest_last(
+    head: str, tail: str, typed: str, before: str, after: str, others: list[str]
+) -> None:
+    around = Surroundings(before, after, tuple(others))
+    made, window = (build(TOKENIZER, TEMPLATE, head, tail, typed, each) for each in (around, Surroundings()))
+    h, t, y = (TOKENIZER.encode(text).tolist() for text in (head, tail, heal(TOKENIZER, typed)[0]))
+    beside = [token for other in others for token in [*TOKENIZER.encode(other).tolist(), -1]]
+    above, below = TOKENIZER.encode(before).tolist(), TOKENIZER.encode(after).tolist()
+    assert made.history.tolist() == [*beside, *t, *below, -1, *above, *h, *y]
+    assert made.ids.tolist() == window.ids.tolist()
 
 
 @unhurried
