@@ -2,16 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from model_runtime.training.errors import TrainingError
-from model_runtime.training.filters import SeenLines, looks_written
+from model_runtime.training.filters import SeenLines, looks_written, without_notices
 from model_runtime.training.sources import Refused, Source
 
 CAP = 8_000_000
-HELD_OUT = frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"})
+# Whole packages by name, never learnt from: what is measured, and what settings are fitted on.
+APART = {
+    "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
+    "tuning": frozenset({"click", "rich", "trio", "werkzeug"}),
+}
+_APART_OF_FILES = 20  # where none of them is there, one file in so many is put apart for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +34,31 @@ class Entry:
     name: str
     version: str
     licence: str
-    held_out: bool
+    learnt: bool
     files: int
     bytes: int
 
 
-def gather(sources: Iterable[Source], cap: int = CAP) -> dict[Source, list[Document]]:
+Gathered = dict[Source, list[Document]]
+
+
+def gather(sources: Iterable[Source], warn: Callable[[str], None], cap: int = CAP) -> Gathered:
     """Read, filter and dedupe the sources' files, at most `cap` bytes of each source.
 
-    Held-out ones come first, so that no copy of them is learnt from. Where a distribution is there in two
-    versions, the second adds what is new in it.
+    What is put apart comes first, so that no copy of it is learnt from. Where a distribution is there in two
+    versions, the second adds what is new in it. `warn` is told of files that cannot be read.
     """
     seen = SeenLines()
-    ordered = sorted(sources, key=lambda source: source.name not in HELD_OUT)
-    return {source: _capped(_documents(source, seen), cap) for source in ordered}
+    ordered = sorted(sources, key=lambda source: _is_learnt(source))
+    return {source: _capped(_documents(source, seen, warn), cap) for source in ordered}
 
 
-def write(folder: Path, gathered: dict[Source, list[Document]], refused: Iterable[Refused]) -> Path:
-    """Write train.jsonl, heldout.jsonl and manifest.json, and return the manifest's path."""
+def write(folder: Path, gathered: Gathered, refused: Iterable[Refused]) -> Path:
+    """Write train.jsonl, tuning.jsonl, heldout.jsonl and manifest.json; return the manifest's path."""
     if not any(gathered.values()):
-        raise TrainingError("no Python file passed the filters: name a standard library or site-packages folder")
+        raise TrainingError("no Python file passed the filters: name a folder with more code that people wrote")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, held_out in (("train", False), ("heldout", True)):
-        part = [d for source, found in gathered.items() if (source.name in HELD_OUT) == held_out for d in found]
+    for name, part in _parts(gathered).items():
         lines = [json.dumps(asdict(d), ensure_ascii=False) + "\n" for d in sorted(part, key=lambda d: d.path)]
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8", newline="\n")
     return _write_manifest(folder / "manifest.json", gathered, refused)
@@ -75,7 +82,27 @@ def read_manifest(path: Path) -> list[Entry]:
         raise TrainingError(f"cannot read {path} ({error}): make it with `corpus` first") from error
 
 
-def _write_manifest(path: Path, gathered: dict[Source, list[Document]], refused: Iterable[Refused]) -> Path:
+def _is_learnt(source: Source) -> bool:
+    return not any(source.name in names for names in APART.values())
+
+
+def _parts(gathered: Gathered) -> dict[str, list[Document]]:
+    """The documents by the file that they go to."""
+    parts = {
+        part: [d for source, found in gathered.items() if source.name in names for d in found]
+        for part, names in APART.items()
+    }
+    learnt = [d for source, found in gathered.items() if _is_learnt(source) for d in found]
+    learnt.sort(key=lambda d: _order(d.path))
+    for documents in parts.values():
+        if not documents:
+            count = -(-len(learnt) // _APART_OF_FILES)
+            documents += learnt[:count]
+            del learnt[:count]
+    return {**parts, "train": learnt}
+
+
+def _write_manifest(path: Path, gathered: Gathered, refused: Iterable[Refused]) -> Path:
     entries = [_entry(source, found) for source, found in gathered.items() if found]
     content = {
         "distributions": [asdict(e) for e in sorted(entries, key=lambda e: (e.name, e.version))],
@@ -87,21 +114,21 @@ def _write_manifest(path: Path, gathered: dict[Source, list[Document]], refused:
 
 def _entry(source: Source, found: list[Document]) -> Entry:
     size = sum(len(d.text.encode()) for d in found)
-    return Entry(source.name, source.version, source.licence, source.name in HELD_OUT, len(found), size)
+    return Entry(source.name, source.version, source.licence, _is_learnt(source), len(found), size)
 
 
-def _documents(source: Source, seen: SeenLines) -> Iterator[Document]:
+def _documents(source: Source, seen: SeenLines, warn: Callable[[str], None]) -> Iterator[Document]:
     """Of near duplicates the largest file is kept."""
-    texts = {name: text for name in source.files if (text := _read_text(source.root / name))}
+    texts = {name: text for name in source.files if (text := _read_text(source.root / name, warn))}
     for name in sorted(texts, key=lambda n: (-len(texts[n]), n)):
         if looks_written(texts[name]) and seen.add_if_new(texts[name]):
-            yield Document(f"{source.name}-{source.version}/{name}", texts[name])
+            yield Document(f"{source.name}-{source.version}/{name}", without_notices(texts[name]))
 
 
 def _capped(documents: Iterator[Document], cap: int) -> list[Document]:
     """Keep documents up to `cap` bytes, in an order that neither folder nor size decides."""
     kept: list[Document] = []
-    for document in sorted(documents, key=lambda d: hashlib.blake2b(d.path.encode()).digest()):
+    for document in sorted(documents, key=lambda d: _order(d.path)):
         cap -= len(document.text.encode())
         if cap < 0:
             break
@@ -109,9 +136,16 @@ def _capped(documents: Iterator[Document], cap: int) -> list[Document]:
     return kept
 
 
-def _read_text(path: Path) -> str:
-    """Files that are gone or not UTF-8 count as empty."""
+def _order(path: str) -> bytes:
+    return hashlib.blake2b(path.encode()).digest()
+
+
+def _read_text(path: Path, warn: Callable[[str], None]) -> str:
+    """Files that are gone, cannot be read or are not UTF-8 count as empty."""
     try:
         return path.read_text(encoding="utf-8").removeprefix("\ufeff")
-    except (OSError, UnicodeDecodeError):
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
+    except OSError as error:
+        warn(f"{path} is left out: {error.strerror}")
         return ""

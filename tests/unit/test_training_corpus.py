@@ -8,9 +8,9 @@ import pytest
 from model_runtime.training import corpus
 from model_runtime.training.__main__ import main
 from model_runtime.training.errors import TrainingError
-from model_runtime.training.filters import SeenLines, looks_written
+from model_runtime.training.filters import SeenLines, looks_written, without_notices
 from model_runtime.training.licences import is_permissive, stated_licence
-from model_runtime.training.sources import Refused, Source, installed, standard_library
+from model_runtime.training.sources import Refused, Source, found_in, installed, packages, standard_library
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 
@@ -49,7 +49,7 @@ def site_packages(tmp_path: Path) -> Path:
 
 
 def gathered(folder: Path) -> dict[Source, list[corpus.Document]]:
-    return corpus.gather([item for item in installed(folder) if isinstance(item, Source)])
+    return corpus.gather([item for item in installed(folder) if isinstance(item, Source)], pytest.fail)
 
 
 def test_what_is_learnt_is_written_once_by_hand_and_permissive(site_packages: Path):
@@ -81,8 +81,8 @@ def test_the_manifest_names_licences_and_what_is_refused(site_packages: Path, tm
         {"name": "beta", "version": "1.0", "licence": "GPL-3.0-only"}
     ]
     alpha, jinja2 = corpus.read_manifest(manifest)
-    assert (alpha.name, alpha.licence, alpha.files, alpha.held_out) == ("alpha", "MIT", 1, False)
-    assert jinja2.held_out
+    assert (alpha.name, alpha.licence, alpha.files, alpha.learnt) == ("alpha", "MIT", 1, True)
+    assert not jinja2.learnt
     (held_out,) = corpus.read(tmp_path / "out" / "heldout.jsonl")
     assert len(held_out.text) == jinja2.bytes
 
@@ -91,7 +91,7 @@ def test_no_distribution_gives_more_than_the_cap(tmp_path: Path):
     install(tmp_path, "many", "MIT", {f"many/m{n}.py": other_code(f"word{n}x") for n in range(6)})
     size = len(other_code("word0x"))
     sources = [item for item in installed(tmp_path) if isinstance(item, Source)]
-    (documents,) = corpus.gather(sources, cap=3 * size + 1).values()
+    (documents,) = corpus.gather(sources, pytest.fail, cap=3 * size + 1).values()
     assert len(documents) == 3
 
 
@@ -99,9 +99,57 @@ def test_the_standard_library_keeps_asyncio_apart(tmp_path: Path):
     for name in ("asyncio/base.py", "json/decoder.py", "test/test_json.py", "site-packages/a.py", "abc.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    held_out, rest = standard_library(tmp_path, "3.11.7")
+    held_out, rest = standard_library(tmp_path)
     assert (held_out.name, held_out.files) == ("asyncio", ("asyncio/base.py",))
     assert rest.files == ("abc.py", "json/decoder.py")
+
+
+def test_a_users_own_folder_is_learnt_package_by_package(tmp_path: Path):
+    names = ["one/a.py", "one/tests/test_a.py", "two/deep/b.py", "c.py", ".venv/lib/d.py", "node_modules/e/f.py"]
+    for number, name in enumerate(names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(other_code(f"word{number}x"))
+    found = {source.name: source.files for source in found_in(tmp_path) if isinstance(source, Source)}
+    assert found == {tmp_path.name: ("c.py",), "one": ("one/a.py",), "two": ("two/deep/b.py",)}
+    out = corpus.write(tmp_path / "out", corpus.gather(packages(tmp_path), pytest.fail), []).parent
+    parts = [[d.path for d in corpus.read(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")]
+    assert [len(part) for part in parts] == [1, 1, 1] and len({path for part in parts for path in part}) == 3
+
+
+def test_what_a_folder_holds_is_seen_from_it(tmp_path: Path, site_packages: Path):
+    assert {item.name for item in found_in(site_packages)} == {"alpha", "beta", "gamma", "jinja2"}
+    library = tmp_path / "python3"
+    (library / "asyncio").mkdir(parents=True)
+    (library / "asyncio" / "base_events.py").touch()
+    assert [source.name for source in found_in(library)] == ["asyncio", "python-standard-library"]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_left_out(tmp_path: Path):
+    (tmp_path / "pkg" / "folder.py").mkdir(parents=True)
+    (tmp_path / "pkg" / "bytes.py").write_bytes(b"\xff\xfe" * 400)
+    (tmp_path / "pkg" / "code.py").write_text(CODE)
+    told: list[str] = []
+    ((document,),) = corpus.gather(packages(tmp_path), told.append).values()
+    assert document.text == CODE
+    assert [("folder.py is left out" in line) for line in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "# Copyright 2020 A. Person\n# All rights reserved.\n",
+        "#!/usr/bin/env python\n\n# SPDX-License-Identifier: MIT\n\n",
+        '"""Licensed under the MIT licence.\n\nCopyright 2020.\n"""\n',
+        "# Copyright\n\n'''Copyright as well.'''\n",
+    ],
+)
+def test_notices_are_not_learnt(opening: str):
+    assert without_notices(opening + CODE) == CODE
+
+
+@pytest.mark.parametrize("opening", ['"""What this does."""\n', "# How this works\n", "x = 1  # copyright\n", ""])
+def test_other_openings_stay(opening: str):
+    assert without_notices(opening + CODE) == opening + CODE
 
 
 @pytest.mark.parametrize(
@@ -168,12 +216,12 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["corpus", str(tmp_path / "absent"), "--out", str(tmp_path)]) == 1
     assert main(["tokenizer", "--corpus", str(tmp_path), "--out", str(tmp_path)]) == 1
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)
+    assert len(errors) == 2 and all(line.startswith("efim-ls train: ") for line in errors)
 
 
 def test_an_empty_folder_and_a_damaged_file_are_refused(tmp_path: Path):
-    with pytest.raises(TrainingError, match="name a standard library"):
-        corpus.write(tmp_path, corpus.gather([]), [])
+    with pytest.raises(TrainingError, match="name a folder with more code"):
+        corpus.write(tmp_path, corpus.gather([], pytest.fail), [])
     (tmp_path / "train.jsonl").write_text('{"path": 1')
     with pytest.raises(TrainingError, match="make it with `corpus`"):
         corpus.read(tmp_path / "train.jsonl")
