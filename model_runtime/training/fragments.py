@@ -2,8 +2,6 @@
 
 import random
 
-from tokenizers import Tokenizer
-
 LONGEST = 200
 
 
@@ -16,9 +14,3 @@ def cut(text: str, rng: random.Random) -> list[str]:
         pieces.append(text[start:stop])
         start = stop
     return pieces
-
-
-def encode(tokenizer: Tokenizer, pieces: list[str]) -> list[int]:
-    """Tokenize pieces of text apart and join their ids."""
-    encodings = tokenizer.encode_batch_fast(pieces, add_special_tokens=False)
-    return [token for encoding in encodings for token in encoding.ids]

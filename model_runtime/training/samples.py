@@ -1,25 +1,36 @@
-"""Turns a window of a document into a training sequence: plain text, or one of three infilling orders."""
+"""Turns a window of a document into a training sequence: plain text, or one of four infilling orders.
+
+Texts become ids as the server makes them: by the runtime's own tokenizer, healing and rule for closers.
+"""
 
 import random
 from dataclasses import dataclass
-from functools import partial
 
-from tokenizers import Tokenizer
-
+from model_runtime.prompt import heal
+from model_runtime.tokenizer import Tokenizer
 from model_runtime.training import bpe, fragments, spans
 
-HEALED = 0.75
-TAIL_SHARE = 0.25
+TAIL_SHARE = 0.25  # of a window's characters, at most
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often a window becomes each kind of sample; `published` is EFIM's order, `served` this server's."""
+    """How often a window becomes each kind of sample, as weights.
 
-    plain: float = 0.25
-    psm: float = 0.1
-    published: float = 0.15
-    served: float = 0.5
+    `fim` is PSM order, `fragments` FIM over fragments, `efim` EFIM's order with a random increment, `served` this
+    server's prompts; the share `cut` of these is not healed: the text is cut at the cursor, inside words too.
+    """
+
+    plain: float = 0.2
+    fim: float = 0.1
+    fragments: float = 0.15
+    efim: float = 0.15
+    served: float = 0.4
+    cut: float = 0.25
+
+
+# No text is cut inside a word but beside a FIM marker.
+WITHOUT_FRAGMENTS = Shares(plain=0.25, fim=0.35, fragments=0, efim=0, served=0.4, cut=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,52 +45,58 @@ class SampleMaker:
     """Makes samples of at most `limit` tokens with one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, shares: Shares, limit: int) -> None:
-        self.tokenizer = tokenizer
-        self.limit = limit
-        self._weights = (shares.psm, shares.published, shares.served, shares.plain)
+        self.tokenizer, self.shares, self.limit = tokenizer, shares, limit
 
     def make(self, window: str, is_end: bool, rng: random.Random) -> Sample:
         """Make one sample of a window of lines; `is_end` tells that its document ends there."""
-        kind = rng.choices((self.psm, self.published, self.served, None), self._weights)[0]
+        shares = self.shares
+        kinds = {self.fim: shares.fim, self.fragments: shares.fragments, self.efim: shares.efim}
+        kinds |= {self.served: shares.served, None: shares.plain}
+        (kind,) = rng.choices(list(kinds), list(kinds.values()))
         ids = kind(window, rng) if kind else None
         if ids is not None:
             return Sample(ids, plain=False)
         return Sample(self._encode(window) + [bpe.ID[bpe.END]] * is_end, plain=True)
 
-    def psm(self, window: str, rng: random.Random) -> list[int] | None:
+    def fim(self, window: str, rng: random.Random) -> list[int] | None:
         """PREFIX P SUFFIX S MIDDLE M END; None where the window cannot be cut or does not fit."""
         span = spans.choose(window, rng)
         if span is None:
             return None
-        tail = self._encode(_capped(window[span.tail :], len(window)))
-        return self._fitted(window[: span.cursor], tail, self._encode(window[span.cursor : span.end]))
+        middle = self._encode(window[span.cursor : span.end])
+        return self._fitted(window[: span.cursor], self._tail(window, span), middle)
 
-    def published(self, window: str, rng: random.Random) -> list[int] | None:
-        """PREFIX P SUFFIX S MIDDLE increment M END; the increment, and half of the time P and S, in fragments."""
-        prefix_end = rng.randint(0, len(window))
-        cursor = prefix_end + rng.randint(1, fragments.LONGEST)
-        end = cursor + rng.randint(1, 2 * fragments.LONGEST)
-        encode = self._encode if rng.random() < 0.5 else partial(self._in_fragments, rng=rng)
-        increment = self._in_fragments(window[prefix_end:cursor], rng)
-        after = increment + self._encode(window[cursor:end])
-        ids = _joined(encode(window[:prefix_end]), encode(window[end:]), after)
-        return ids if len(ids) <= self.limit else None
+    def fragments(self, window: str, rng: random.Random) -> list[int] | None:
+        """FIM as the paper trains it: the ids of a text's fragments, joined, then cut in three at random."""
+        ids = self._in_fragments(window, rng)
+        start, end = sorted(rng.choices(range(len(ids) + 1), k=2))
+        sample = _joined(ids[:start], ids[end:], ids[start:end])
+        return sample if len(sample) <= self.limit else None
+
+    def efim(self, window: str, rng: random.Random) -> list[int] | None:
+        """PREFIX P SUFFIX S MIDDLE increment M END, with an increment of up to 200 characters, in fragments."""
+        span = spans.choose(window, rng)
+        if span is None:
+            return None
+        start = max(0, span.cursor - rng.randint(1, fragments.LONGEST))
+        increment = self._in_fragments(window[start : span.cursor], rng)
+        after = increment + self._encode(window[span.cursor : span.end])
+        return self._fitted(window[:start], self._tail(window, span), after)
 
     def served(self, window: str, rng: random.Random) -> list[int] | None:
         """PREFIX head SUFFIX tail MIDDLE typed, the completion, END; cut and healed as the server does it."""
         span = spans.choose(window, rng)
         if span is None:
             return None
-        seam = self._healed(window, span) if rng.random() < HEALED else span.cursor
-        tail = self._encode(_capped(window[span.tail :], len(window)))
-        typed = self._encode(window[span.anchor : seam])
-        return self._fitted(window[: span.anchor], tail, typed + self._encode(window[seam : span.end]))
+        typed = window[span.anchor : span.cursor]
+        seam = span.cursor if rng.random() < self.shares.cut else span.anchor + len(heal(self.tokenizer, typed)[0])
+        after = self._encode(window[span.anchor : seam]) + self._encode(window[seam : span.end])
+        return self._fitted(window[: span.anchor], self._tail(window, span), after)
 
-    def _healed(self, window: str, span: spans.Span) -> int:
-        """Where the pre-token that the cursor ends in begins."""
-        line = window[window.rfind("\n", span.anchor, span.cursor) + 1 or span.anchor : span.cursor]
-        pieces = self.tokenizer.pre_tokenizer.pre_tokenize_str(line)
-        return span.cursor - len(line) + pieces[-1][1][0] if pieces else span.cursor
+    def _tail(self, window: str, span: spans.Span) -> list[int]:
+        """Whole lines of the text after the span, up to a quarter of the window's characters."""
+        tail, most = window[span.tail :], int(TAIL_SHARE * len(window))
+        return self._encode(tail if len(tail) <= most else tail[: tail.rfind("\n", 0, most) + 1])
 
     def _fitted(self, head: str, tail: list[int], after: list[int]) -> list[int] | None:
         """Join a prompt's parts, with as many of the head's last lines as fit."""
@@ -87,26 +104,20 @@ class SampleMaker:
         return _joined(self._last_lines(head, room), tail, after) if room >= 0 else None
 
     def _last_lines(self, head: str, room: int) -> list[int]:
-        encoding = self.tokenizer.encode(head, add_special_tokens=False)
-        over = len(encoding.ids) - room
-        if over <= 0:
-            return encoding.ids
-        starts = (i for i in range(over, len(encoding.ids)) if head[encoding.offsets[i][0] - 1] == "\n")
-        return encoding.ids[next(starts, len(encoding.ids)) :]
-
-    def _encode(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
+        size = 0
+        for piece, count in reversed(self.tokenizer.pieces(head)):
+            if (room := room - count) < 0:
+                break
+            size += len(piece)
+        return self._encode(head[len(head) - size :])
 
     def _in_fragments(self, text: str, rng: random.Random) -> list[int]:
-        return fragments.encode(self.tokenizer, fragments.cut(text, rng))
+        return [token for piece in fragments.cut(text, rng) for token in self._encode(piece)]
+
+    def _encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text).tolist()
 
 
 def _joined(head: list[int], tail: list[int], after: list[int]) -> list[int]:
     middle = [bpe.ID[bpe.SUFFIX], *tail, bpe.ID[bpe.MIDDLE], *after]
     return [bpe.ID[bpe.PREFIX], *head, *middle, bpe.ID[bpe.END]]
-
-
-def _capped(tail: str, window: int) -> str:
-    """Keep whole lines of a tail up to a quarter of the window's characters."""
-    most = int(TAIL_SHARE * window)
-    return tail if len(tail) <= most else tail[: tail.rfind("\n", 0, most) + 1]

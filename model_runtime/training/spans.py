@@ -5,7 +5,8 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
-CLOSERS = frozenset(")]}>\"'`,;: \t")
+from model_runtime.closers import is_closers
+
 _LONGEST_BLOCK = 25
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -41,7 +42,7 @@ def choose(text: str, rng: random.Random) -> Span | None:
 
 def _tail_start(text: str, end: int, next_line: int) -> int:
     """Leave the rest of the line out of the tail if it is blank or only closers."""
-    return next_line if CLOSERS.issuperset(text[end:next_line].rstrip("\n")) else end
+    return next_line if is_closers(text[end:next_line]) else end
 
 
 def _anchor_row(row: int, rng: random.Random) -> int:

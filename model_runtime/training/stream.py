@@ -2,8 +2,10 @@
 
 import functools
 import multiprocessing
+import os
 import random
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from model_runtime.tokenizer import Tokenizer
 from model_runtime.training import bpe, corpus
 from model_runtime.training.errors import TrainingError
 from model_runtime.training.packing import pack
@@ -69,8 +72,7 @@ class Batches:
         self._source = source
         self._rows: NDArray[np.uint16] | None = None
         self._next: Future[NDArray[np.uint16]] | None = None
-        unstoppable = (signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches it too, and is its parent's to handle
-        self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), signal.signal, unstoppable)
+        self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _follow_parent)
 
     def take(self, count: int, length: int) -> NDArray[np.int64]:
         """Return the next batch, (count, length); another length than before starts at the next shard."""
@@ -100,6 +102,19 @@ class Batches:
         return self._worker.submit(make_shard, self._source, shard, self.length)
 
 
+def _follow_parent() -> None:
+    """Leave Ctrl+C, which reaches a worker too, to its parent, and end with it, also where it was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 @functools.lru_cache(maxsize=1)
 def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
     rng = random.Random(seed)
@@ -113,4 +128,6 @@ def _documents(path: Path) -> list[corpus.Document]:
     return corpus.read(path)
 
 
-_tokenizer = functools.cache(bpe.load)
+@functools.cache
+def _tokenizer(folder: Path) -> Tokenizer:
+    return Tokenizer(folder / "tokenizer.json")
