@@ -3,8 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 TRACE ?=
+# Every Python has asyncio, and the embedded model has not seen it.
+DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
+MODEL ?=
+HUMANEVAL ?=
 
-.PHONY: demo test lint types fix bench clean
+.PHONY: demo test lint types fix bench eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -25,6 +29,9 @@ fix: .venv/develops
 
 bench: .venv/develops
 	$(BIN)/python -m benchmarks $(TRACE)
+
+eval: .venv/develops
+	$(BIN)/efim-ls eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -87,6 +87,8 @@ def _parser() -> Parser:
     replay = commands.add_parser("replay", help="replay a recorded editing session and report its costs")
     _add_replay(replay)
     commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
+    measure = commands.add_parser("eval", help="measure how well models complete held-out code")
+    _add_eval(measure)
     commands.add_parser("train", help="train the embedded model", add_help=False)
     for command in (headless, complete, doctor, replay):
         command.add_argument("--model", metavar="DIR", default="", help="default: the embedded model")
@@ -101,6 +103,18 @@ def _add_replay(replay: argparse.ArgumentParser) -> None:
     replay.add_argument("--count-only", action="store_true", help="count tokens, run no model")
     replay.add_argument("--json", action="store_true", help="print one JSON object")
     replay.set_defaults(run=_replay)
+
+
+def _add_eval(measure: argparse.ArgumentParser) -> None:
+    where = "a heldout.jsonl of `train corpus`, or a folder of .py files"
+    measure.add_argument("--data", type=Path, required=True, metavar="PATH", help=where)
+    models = "default: the embedded model; several are shown side by side"
+    measure.add_argument("--model", metavar="DIR", action="append", default=[], help=models)
+    at_least_one = partial(_count, 1)
+    measure.add_argument("--lines", type=at_least_one, default=1000, metavar="N", help="lines to complete (1000)")
+    folder = "run the programs of HumanEval-Infilling's files, too"
+    measure.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)
+    measure.set_defaults(run=_eval)
 
 
 def _count(least: int, text: str) -> int:
@@ -147,6 +161,26 @@ def _demo(_: argparse.Namespace) -> int:
     from editor_clients.headless.demo import play
 
     return _with_server(play.run)
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    from model_runtime.config import model_folder
+    from model_runtime.errors import ModelError
+
+    try:
+        from model_runtime.evaluation.command import run
+    except ModuleNotFoundError as error:
+        raise Failure(f"{error.name} is not installed: pip install 'efim-ls[train]'") from error
+    from model_runtime.evaluation.errors import EvaluationError
+
+    folders = [model_folder(name) for name in arguments.model or [""]]
+    try:
+        run(arguments.data, folders, arguments.lines, arguments.humaneval)
+    except EvaluationError as error:
+        raise Mistake(str(error)) from error
+    except ModelError as error:
+        raise Failure(str(error)) from error
+    return 0
 
 
 def _train(argv: Sequence[str]) -> int:

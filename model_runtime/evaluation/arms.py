@@ -1,0 +1,83 @@
+"""What is compared: orders of the prompt, healed at the cursor or not, and what may decide the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from model_runtime.evaluation.places import Context
+from model_runtime.prompt import BREAK, Prompt, build, heal, in_order
+from model_runtime.template import Template
+from model_runtime.tokenizer import Tokenizer
+
+# What picks tokens: the model, what the server mixes of it and the local cache, the cache where it has counts.
+Chooser = Literal["model", "mixture", "counts"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to ask and to decode; bits are measured where a prompt ends at the cursor and the model decides."""
+
+    name: str
+    prompt: Callable[[Tokenizer, Template, Context], Prompt]
+    chooser: Chooser = "model"
+    has_bits: bool = False
+
+
+def fim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
+    """`PREFIX head typed SUFFIX tail MIDDLE`, cut at the cursor."""
+    return _prompt(tokenizer, template, context.head + context.typed, context.tail)
+
+
+def fim_healed(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
+    """The same without the unfinished word, which the first new tokens must spell."""
+    done, stub = heal(tokenizer, context.typed)
+    return _prompt(tokenizer, template, context.head + done, context.tail, stub=stub)
+
+
+def efim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
+    """`PREFIX P0 SUFFIX tail MIDDLE increment`, cut at a random place before the cursor (arXiv 2505.21889)."""
+    before = context.head + context.typed
+    cut = max(0, len(before) - context.increment)
+    return _prompt(tokenizer, template, before[:cut], context.tail, before[cut:])
+
+
+def efim_line(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
+    """`PREFIX head SUFFIX tail MIDDLE typed`, cut at the start of the cursor's line."""
+    return _prompt(tokenizer, template, context.head, context.tail, context.typed)
+
+
+def served(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
+    """The same as the server builds it: healed."""
+    return build(tokenizer, template, context.head, context.tail, context.typed)
+
+
+def _prompt(
+    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str = "", *, stub: str = ""
+) -> Prompt:
+    h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(typed)
+    return Prompt(
+        ids=in_order(template, h, t, y),
+        stub=stub.encode("utf-8", "replace"),
+        history=np.concatenate((t, BREAK, h, y)),
+        head=len(h),
+        tail=len(t),
+        typed=len(y),
+    )
+
+
+FIM = Arm("FIM", fim, has_bits=True)
+EFIM = Arm("EFIM", efim, has_bits=True)
+SERVER = Arm("server", served, "mixture")
+ARMS = (
+    FIM,
+    Arm("FIM healed", fim_healed),
+    EFIM,
+    Arm("EFIM line", efim_line, has_bits=True),
+    Arm("EFIM line healed", served),
+    SERVER,
+    Arm("cache alone", served, "counts"),
+)

@@ -1,0 +1,38 @@
+"""What evaluation is tested on: HumanEval-Infilling's tasks in small, and a model with a local cache of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from model_runtime.evaluation import humaneval
+from model_runtime.evaluation.humaneval import Task
+from model_runtime.local_cache import LocalCache
+
+
+def task(name: str, prompt: str, suffix: str, test: str) -> Task:
+    """A task whose test is one line."""
+    return Task(prompt, suffix, f"def check(candidate):\n    {test}\n", name)
+
+
+ONE, TWO = (task("f", "def f():\n", f"    return {n}\n", f"assert candidate() == {n}") for n in (1, 2))
+WRONG = task("f", "def f():\n", "    return 3\n", "assert candidate() == 4")
+
+
+def write_tasks(folder: Path, tasks: Sequence[Task] = (ONE, WRONG)) -> Path:
+    """Write the same tasks of each kind; returns the folder."""
+    folder.mkdir(exist_ok=True)
+    for name in humaneval.FILES.values():
+        with gzip.open(folder / name, "wt") as file:
+            file.writelines(json.dumps(vars(each) | {"task_id": "x"}) + "\n" for each in tasks)
+    return folder
+
+
+def with_local_cache(folder: Path, copy: Path) -> Path:
+    """Copy a model and give it a local cache that rules wherever the text's end was there before."""
+    shutil.copytree(folder, copy)
+    LocalCache((0.0, 1.0, 1.0, 1.0), 500.0).write(copy)
+    return copy

@@ -1,0 +1,100 @@
+"""`efim-ls eval` from its arguments to the JSON object in its last line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efim_ls import cli
+from tests.engine.evaluating import with_local_cache, write_tasks
+from tests.models import CODE, Tiny, make
+
+
+@pytest.fixture(scope="module")
+def caching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with a local cache."""
+    return with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "a.py").write_text(CODE)
+    return folder
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, Any]]:
+    out = capsys.readouterr().out
+    return out, json.loads(out.splitlines()[-1])
+
+
+def test_the_command_compares_models(
+    code: Path, caching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make(tmp_path / "other", Tiny(seed=3))
+    models = ["--model", str(caching), "--model", str(other)]
+    tasks = ["--humaneval", str(write_tasks(tmp_path / "tasks"))]
+    assert cli.main(["eval", "--data", str(code), *models, "--lines", "3", *tasks]) == 0
+    out, found = last_line(capsys)
+    assert found["data"] == str(code)
+    assert [(each["model"], each["lines"]) for each in found["models"]] == [(str(caching), 3), (str(other), 3)]
+    assert [len(each["arms"]) for each in found["models"]] == [8, 7]
+    assert found["models"][0]["arms"]["FIM"]["exact"].keys() == {"value", "low", "high"}
+    assert found["models"][1]["humaneval"]["random span"]["server"].keys() == {"value", "low", "high"}
+    assert [out.count(f"| server, {each} ") for each in (caching, other)] == [2, 2]  # one row in each table
+    assert "| single line %, 2 tasks | random span %, 2 tasks |" in out
+
+
+def test_the_command_measures_the_embedded_model(code: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["eval", "--data", str(code), "--lines", "1"]) == 0
+    out, found = last_line(capsys)
+    assert (found["models"][0]["model"], found["models"][0]["humaneval"]) == ("embedded", None)
+    assert "pass@1" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["--data", "none"], 2, "none is no file and no folder: check the path"),
+        (["--data", "empty.jsonl"], 2, "empty.jsonl has no code"),
+        (["--data", "bad.jsonl"], 2, "bad.jsonl is damaged"),
+        (["--data", "code", "--model", "none"], 1, "none"),
+        (["--data", "code", "--humaneval", "code"], 2, "code has no HumanEval-SingleLineInfilling.jsonl.gz"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    arguments: list[str],
+    status: int,
+    complaint: str,
+    code: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(code.parent)
+    Path("empty.jsonl").write_text("")
+    Path("bad.jsonl").write_text("{")
+    assert cli.main(["eval", *arguments]) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("efim-ls: ") and complaint in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--data", "x", "--lines", "0"]])
+def test_arguments_are_checked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["eval", *arguments])
+    assert exit.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in [name for name in sys.modules if name.startswith("model_runtime.evaluation")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    assert cli.main(["eval", "--data", "x"]) == 1
+    assert capsys.readouterr().err == "efim-ls: rapidfuzz is not installed: pip install 'efim-ls[train]'\n"

@@ -1,0 +1,161 @@
+"""Metrics, intervals, the baseline without a model, and how figures are shown."""
+
+from __future__ import annotations
+
+import json
+from math import sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from model_runtime.evaluation import heuristic, markdown, metrics
+from model_runtime.evaluation.intervals import Estimate, mean, proportion, ratio
+from model_runtime.evaluation.places import Context, Place
+from model_runtime.evaluation.report import Report, Sample, as_json, exact_difference, figures, samples, table
+
+
+@pytest.mark.parametrize(
+    ("completion", "rest", "exact", "first_word"),
+    [
+        ("lf.x  ", "lf.x", True, True),
+        ("lf.x", "lf.x ", True, True),
+        (" lf.x", "lf.x", False, True),
+        ("lf.y", "lf.x", False, True),
+        ("l", "lf", False, False),
+        ("(a)", "(b)", False, True),
+        ("((a)", "(a)", False, False),
+        ("a(", "(a", False, False),
+        ("", "a", False, False),
+        ("é1", "é1)", False, True),
+    ],
+)
+def test_exact_and_first_word(completion: str, rest: str, exact: bool, first_word: bool) -> None:
+    assert metrics.is_exact(completion, rest) is exact
+    assert metrics.is_first_word_right(completion, rest) is first_word
+
+
+def test_edit_similarity() -> None:
+    assert metrics.similarity("abc ", "abc") == 1.0
+    assert metrics.similarity("", "abc") == 0.0
+    assert metrics.similarity("abcd", "abxd") == pytest.approx(2 * 3 / 8)
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "low", "high"),
+    [(10, 100, 0.0552, 0.1744), (0, 20, 0.0, 0.1611), (20, 20, 0.8389, 1.0), (81, 263, 0.2553, 0.3662)],
+)
+def test_wilsons_interval(hits: int, trials: int, low: float, high: float) -> None:
+    found = proportion([True] * hits + [False] * (trials - hits))
+    assert found.value == hits / trials
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_the_bootstrap_of_a_mean() -> None:
+    found = mean([0.0, 1.0] * 500)
+    assert found == mean([0.0, 1.0] * 500)
+    half = 1.96 * sqrt(0.25 / 1000)
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half), abs=0.004)
+    assert mean([3.0] * 5) == Estimate(3.0, 3.0, 3.0)
+
+
+def test_a_ratio_is_of_sums_that_are_resampled_together() -> None:
+    assert ratio([1.0, 9.0], [1.0, 3.0]).value == 2.5
+    found = ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
+    assert (found.low, found.high) == (2.0, 2.0)
+
+
+HEAD = "import itertools\n\ndef count(items):\n    total = sum(items)\n    total = len(items)\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "typed", "completion"),
+    [
+        (HEAD, "        total = ", "len(items)"),
+        (HEAD, "total = s", "um(items)"),
+        (HEAD, "    return ite", "ms"),
+        (HEAD, "    x = itert", "ools"),
+        (HEAD, "    return items", ""),
+        (HEAD, "    return tems", ""),
+        (HEAD, "    ", ""),
+        (HEAD, "    (", ""),
+        ("", "foobar = foo", "bar"),
+        ("foobar fooo.", "foo", "bar fooo."),
+        ("foobar fooo.", "x foo", "o"),
+        ("foobar xfooo.", "x foo", "bar"),
+        ("foobar", "  ", ""),
+    ],
+)
+def test_the_baseline_goes_on_as_an_earlier_line_or_word(head: str, typed: str, completion: str) -> None:
+    assert heuristic.complete(Context(head, typed, "tail total = 3", 1)) == completion
+
+
+def place(typed: str, rest: str) -> Place:
+    return Place(Context("", typed, "", 1), rest)
+
+
+def test_an_arms_figures() -> None:
+    places = [place("a", "b c"), place("a ", "b"), place("a ", "bcd")]
+    found = figures(places, ["b c", "b", "x"], [6.0, 2.0, 6.0])
+    assert found.exact == proportion([True, True, False])
+    assert (found.exact_inside, found.exact_elsewhere) == (proportion([True]), proportion([True, False]))
+    assert found.first_word == proportion([True, True, False])
+    assert found.similarity.value == pytest.approx(2 / 3)
+    assert found.bits_per_character is not None and found.bits_per_character.value == 2.0
+    assert figures(places[1:], ["", ""], None).exact_inside is None
+    assert figures(places[:1], [""], None).exact_elsewhere is None
+
+
+def test_the_paired_difference() -> None:
+    places = [place("", "a"), place("", "b"), place("", "c")]
+    assert exact_difference(places, ["a", "b", "c"], ["", "", ""]) == Estimate(1.0, 1.0, 1.0)
+    assert exact_difference(places, ["a", "", ""], ["a", "", ""]) == Estimate(0.0, 0.0, 0.0)
+    assert exact_difference(places, ["a", "", ""], ["a", "b", "c"]).value == pytest.approx(-2 / 3)
+
+
+def a_report(model: str, **arms: str) -> Report:
+    places = [place("x = ", "a|b"), place("y", "`c`")]
+    found = {arm: figures(places, [completion] * 2, [8.0, 4.0]) for arm, completion in arms.items()}
+    difference = Estimate(-0.012, -0.03, 0.005)
+    shown = tuple(Sample(each.context.typed, each.rest, "") for each in places)
+    return Report(model, 1234, found, difference, shown)
+
+
+def test_the_table_shows_every_figure_with_its_interval() -> None:
+    shown = table(a_report("tiny", FIM="a|b"))
+    title, _, header, _, row, _, difference = shown.split("\n")
+    assert title.startswith("1,234 held-out lines")
+    assert [cell.strip() for cell in row.split("|")[1:3]] == ["FIM", "50.0 [9.5, 90.5]"]
+    assert row.count("[") == 5  # no cursor is inside a word
+    assert len(row) == len(header)
+    assert difference == "EFIM less FIM, exact, paired: -1.2 [-3.0, +0.5] points"
+
+
+def test_several_models_stand_side_by_side() -> None:
+    shown = table(a_report("one", heuristic="", FIM="", EFIM=""), a_report("two", heuristic="", FIM=""))
+    labels = [line.split("|")[1].strip() for line in shown.split("\n") if line.startswith("|")][2:]
+    assert labels == ["heuristic", "FIM, one", "FIM, two", "EFIM, one"]
+    differences = [line.split(", ")[:2] for line in shown.split("\n")[-3::2]]
+    assert differences == [["EFIM less FIM", "one"], ["EFIM less FIM", "two"]]
+
+
+def test_the_json_has_the_figures_but_not_the_samples() -> None:
+    found = json.loads(json.dumps(as_json(a_report("tiny", FIM="a|b"))))
+    assert found.keys() == {"model", "lines", "arms", "efim_minus_fim"}
+    assert found["arms"]["FIM"]["exact"]["value"] == 0.5
+    assert found["efim_minus_fim"] == {"value": -0.012, "low": -0.03, "high": 0.005}
+
+
+def test_samples_are_a_table() -> None:
+    tokens = MarkdownIt().enable("table").parse(samples(a_report("tiny")))
+    spans = [[span.content for span in t.children or () if span.type == "code_inline"] for t in tokens]
+    assert sum(spans, []) == ["x =", "a|b", "y", "`c`"]
+
+
+@given(st.text("ab`|\\* _<&é", max_size=12))
+def test_code_survives_markdown(text: str) -> None:
+    shown = markdown.table([("a", "b"), (markdown.code(text), "c")])
+    tokens = MarkdownIt().enable("table").parse(shown)
+    spans = [span.content for token in tokens for span in token.children or () if span.type == "code_inline"]
+    assert spans == ([text.strip()] if text.strip() else [])
