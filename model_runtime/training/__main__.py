@@ -1,17 +1,16 @@
-"""Command line: `python -m model_runtime.training corpus|tokenizer|run`."""
+"""Command line of `efim-ls train`: corpus, tokenizer, run, cache."""
 
 import argparse
 import itertools
-import platform
 import random
 import signal
 import sys
-import sysconfig
 from pathlib import Path
 
 from model_runtime.training import bpe, corpus
 from model_runtime.training.errors import TrainingError
-from model_runtime.training.sources import Refused, Source, installed, standard_library
+from model_runtime.training.samples import WITHOUT_FRAGMENTS, Shares
+from model_runtime.training.sources import Refused, Source, found_in, here
 
 _TOKENIZER_SAMPLE = 40_000_000  # characters
 
@@ -22,7 +21,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return arguments.step(arguments)
     except TrainingError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"efim-ls train: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        print(f"efim-ls train: {error.name} is not installed: pip install 'efim-ls[train]'", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped; a run goes on from its last checkpoint with --resume", file=sys.stderr)
@@ -30,33 +32,77 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m model_runtime.training", description="Train the embedded model.")
-    steps = parser.add_subparsers(required=True)
-    step = steps.add_parser("corpus", help="gather permissively licensed Python files")
-    step.add_argument("site_packages", nargs="+", type=Path, help="folders with installed distributions")
-    step.add_argument("--out", type=Path, required=True)
+    parser = argparse.ArgumentParser("efim-ls train", description="Train a completion model on Python files.")
+    steps = parser.add_subparsers(required=True, metavar="STEP")
+    step = steps.add_parser("corpus", help="gather Python files under permissive licences")
+    text = "a standard library, site-packages, or any folder of your own; default: those of the running Python"
+    step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
+    step.add_argument("--out", type=Path, required=True, metavar="DIR")
     step.set_defaults(step=_corpus)
     step = steps.add_parser("tokenizer", help="train the tokenizer on a part of the corpus")
-    step.add_argument("--corpus", type=Path, required=True, help="the folder that `corpus` wrote")
-    step.add_argument("--out", type=Path, required=True)
+    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help="the folder that `corpus` wrote")
+    step.add_argument("--size", type=_size, default=bpe.VOCABULARY, help="entries (default %(default)s)")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR")
     step.set_defaults(step=_tokenizer)
-    step = steps.add_parser("run", help="train the model, export and measure it")
-    step.add_argument("--corpus", type=Path, required=True, help="the folder that `corpus` wrote")
-    step.add_argument("--tokenizer", type=Path, required=True, help="the folder that `tokenizer` wrote")
-    step.add_argument("--minutes", type=float, required=True, help="training time")
-    step.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --out")
-    step.add_argument("--out", type=Path, required=True)
-    step.set_defaults(step=_run)
+    _add_run(steps.add_parser("run", help="train the model, export and measure it"))
+    step = steps.add_parser("cache", help="fit the local cache to a model; `run` does it for its own")
+    step.add_argument("--model", type=Path, required=True, metavar="DIR")
+    step.add_argument("--data", type=Path, required=True, metavar="FILE", help="a tuning.jsonl that `corpus` wrote")
+    step.set_defaults(step=_cache)
     return parser
 
 
+def _add_run(step: argparse.ArgumentParser) -> None:
+    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help="the folder that `corpus` wrote")
+    step.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="the folder `tokenizer` wrote")
+    step.add_argument("--minutes", type=float, required=True, metavar="N", help="training time")
+    step.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --out")
+    step.add_argument("--from", dest="start", type=Path, metavar="DIR", help="begin with another run's weights")
+    step.add_argument(
+        "--decay", type=float, default=1.0, metavar="SHARE", help="part of the time in which the rate falls"
+    )
+    step.add_argument("--shares", type=_shares, default=Shares(), metavar="KIND=SHARE,...", help=_SHARES)
+    text = "another model whose figures the model card shows in the same table"
+    step.add_argument("--beside", type=Path, action="append", default=[], metavar="DIR", help=text)
+    step.add_argument("--lines", type=int, default=1000, metavar="N", help="held-out lines to measure on; 0: none")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR")
+    step.set_defaults(step=_run)
+
+
+_SHARES = (
+    "kinds of samples: plain, fim, fragments, efim, served, and cut (of those served); or without-fragments, the "
+    "mixture that cuts no text inside a word but beside FIM markers"
+)
+
+
+def _shares(text: str) -> Shares:
+    if text == "without-fragments":
+        return WITHOUT_FRAGMENTS
+    try:
+        pairs = (pair.split("=") for pair in text.split(","))
+        return Shares(
+            **{"plain": 0, "fim": 0, "fragments": 0, "efim": 0, "served": 0} | {k: float(v) for k, v in pairs}
+        )
+    except (ValueError, TypeError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KIND=SHARE,...: {error}") from error
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or not 512 <= int(text) <= 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 512 to 65536")
+    return int(text)
+
+
 def _corpus(arguments: argparse.Namespace) -> int:
-    found = [item for folder in arguments.site_packages for item in installed(folder)]
+    found = [item for folder in arguments.folders or here() for item in found_in(folder)]
     refused = [item for item in found if isinstance(item, Refused)]
-    sources = standard_library(Path(sysconfig.get_path("stdlib")), platform.python_version())
-    sources += [item for item in found if isinstance(item, Source)]
-    print(corpus.write(arguments.out, corpus.gather(sources), refused))
+    sources = [item for item in found if isinstance(item, Source)]
+    print(corpus.write(arguments.out, corpus.gather(sources, _warn), refused))
     return 0
+
+
+def _warn(message: str) -> None:
+    print(f"efim-ls train: {message}", file=sys.stderr)
 
 
 def _tokenizer(arguments: argparse.Namespace) -> int:
@@ -64,16 +110,34 @@ def _tokenizer(arguments: argparse.Namespace) -> int:
     random.Random(0).shuffle(documents)
     sizes = itertools.accumulate(len(document.text) for document in documents)
     sample = [d.text for d, size in zip(documents, sizes, strict=True) if size <= _TOKENIZER_SAMPLE]
-    bpe.save(bpe.train(sample), arguments.out)
+    bpe.save(bpe.train(sample, arguments.size), arguments.out)
     return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from model_runtime.training.run import run  # torch takes seconds to import
+    from model_runtime.training.run import Order, run  # torch takes seconds to import
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
-    seconds = arguments.minutes * 60
-    print(run(arguments.corpus, arguments.tokenizer, arguments.out, seconds, arguments.resume))
+    order = Order(
+        corpus=arguments.corpus,
+        tokenizer=arguments.tokenizer,
+        out=arguments.out,
+        seconds=arguments.minutes * 60,
+        resume=arguments.resume,
+        start=arguments.start,
+        decay=arguments.decay,
+        shares=arguments.shares,
+        lines=arguments.lines,
+        beside=arguments.beside,
+    )
+    print(run(order))
+    return 0
+
+
+def _cache(arguments: argparse.Namespace) -> int:
+    from model_runtime.training import mixture
+
+    print(mixture.fit_in_place(arguments.model, corpus.read(arguments.data)))
     return 0
 
 

@@ -1,10 +1,10 @@
-"""The model card: what the embedded model is, what it learnt from, and what was measured."""
+"""The model card: what a model is, what it learnt from, and what was measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from model_runtime.training.corpus import Entry
-from model_runtime.training.evaluate import Figures
+from model_runtime.training.corpus import APART, Entry
+from model_runtime.training.samples import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,29 +12,62 @@ class Training:
     """How a run went; `loss` is the mean of its last 100 steps in nats per token."""
 
     parameters: int
+    vocabulary: int
+    context: int
+    device: str
     tokens: int
     minutes: float
     loss: float
+    shares: Shares
 
 
-def model_card(training: Training, figures: Figures, entries: Sequence[Entry]) -> str:
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was measured, in Markdown: prompts compared, the local cache's part, and samples."""
+
+    prompts: str
+    local_cache: str
+    samples: str
+
+
+def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> str:
     """Write the model card in Markdown."""
-    learnt = [entry for entry in entries if not entry.held_out]
-    held_out = ", ".join(sorted({entry.name for entry in entries if entry.held_out}))
+    learnt = [entry for entry in entries if entry.learnt]
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
     return _TEXT.format(
         millions=f"{training.parameters / 1e6:.1f}",
+        vocabulary=f"{training.vocabulary:,}",
+        context=f"{training.context:,}",
+        corpus=f"{sum(entry.bytes for entry in learnt) / 1e6:.0f}",
         tokens=f"{training.tokens / 1e6:.1f}",
         minutes=f"{training.minutes:.0f}",
+        device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
-        corpus=f"{sum(entry.bytes for entry in learnt) / 1e6:.0f}",
-        held_out=held_out,
-        bits=f"{figures.bits_per_character:.2f}",
-        cursors=figures.cursors,
-        exact=f"{figures.exact:.1%}",
-        cached=f"{figures.exact_with_local_cache:.1%}",
+        mixture=_mixture(training.shares),
+        held_out=_apart(entries, "heldout"),
+        tuning=_apart(entries, "tuning"),
+        tables=tables,
         sources="\n".join(rows),
     )
+
+
+def _apart(entries: Sequence[Entry], part: str) -> str:
+    """The packages that were put apart, or how files were where none of them was there."""
+    return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
+
+
+def _mixture(shares: Shares) -> str:
+    """Say what the training text was made into."""
+    whole = shares.plain + shares.fim + shares.fragments + shares.efim + shares.served
+    kinds = {
+        "plain text": shares.plain,
+        "infilling in the usual order": shares.fim,
+        "infilling over fragments of 1 to 200 characters, tokenized apart": shares.fragments,
+        "EFIM's order with a random increment": shares.efim,
+        "this server's prompts": shares.served,
+    }
+    parts = [f"{share / whole:.0%} {kind}" for kind, share in kinds.items() if share]
+    return f"{', '.join(parts)} ({shares.cut:.0%} of them not healed)"
 
 
 _TEXT = """\
@@ -43,48 +76,57 @@ license: apache-2.0
 language: code
 pipeline_tag: text-generation
 ---
-# The embedded model of efim-ls
+# A small model that completes Python
 
-A decoder of {millions} million parameters that completes Python code. It ships with the language server, so
-that completion works without a download; a larger code model gives better suggestions.
+A decoder of {millions} million parameters, made with `efim-ls train`. A model of this size ships with the language
+server, so that completion works without a download; a larger code model gives better suggestions.
 
 ## Prompts
 
-`<|fim_prefix|>head<|fim_suffix|>tail<|fim_middle|>typed`, with the markers of Qwen2.5-Coder. The anchor
-between head and typed is the start of a line, and the tail starts at the next line. The word at the cursor is
-healed: the prompt ends before it, and its characters constrain the first new tokens. `<|endoftext|>` ends a
-completion. The tokenizer is byte-level BPE with 8,192 entries; it always cuts before a line that is not blank,
-so that lines can be tokenized apart. The context is 2,048 tokens.
+`<|fim_prefix|>head<|fim_suffix|>tail<|fim_middle|>typed`, with the markers of Qwen2.5-Coder. The anchor between head
+and typed is the start of a line, and the tail starts at the next line. The word at the cursor is healed: the prompt
+ends before it, and its characters constrain the first new tokens. `<|endoftext|>` ends a completion. The tokenizer is
+byte-level BPE with {vocabulary} entries; it always cuts before a line that is not blank, so that lines can be
+tokenized apart. The context is {context} tokens.
 
 ## Training
 
-From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated
-files and near duplicates. It saw {tokens} million tokens in {minutes} minutes on a CPU, in rows of 512 and then
-2,048 tokens, and ended at a loss of {loss} nats per token. The architecture is Llama; the optimizers are Muon for
-matrices and AdamW for embeddings and norms. Half of the windows are in the order above, cut like completions,
-three quarters of these healed; 15 % are in EFIM's order with fragment tokenization (arXiv 2505.21889), 10 % are
-plain infilling and 25 % plain text. `python -m model_runtime.training corpus`, `tokenizer` and `run` repeat the
-method.
+From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated files,
+near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
+lengths up to the context, and ended at a loss of {loss} nats per token. The architecture is Llama; the optimizers are
+Muon for matrices and AdamW for embeddings and norms. The mixture: {mixture}. Spans are cut like completions: the rest
+of a line, further lines, a block, a part of a line. Fragments are EFIM's (arXiv 2505.21889).
+
+![loss over tokens](loss.png)
 
 ## Measured
 
-On files of packages that it has not seen ({held_out}):
+On code that it has not seen ({held_out}): a random character cursor in a line, inside words
+too, 1,400 characters before it and 500 after its line, greedy. `server` is what the language server does: EFIM line
+healed, with the local cache. `heuristic` asks no model: it takes the rest of the last earlier line that begins alike,
+or else that of the last such word.
 
-| figure | value |
-| --- | --- |
-| bits per character of plain text | {bits} |
-| rest of the line exactly right, greedy, model alone | {exact} of {cursors} random cursors |
-| the same with the server's local cache | {cached} |
+{tables.prompts}
+
+Ten samples, the first of these lines in order:
+
+{tables.samples}
+
+The local cache was fitted on more such code ({tuning}), and is judged here on those of its files
+that it was not fitted on, with up to 1,024 tokens before the cursor, the rest of the file, and four more
+files of the same project open:
+
+{tables.local_cache}
 
 ## Limits
 
-It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means.
-It learnt Python alone, mostly from libraries with English comments. It may spell out pieces of the files it
-learnt from. Read what it suggests.
+It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. It
+learnt Python alone, mostly from libraries with English comments. It may spell out pieces of the files it learnt from.
+Read what it suggests.
 
 ## Sources
 
-Each distribution states a permissive licence in its metadata. The copyright of the files is their authors'.
+With the licences that they state. The copyright of the files is their authors'.
 
 | distribution | version | licence | files | kB |
 | --- | --- | --- | --- | --- |

@@ -15,11 +15,15 @@ from model_runtime.training.errors import TrainingError
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is: steps, tokens, seconds, and the place in its data (`Batches`)."""
+    """How far a run is: steps, tokens, seconds, and the place in its data (`Batches`).
+
+    Steps and tokens count on from the run that this one started from, and `earlier` are the seconds of that.
+    """
 
     step: int = 0
     tokens: int = 0
     elapsed: float = 0.0
+    earlier: float = 0.0
     shard: int = 0
     row: int = 0
     length: int = 0
@@ -40,13 +44,13 @@ def save(folder: Path, run: Run, progress: Progress) -> None:
     if target.exists():
         return
     partial = folder / "checkpoint.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save_model(run.model, str(partial / "model.safetensors"))
-    torch.save([o.state_dict() for o in run.optimizers], partial / "optimizers.pt")
-    state = {"settings": run.settings, "progress": asdict(progress)}
-    (partial / "run.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
-    partial.replace(target)
+    try:
+        _write(partial, run, progress)
+        partial.replace(target)
+    except (OSError, RuntimeError) as error:  # RuntimeError: how torch.save and safetensors tell a full disk
+        shutil.rmtree(partial, ignore_errors=True)
+        kept = found(folder)[-1].name if found(folder) else "no checkpoint"
+        raise TrainingError(f"cannot write {target} ({error}): make room and --resume; {kept} is kept") from error
     for older in found(folder)[:-1]:
         shutil.rmtree(older)
 
@@ -61,20 +65,48 @@ def resume(folder: Path, run: Run) -> Progress:
     if not found(folder):
         raise TrainingError(f"no checkpoint in {folder}: start without --resume")
     newest = found(folder)[-1]
-    state = _read_state(newest)
-    if state["settings"] != json.loads(json.dumps(run.settings)):
+    return _load(newest, run, _read_state(newest), set(run.settings))
+
+
+def branch(folder: Path, run: Run) -> Progress:
+    """Load the newest checkpoint of another run of the same shape; time begins anew, at the data's next shard."""
+    if not found(folder):
+        raise TrainingError(f"no checkpoint in {folder}: name the folder of a run")
+    newest = found(folder)[-1]
+    at = _load(newest, run, _read_state(newest), {"shape"})
+    return Progress(step=at.step, tokens=at.tokens, earlier=at.earlier + at.elapsed, shard=at.shard + 1)
+
+
+def _write(partial: Path, run: Run, progress: Progress) -> None:
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_model(run.model, str(partial / "model.safetensors"))
+    torch.save([o.state_dict() for o in run.optimizers], partial / "optimizers.pt")
+    state = {"settings": run.settings, "progress": asdict(progress)}
+    (partial / "run.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+
+
+def _load(checkpoint: Path, run: Run, state: dict[str, Any], same: set[str]) -> Progress:
+    """Load weights and optimizers; the settings named in `same` must be those of the run."""
+    wanted = json.loads(json.dumps(run.settings))
+    differing = sorted(name for name in same if state["settings"].get(name) != wanted[name])
+    if differing:
         raise TrainingError(
-            f"{newest} is of another configuration: resume with its settings or start in another folder"
+            f"{checkpoint} is of another configuration ({', '.join(differing)}): give the settings it was made with "
+            "or start in another folder"
         )
-    load_model(run.model, newest / "model.safetensors")
-    states = torch.load(newest / "optimizers.pt", weights_only=True)
-    for optimizer, saved in zip(run.optimizers, states, strict=True):
-        optimizer.load_state_dict(saved)
-    return Progress(**state["progress"])
+    try:
+        load_model(run.model, checkpoint / "model.safetensors")
+        states = torch.load(checkpoint / "optimizers.pt", weights_only=True)
+        for optimizer, saved in zip(run.optimizers, states, strict=True):
+            optimizer.load_state_dict(saved)
+        return Progress(**state["progress"])
+    except Exception as error:  # whatever the libraries raise for a damaged file
+        raise TrainingError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
 
 
 def _read_state(checkpoint: Path) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", json.loads((checkpoint / "run.json").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise TrainingError(f"{checkpoint} cannot be read ({error}): remove it and resume again") from error
+        raise TrainingError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error

@@ -25,6 +25,9 @@ class Shape:
     context: int = bpe.CONTEXT
 
 
+LARGER = Shape(width=512, layers=10, heads=8, kv_heads=2, feed_forward=1408)  # 32 million parameters
+
+
 def build(shape: Shape) -> LlamaForCausalLM:
     """Build a model with fresh weights."""
     config = LlamaConfig(

@@ -15,12 +15,12 @@ _SMOOTHING = 0.98
 
 
 class Reporter:
-    """Reports each step; `log` gets one JSON object per step, after those of the first `done` steps."""
+    """Reports each step; `log` gets one JSON object per step, after those up to step `done`."""
 
     def __init__(self, log: Path, done: int) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        earlier = log.read_text(encoding="utf-8").splitlines(keepends=True) if done else []
-        log.write_text("".join(earlier[:done]), encoding="utf-8")
+        kept = [entry for entry in read_log(log) if entry["step"] <= done] if log.exists() else []
+        log.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
         self._log = log.open("a", encoding="utf-8", buffering=1)
         self._average: float | None = None
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
@@ -56,8 +56,9 @@ class Reporter:
 
 
 def read_log(log: Path) -> list[dict[str, float]]:
-    """Read a run's log, one entry per step."""
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    """Read a run's log, one entry per step; a last line without its end is one that a killed run did not finish."""
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def plot(log: Path, image: Path) -> None:

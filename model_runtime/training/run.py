@@ -1,42 +1,81 @@
-"""A whole training run: train, export, measure, write the model card."""
+"""A whole training run: train, export, fit the local cache, measure, write the model card."""
 
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model_runtime.training import bpe, checkpoint, corpus, evaluate
-from model_runtime.training.card import Training, model_card
+from model_runtime.evaluation import report as reports
+from model_runtime.evaluation.held_out import measure
+from model_runtime.training import bpe, checkpoint, corpus, mixture
+from model_runtime.training.card import Tables, Training, model_card
 from model_runtime.training.errors import TrainingError
 from model_runtime.training.export import export
 from model_runtime.training.report import Reporter, plot, read_log
+from model_runtime.training.samples import Shares
 from model_runtime.training.stream import Batches, ShardSource
-from model_runtime.training.trainer import Settings, Trainer
+from model_runtime.training.trainer import PLANS, Settings, Trainer, device
+
+WORTH_COMPILING = 300  # seconds of training, of which compiling takes about 40
 
 
-def run(gathered: Path, tokenizer: Path, folder: Path, seconds: float, resumed: bool) -> Path:
-    """Train on what `corpus` wrote to `gathered` for `seconds`; return the folder with the finished model."""
-    entries = corpus.read_manifest(gathered / "manifest.json")
-    held_out = corpus.read(gathered / "heldout.jsonl")
-    vocabulary = bpe.load(tokenizer)
-    trainer = _trained(ShardSource(gathered / "train.jsonl", tokenizer), folder, seconds, resumed)
-    target = folder / "export"
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to train: folders, how long, and on how many held-out lines it is measured.
+
+    `start` is another run to begin from, `beside` are models whose figures stand in the same table.
+    """
+
+    corpus: Path
+    tokenizer: Path
+    out: Path
+    seconds: float
+    resume: bool
+    start: Path | None
+    decay: float
+    shares: Shares
+    lines: int
+    beside: Sequence[Path]
+
+
+def run(order: Order) -> Path:
+    """Train on what `corpus` wrote; return the folder with the finished model."""
+    entries = corpus.read_manifest(order.corpus / "manifest.json")
+    tuning, held_out = (corpus.read(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
+    vocabulary = bpe.load(order.tokenizer)
+    trainer = _trained(order, _settings(order, vocabulary.get_vocab_size()))
+    target = order.out / "export"
     export(trainer.model, vocabulary, target)
-    plot(folder / "log.jsonl", folder / "loss.png")
-    figures = evaluate.measure(target, held_out)
-    card = model_card(_summary(trainer, folder / "log.jsonl"), figures, entries)
-    (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
+    plot(order.out / "log.jsonl", target / "loss.png")
+    if order.lines:
+        mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
+        measured = [measure(folder, held_out, order.lines) for folder in (target, *order.beside)]
+        tables = Tables(reports.table(*measured), mixed, reports.samples(measured[0]))
+        card = model_card(_summary(trainer, order.out / "log.jsonl"), tables, entries)
+        (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
     return target
 
 
-def _trained(source: ShardSource, folder: Path, seconds: float, resumed: bool) -> Trainer:
-    trainer = Trainer(Settings(), folder, seconds, compiled=shutil.which("cc") is not None)
-    if resumed:
+def _settings(order: Order, vocabulary: int) -> Settings:
+    plan = PLANS[device().type]
+    shape = replace(plan.shape, vocabulary=vocabulary)
+    return replace(plan, shape=shape, shares=order.shares, decay=order.decay)
+
+
+def _trained(order: Order, settings: Settings) -> Trainer:
+    compiled = order.seconds >= WORTH_COMPILING and shutil.which("cc") is not None
+    trainer = Trainer(settings, order.out, order.seconds, compiled)
+    if order.resume:
         trainer.resume()
-    elif checkpoint.found(folder):
-        raise TrainingError(f"{folder} holds a run: go on with --resume or name another folder")
+    elif checkpoint.found(order.out):
+        raise TrainingError(f"{order.out} holds a run: go on with --resume or name another folder")
+    elif order.start:
+        trainer.start_from(order.start)
     done = trainer.progress
+    source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
     batches = Batches(source, done.shard, done.row, done.length)
     try:
-        with Reporter(folder / "log.jsonl", done.step) as reporter:
+        with Reporter(order.out / "log.jsonl", done.step) as reporter:
             trainer.train(batches, reporter)
     finally:
         batches.close()
@@ -44,7 +83,14 @@ def _trained(source: ShardSource, folder: Path, seconds: float, resumed: bool) -
 
 
 def _summary(trainer: Trainer, log: Path) -> Training:
-    last = [entry["loss"] for entry in read_log(log)[-100:]]
-    progress = trainer.progress
-    parameters = sum(p.numel() for p in trainer.model.parameters())
-    return Training(parameters, progress.tokens, progress.elapsed / 60, sum(last) / len(last))
+    last, progress = [entry["loss"] for entry in read_log(log)[-100:]], trainer.progress
+    return Training(
+        parameters=sum(p.numel() for p in trainer.model.parameters()),
+        vocabulary=trainer.settings.shape.vocabulary,
+        context=trainer.settings.shape.context,
+        device=trainer.device.type,
+        tokens=progress.tokens,
+        minutes=(progress.earlier + progress.elapsed) / 60,
+        loss=sum(last) / len(last),
+        shares=trainer.settings.shares,
+    )

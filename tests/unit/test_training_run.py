@@ -1,13 +1,15 @@
-import functools
+import errno
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from model_runtime.training import bpe, checkpoint, corpus, evaluate, network, run, samples, spans, trainer
+from model_runtime import local_cache
+from model_runtime.training import bpe, card, checkpoint, corpus, network, run, samples, spans, trainer
 from model_runtime.training.__main__ import main
 from model_runtime.training.errors import TrainingError
 from model_runtime.training.export import export
@@ -25,11 +27,12 @@ STEPS = 12
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of a few files with its tokenizer in the same folder."""
     folder = tmp_path_factory.mktemp("corpus")
-    modules = (bpe, corpus, evaluate, network, samples, spans, trainer)
+    modules = (bpe, corpus, card, network, samples, spans, trainer)
     documents = [corpus.Document(m.__name__, Path(m.__file__ or "").read_text(encoding="utf-8")) for m in modules]
     learnt = Source("learnt", "1.0", "MIT", folder, ())
     held_out = Source("jinja2", "1.0", "BSD-3-Clause", folder, ())
-    corpus.write(folder, {learnt: documents[:-1], held_out: documents[-1:]}, [])
+    tuning = Source("click", "1.0", "BSD-3-Clause", folder, ())
+    corpus.write(folder, {learnt: documents[:-2], held_out: documents[-2:-1], tuning: documents[-1:]}, [])
     bpe.save(bpe.train((d.text for d in documents), SHAPE.vocabulary), folder)
     return folder
 
@@ -47,7 +50,7 @@ def train(some: Trainer, source: Path, folder: Path, reporter: type[Reporter] = 
     )
     try:
         with reporter(folder / "log.jsonl", done.step) as report:
-            some.train(batches, report, checkpoint_every=1)
+            some.train(batches, report)
     finally:
         batches.close()
 
@@ -66,7 +69,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_p
         train(a_trainer(broken), gathered, broken, Interrupted)
     again = a_trainer(broken)
     again.resume()
-    assert again.progress.step == STEPS // 2 - 1
+    assert again.progress.step == STEPS // 2 - 2
     train(again, gathered, broken)
 
     expected, entries = read_log(whole / "log.jsonl"), read_log(broken / "log.jsonl")
@@ -78,15 +81,77 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_p
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path):
     a_trainer(tmp_path).save()
-    with pytest.raises(TrainingError, match="another configuration"):
+    with pytest.raises(TrainingError, match="another configuration .*rate"):
         a_trainer(tmp_path, Settings(shape=SHAPE, rate=1.0)).resume()
+
+
+def test_a_run_goes_on_from_another_with_the_next_data_and_its_own_time(gathered: Path, tmp_path: Path):
+    trunk = a_trainer(tmp_path / "trunk", replace(SETTINGS, decay=0.0))
+    train(trunk, gathered, tmp_path / "trunk")
+    branch = a_trainer(tmp_path / "branch")
+    branch.start_from(tmp_path / "trunk")
+    assert branch.progress == checkpoint.Progress(
+        step=STEPS, tokens=trunk.progress.tokens, earlier=STEPS, shard=trunk.progress.shard + 1
+    )
+    torch.testing.assert_close(branch.model.state_dict(), trunk.model.state_dict())
+    train(branch, gathered, tmp_path / "branch")
+    assert [entry["step"] for entry in read_log(tmp_path / "branch" / "log.jsonl")] == list(range(13, 25))
+    assert branch.progress.tokens == 2 * trunk.progress.tokens
+
+
+def test_the_rate_falls_over_the_last_part_only(gathered: Path, tmp_path: Path):
+    rates = {}
+    for decay in (0.0, 0.5, 1.0):
+        some = a_trainer(tmp_path, replace(SETTINGS, decay=decay, rate=1.0, warmup_steps=1))
+        rates[decay] = []
+        for elapsed in (0.0, STEPS / 4, STEPS / 2, 3 * STEPS / 4, float(STEPS)):
+            some.progress.elapsed = elapsed
+            rates[decay].append(some._rate())
+    assert rates == {0.0: [1, 1, 1, 1, 1], 0.5: [1, 1, 1, 0.5, 0], 1.0: [1, 0.75, 0.5, 0.25, 0]}
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path):
+    some = a_trainer(tmp_path)
+    some.save()
+    (newest,) = checkpoint.found(tmp_path)
+    for name in ("model.safetensors", "optimizers.pt", "run.json"):
+        whole = (newest / name).read_bytes()
+        (newest / name).write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(TrainingError, match="damaged.*remove it and resume"):
+            a_trainer(tmp_path).resume()
+        (newest / name).write_bytes(whole)
+    a_trainer(tmp_path).resume()
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    some = a_trainer(tmp_path)
+    some.save()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.torch, "save", full)
+    some.progress.step = 9
+    with pytest.raises(TrainingError, match="No space left on device.*make room and --resume; checkpoint-0000000"):
+        some.save()
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-0000000"]
+    again = a_trainer(tmp_path)
+    again.resume()
+    assert again.progress.step == 0
+
+
+def test_a_log_that_a_killed_run_left_is_cut_to_its_checkpoint(tmp_path: Path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"ste')
+    Reporter(log, 2).__exit__(None, None, None)
+    assert read_log(log) == [{"step": 1}, {"step": 2}]
 
 
 def test_there_must_be_a_whole_checkpoint_to_resume(tmp_path: Path):
     with pytest.raises(TrainingError, match="start without --resume"):
         a_trainer(tmp_path).resume()
     (tmp_path / "checkpoint-0000001").mkdir()
-    with pytest.raises(TrainingError, match="remove it"):
+    with pytest.raises(TrainingError, match="remove it and resume"):
         a_trainer(tmp_path).resume()
 
 
@@ -123,13 +188,44 @@ def test_a_corpus_too_small_for_a_batch_is_refused(gathered: Path):
 def test_a_run_ends_with_a_measured_model_and_its_card(
     gathered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(run, "Settings", lambda: SETTINGS)
-    monkeypatch.setattr(run.shutil, "which", lambda _name: None)
-    monkeypatch.setattr(evaluate, "measure", functools.partial(evaluate.measure, cursors=2, passages=2))
-    command = ["run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--out", str(tmp_path / "out")]
-    assert main([*command, "--minutes", "0.001"]) == 0
-    card = (tmp_path / "out" / "export" / "README.md").read_text()
-    assert "| learnt | 1.0 | MIT | 6 |" in card and "(jinja2)" in card
-    assert (tmp_path / "out" / "loss.png").stat().st_size > 1000
-    assert main([*command, "--minutes", "0.001"]) == 1
+    monkeypatch.setattr(run, "PLANS", {"cpu": SETTINGS, "cuda": SETTINGS})
+    command = ["run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--minutes", "0.001", "--lines", "6"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main([*command, "--out", str(first)]) == 0
+    assert main([*command, "--out", str(first)]) == 1
     assert "go on with --resume" in capsys.readouterr().err
+    others = [
+        "--from",
+        str(first),
+        "--beside",
+        str(first / "export"),
+        "--shares",
+        "without-fragments",
+        "--decay",
+        "0.5",
+    ]
+    assert main([*command, "--out", str(second), *others]) == 0
+
+    export = second / "export"
+    card = (export / "README.md").read_text()
+    assert "| learnt | 1.0 | MIT | 5 |" in card and "(jinja2)" in card and "(click)" in card
+    assert (
+        "25% plain text, 35% infilling in the usual order, 40% this server's prompts (0% of them not healed)" in card
+    )
+    assert f"server, {export}" in card and f"server, {first / 'export'}" in card
+    assert (export / "loss.png").stat().st_size > 1000
+    assert local_cache.read(export) is not None
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["run", "--shares", "plain=x"], "is not KIND=SHARE"),
+        (["run", "--shares", "prose=1"], "is not KIND=SHARE"),
+        (["tokenizer", "--size", "10"], "from 512 to 65536"),
+    ],
+)
+def test_mistakes_are_told(argv: list[str], complaint: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit, match="2"):
+        main(argv)
+    assert complaint in capsys.readouterr().err

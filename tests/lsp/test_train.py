@@ -1,0 +1,71 @@
+"""A minute of real training on a megabyte of files, killed and resumed; the server loads what comes of it."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
+MEGABYTE = 1_000_000
+PATIENCE = 300.0  # seconds
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "efim_ls", *argv]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus and a tokenizer of a folder with about 1 MB of Python files, in one folder."""
+    folder, out = tmp_path_factory.mktemp("code"), tmp_path_factory.mktemp("gathered")
+    for package in PACKAGES:
+        shutil.copytree(Path(sysconfig.get_path("stdlib")) / package, folder / package)
+    assert sum(path.stat().st_size for path in folder.rglob("*.py")) > MEGABYTE
+    assert run("train", "corpus", str(folder), "--out", str(out)).returncode == 0
+    assert run("train", "tokenizer", "--corpus", str(out), "--size", "2048", "--out", str(out)).returncode == 0
+    return out
+
+
+def test_a_minute_of_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path):
+    out = tmp_path / "run"
+    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--minutes", "1")
+    order += ("--lines", "20", "--out", str(out))
+    command = [sys.executable, "-m", "efim_ls", *order]
+    killed = subprocess.Popen(command, stdout=subprocess.PIPE)
+    wait_until(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")))
+    killed.kill()
+    killed.communicate(timeout=PATIENCE)  # the process that makes its rows holds the pipe as well: it has ended
+    assert killed.returncode == -signal.SIGKILL
+
+    again = run(*order)
+    assert again.returncode == 1 and "go on with --resume" in again.stderr
+    finished = run(*order, "--resume")
+    assert finished.returncode == 0, finished.stderr
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [entry["step"] for entry in log] == list(range(1, len(log) + 1))
+    assert log[-1]["seconds"] >= 60
+    assert log[-1]["loss"] < log[0]["loss"] - 1
+    assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert "exact" in (out / "export" / "README.md").read_text()
+
+    file = tmp_path / "new.py"
+    file.write_text("import os\n\n\ndef parent(path):\n    return os.pa")
+    completed = run("complete", f"{file}:5:17", "--json", "--model", str(out / "export"))
+    assert completed.returncode == 0, completed.stderr
+    answer = json.loads(completed.stdout)
+    assert answer["reason"] is None and answer["text"]
