@@ -171,12 +171,12 @@ def _eval(arguments: argparse.Namespace) -> int:
         from model_runtime.evaluation.command import run
     except ModuleNotFoundError as error:
         raise Failure(f"{error.name} is not installed: pip install 'efim-ls[train]'") from error
-    from model_runtime.evaluation.errors import EvaluationError
+    from model_runtime.errors import WorkError
 
     folders = [model_folder(name) for name in arguments.model or [""]]
     try:
         run(arguments.data, folders, arguments.lines, arguments.humaneval)
-    except EvaluationError as error:
+    except WorkError as error:
         raise Mistake(str(error)) from error
     except ModelError as error:
         raise Failure(str(error)) from error

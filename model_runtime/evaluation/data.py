@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model_runtime.evaluation.errors import EvaluationError
-from model_runtime.training import corpus
-from model_runtime.training.corpus import Document
-from model_runtime.training.errors import TrainingError
-
-REMEDY = "make it with `efim-ls train corpus`"
+from model_runtime.documents import Document
+from model_runtime.documents import read as read_file
+from model_runtime.errors import WorkError
 
 
 def read(path: Path) -> list[Document]:
-    """Read documents in a stable order; EvaluationError where there are none or the file is damaged."""
-    documents = _folder(path) if path.is_dir() else _file(path)
+    """Read documents in a stable order; WorkError where there are none or the file is damaged."""
+    documents = _folder(path) if path.is_dir() else read_file(path)
     if not documents:
-        raise EvaluationError(f"{path} has no code: name a heldout.jsonl or a folder of .py files")
-    return documents
-
-
-def _file(path: Path) -> list[Document]:
-    if not path.is_file():
-        raise EvaluationError(f"{path} is no file and no folder: check the path")
-    try:
-        documents = corpus.read(path)
-    except TrainingError as error:
-        raise EvaluationError(f"{path} is damaged ({error.__cause__}): {REMEDY}") from error
-    if any(type(document.text) is not str for document in documents):
-        raise EvaluationError(f"{path} is damaged (a text is none): {REMEDY}")
+        raise WorkError(f"{path} has no code: name a heldout.jsonl or a folder of .py files")
     return documents
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from model_runtime.config import EMBEDDED
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import heuristic
 from model_runtime.evaluation.arms import ARMS, EFIM, FIM, SERVER
-from model_runtime.evaluation.errors import EvaluationError
 from model_runtime.evaluation.places import Place, choose
 from model_runtime.evaluation.report import HEURISTIC, Report, Sample, exact_difference, figures
 from model_runtime.evaluation.subject import LINE, Subject
-from model_runtime.training.corpus import Document
 
 Progress = Callable[[str, int, int], None]  # what is measured, how many places are done, and of how many
 LONGEST_COMPLETION = 96  # tokens
@@ -26,11 +26,11 @@ def silent(_what: str, _done: int, _all: int) -> None:
 def measure(folder: Path, documents: Sequence[Document], lines: int = 1000, progress: Progress = silent) -> Report:
     """Measure the model in `folder` at up to `lines` places that depend on the documents alone.
 
-    EvaluationError where the documents have no line of code, ModelError where the model cannot be loaded.
+    WorkError where the documents have no line of code, ModelError where the model cannot be loaded.
     """
     places = choose(documents, lines)
     if not places:
-        raise EvaluationError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
+        raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
     subject, name = Subject(folder), model_name(folder)
     completions, bits = _asked(subject, places, lambda done: progress(name, done, len(places)))
     completions = {HEURISTIC: [heuristic.complete(place.context) for place in places]} | completions

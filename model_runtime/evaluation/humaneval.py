@@ -14,9 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import sandbox
 from model_runtime.evaluation.arms import EFIM, FIM, SERVER
-from model_runtime.evaluation.errors import EvaluationError
 from model_runtime.evaluation.held_out import Progress, model_name, silent
 from model_runtime.evaluation.intervals import Estimate, proportion
 from model_runtime.evaluation.places import context_at, draw_increment
@@ -49,7 +49,7 @@ class Task:
 
 
 def read(folder: Path) -> dict[str, list[Task]]:
-    """Read both files of tasks, by kind; EvaluationError where one is missing or damaged."""
+    """Read both files of tasks, by kind; WorkError where one is missing or damaged."""
     sandbox.check()
     return {kind: _read(folder / name) for kind, name in FILES.items()}
 
@@ -91,9 +91,9 @@ def _read(path: Path) -> list[Task]:
             tasks = [Task(*(json.loads(line)[name] for name in names)) for line in lines]
     except FileNotFoundError:
         source = "github.com/openai/human-eval-infilling has it"
-        raise EvaluationError(f"{path.parent} has no {path.name}: {source}") from None
+        raise WorkError(f"{path.parent} has no {path.name}: {source}") from None
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise EvaluationError(f"{path} is damaged ({error}): fetch it again") from error
+        raise WorkError(f"{path} is damaged ({error}): fetch it again") from error
     if not tasks:
-        raise EvaluationError(f"{path} has no task: fetch it again")
+        raise WorkError(f"{path} has no task: fetch it again")
     return tasks

@@ -6,8 +6,8 @@ import re
 
 from rapidfuzz import fuzz
 
-# A word's characters or a run of signs, whichever comes first: the rest of a line may begin inside a word.
-FIRST_WORD = re.compile(r"\w+|[^\w\s]+")
+WORD = re.compile(r"\w+")
+BEGUN = re.compile(r"\w*\Z")
 
 
 def is_exact(completion: str, rest: str) -> bool:
@@ -15,16 +15,15 @@ def is_exact(completion: str, rest: str) -> bool:
     return completion.rstrip() == rest.rstrip()
 
 
-def is_first_word_right(completion: str, rest: str) -> bool:
-    """Whether a completion begins with the first word of the rest, or with its first signs where they come first."""
-    return _first_word(completion) == _first_word(rest)
+def is_first_word_right(completion: str, rest: str, typed: str) -> bool:
+    """Whether the word at the cursor, the next one where none is begun, becomes the word that it was.
+
+    `typed` is the line up to the cursor, and what it has of the word counts.
+    """
+    (begun,) = BEGUN.findall(typed)[:1]
+    return WORD.findall(begun + completion)[:1] == WORD.findall(begun + rest)[:1]
 
 
 def similarity(completion: str, rest: str) -> float:
     """Edit similarity of 0..1: twice the longest common subsequence over both lengths, as rapidfuzz counts it."""
     return fuzz.ratio(completion.rstrip(), rest.rstrip()) / 100
-
-
-def _first_word(text: str) -> str:
-    found = FIRST_WORD.search(text)
-    return found[0] if found else ""

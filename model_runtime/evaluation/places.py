@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from model_runtime.training.corpus import Document
+from model_runtime.documents import Document
 
 BEFORE, AFTER = 1400, 500  # characters shown before the cursor and after its line
 LONGEST_LINE = 400  # characters; longer lines are data, and nobody types them

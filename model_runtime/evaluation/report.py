@@ -47,17 +47,17 @@ class Report:
 
 def figures(places: Sequence[Place], completions: Sequence[str], bits: Sequence[float] | None) -> Figures:
     """Score an arm's completions, one for each place."""
-    pairs = list(zip(completions, (place.rest for place in places), strict=True))
-    exact = [metrics.is_exact(*pair) for pair in pairs]
+    rests, typed = [place.rest for place in places], [place.context.typed for place in places]
+    exact = list(map(metrics.is_exact, completions, rests))
     inside = [hit for hit, place in zip(exact, places, strict=True) if place.inside_word]
     elsewhere = [hit for hit, place in zip(exact, places, strict=True) if not place.inside_word]
     return Figures(
         exact=proportion(exact),
         exact_inside=proportion(inside) if inside else None,
         exact_elsewhere=proportion(elsewhere) if elsewhere else None,
-        first_word=proportion([metrics.is_first_word_right(*pair) for pair in pairs]),
-        similarity=mean([metrics.similarity(*pair) for pair in pairs]),
-        bits_per_character=ratio(bits, [len(place.rest) for place in places]) if bits else None,
+        first_word=proportion(list(map(metrics.is_first_word_right, completions, rests, typed))),
+        similarity=mean(list(map(metrics.similarity, completions, rests))),
+        bits_per_character=ratio(bits, [len(rest) for rest in rests]) if bits else None,
     )
 
 

@@ -7,14 +7,14 @@ import sys
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import guard
-from model_runtime.evaluation.errors import EvaluationError
 
 
 def check() -> None:
-    """EvaluationError where the system cannot limit a process."""
+    """WorkError where the system cannot limit a process."""
     if find_spec("resource") is None:
-        raise EvaluationError("this system cannot limit what a model's programs take: leave out --humaneval")
+        raise WorkError("this system cannot limit what a model's programs take: leave out --humaneval")
 
 
 def passes(program: str) -> bool:

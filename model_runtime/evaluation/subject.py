@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.engine import Engine
+from model_runtime.errors import WorkError
 from model_runtime.evaluation.arms import Arm, Chooser
-from model_runtime.evaluation.errors import EvaluationError
 from model_runtime.evaluation.places import Context
 from model_runtime.ids import Ids
 from model_runtime.load import load
@@ -76,7 +76,7 @@ class Subject:
                 return built
             if not context.head:
                 size = self._model.engine.capacity
-                raise EvaluationError(f"a context of {size} tokens is too short: use a model with a longer one")
+                raise WorkError(f"a context of {size} tokens is too short: use a model with a longer one")
             context = replace(context, head=_shortened(context.head))
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:

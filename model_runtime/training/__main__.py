@@ -7,8 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
+from model_runtime import documents
+from model_runtime.errors import ModelError, WorkError
 from model_runtime.training import bpe, corpus
-from model_runtime.training.errors import TrainingError
 from model_runtime.training.samples import WITHOUT_FRAGMENTS, Shares
 from model_runtime.training.sources import Refused, Source, found_in, here
 
@@ -20,7 +21,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return arguments.step(arguments)
-    except TrainingError as error:
+    except (ModelError, WorkError) as error:
         print(f"efim-ls train: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
@@ -106,10 +107,10 @@ def _warn(message: str) -> None:
 
 
 def _tokenizer(arguments: argparse.Namespace) -> int:
-    documents = corpus.read(arguments.corpus / "train.jsonl")
-    random.Random(0).shuffle(documents)
-    sizes = itertools.accumulate(len(document.text) for document in documents)
-    sample = [d.text for d, size in zip(documents, sizes, strict=True) if size <= _TOKENIZER_SAMPLE]
+    learnt = documents.read(arguments.corpus / "train.jsonl")
+    random.Random(0).shuffle(learnt)
+    sizes = itertools.accumulate(len(document.text) for document in learnt)
+    sample = [d.text for d, size in zip(learnt, sizes, strict=True) if size <= _TOKENIZER_SAMPLE]
     bpe.save(bpe.train(sample, arguments.size), arguments.out)
     return 0
 
@@ -137,7 +138,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _cache(arguments: argparse.Namespace) -> int:
     from model_runtime.training import mixture
 
-    print(mixture.fit_in_place(arguments.model, corpus.read(arguments.data)))
+    print(mixture.fit_in_place(arguments.model, documents.read(arguments.data)))
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from model_runtime.training.errors import TrainingError
+from model_runtime.errors import WorkError
 
 END = "<|endoftext|>"
 PREFIX, SUFFIX, MIDDLE = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
@@ -63,9 +63,9 @@ def load(folder: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
-        raise TrainingError(f"cannot read {path} ({error}): make it with `tokenizer` first") from error
+        raise WorkError(f"cannot read {path} ({error}): make it with `tokenizer` first") from error
     if any(tokenizer.token_to_id(token) != i for token, i in ID.items()):
-        raise TrainingError(f"{path} has other special tokens: make it with `tokenizer`")
+        raise WorkError(f"{path} has other special tokens: make it with `tokenizer`")
     return _reading_markers_as_text(tokenizer)
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_model, save_model  # pyright: ignore[reportUnknownVariableType]
 from transformers import LlamaForCausalLM
 
-from model_runtime.training.errors import TrainingError
+from model_runtime.errors import WorkError
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ def save(folder: Path, run: Run, progress: Progress) -> None:
     except (OSError, RuntimeError) as error:  # RuntimeError: how torch.save and safetensors tell a full disk
         shutil.rmtree(partial, ignore_errors=True)
         kept = found(folder)[-1].name if found(folder) else "no checkpoint"
-        raise TrainingError(f"cannot write {target} ({error}): make room and --resume; {kept} is kept") from error
+        raise WorkError(f"cannot write {target} ({error}): make room and --resume; {kept} is kept") from error
     for older in found(folder)[:-1]:
         shutil.rmtree(older)
 
@@ -63,7 +63,7 @@ def found(folder: Path) -> list[Path]:
 def resume(folder: Path, run: Run) -> Progress:
     """Load the newest checkpoint of `folder` into a run of the same settings."""
     if not found(folder):
-        raise TrainingError(f"no checkpoint in {folder}: start without --resume")
+        raise WorkError(f"no checkpoint in {folder}: start without --resume")
     newest = found(folder)[-1]
     return _load(newest, run, _read_state(newest), set(run.settings))
 
@@ -71,7 +71,7 @@ def resume(folder: Path, run: Run) -> Progress:
 def branch(folder: Path, run: Run) -> Progress:
     """Load the newest checkpoint of another run of the same shape; time begins anew, at the data's next shard."""
     if not found(folder):
-        raise TrainingError(f"no checkpoint in {folder}: name the folder of a run")
+        raise WorkError(f"no checkpoint in {folder}: name the folder of a run")
     newest = found(folder)[-1]
     at = _load(newest, run, _read_state(newest), {"shape"})
     return Progress(step=at.step, tokens=at.tokens, earlier=at.earlier + at.elapsed, shard=at.shard + 1)
@@ -91,7 +91,7 @@ def _load(checkpoint: Path, run: Run, state: dict[str, Any], same: set[str]) -> 
     wanted = json.loads(json.dumps(run.settings))
     differing = sorted(name for name in same if state["settings"].get(name) != wanted[name])
     if differing:
-        raise TrainingError(
+        raise WorkError(
             f"{checkpoint} is of another configuration ({', '.join(differing)}): give the settings it was made with "
             "or start in another folder"
         )
@@ -102,11 +102,11 @@ def _load(checkpoint: Path, run: Run, state: dict[str, Any], same: set[str]) -> 
             optimizer.load_state_dict(saved)
         return Progress(**state["progress"])
     except Exception as error:  # whatever the libraries raise for a damaged file
-        raise TrainingError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
+        raise WorkError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
 
 
 def _read_state(checkpoint: Path) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", json.loads((checkpoint / "run.json").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise TrainingError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
+        raise WorkError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from model_runtime.training.errors import TrainingError
+from model_runtime import documents
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.training.filters import SeenLines, looks_written, without_notices
 from model_runtime.training.sources import Refused, Source
 
@@ -17,14 +19,6 @@ APART = {
     "tuning": frozenset({"click", "rich", "trio", "werkzeug"}),
 }
 _APART_OF_FILES = 20  # where none of them is there, one file in so many is put apart for each
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    r"""One Python file: `path` begins with its distribution's name, `text` has \n line endings."""
-
-    path: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +50,11 @@ def gather(sources: Iterable[Source], warn: Callable[[str], None], cap: int = CA
 def write(folder: Path, gathered: Gathered, refused: Iterable[Refused]) -> Path:
     """Write train.jsonl, tuning.jsonl, heldout.jsonl and manifest.json; return the manifest's path."""
     if not any(gathered.values()):
-        raise TrainingError("no Python file passed the filters: name a folder with more code that people wrote")
+        raise WorkError("no Python file passed the filters: name a folder with more code that people wrote")
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in _parts(gathered).items():
-        lines = [json.dumps(asdict(d), ensure_ascii=False) + "\n" for d in sorted(part, key=lambda d: d.path)]
-        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8", newline="\n")
+        documents.write(folder / f"{name}.jsonl", sorted(part, key=lambda d: d.path))
     return _write_manifest(folder / "manifest.json", gathered, refused)
-
-
-def read(path: Path) -> list[Document]:
-    """Read a .jsonl file that `write` wrote."""
-    try:
-        with path.open(encoding="utf-8") as lines:
-            return [Document(**json.loads(line)) for line in lines]
-    except (OSError, ValueError, TypeError) as error:
-        raise TrainingError(f"cannot read the corpus {path} ({error}): make it with `corpus` first") from error
 
 
 def read_manifest(path: Path) -> list[Entry]:
@@ -79,7 +63,7 @@ def read_manifest(path: Path) -> list[Entry]:
         content = json.loads(path.read_text(encoding="utf-8"))
         return [Entry(**entry) for entry in content["distributions"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TrainingError(f"cannot read {path} ({error}): make it with `corpus` first") from error
+        raise WorkError(f"cannot read {path} ({error}): make it with `corpus` first") from error
 
 
 def _is_learnt(source: Source) -> bool:
@@ -87,17 +71,17 @@ def _is_learnt(source: Source) -> bool:
 
 
 def _parts(gathered: Gathered) -> dict[str, list[Document]]:
-    """The documents by the file that they go to."""
+    """The documents by the file that they go to; a part that no package is named for gets some of all."""
     parts = {
         part: [d for source, found in gathered.items() if source.name in names for d in found]
         for part, names in APART.items()
     }
     learnt = [d for source, found in gathered.items() if _is_learnt(source) for d in found]
     learnt.sort(key=lambda d: _order(d.path))
-    for documents in parts.values():
-        if not documents:
-            count = -(-len(learnt) // _APART_OF_FILES)
-            documents += learnt[:count]
+    count = max(len(learnt) > 2, len(learnt) // _APART_OF_FILES)
+    for part in parts.values():
+        if not part:
+            part += learnt[:count]
             del learnt[:count]
     return {**parts, "train": learnt}
 
@@ -125,10 +109,10 @@ def _documents(source: Source, seen: SeenLines, warn: Callable[[str], None]) -> 
             yield Document(f"{source.name}-{source.version}/{name}", without_notices(texts[name]))
 
 
-def _capped(documents: Iterator[Document], cap: int) -> list[Document]:
+def _capped(found: Iterator[Document], cap: int) -> list[Document]:
     """Keep documents up to `cap` bytes, in an order that neither folder nor size decides."""
     kept: list[Document] = []
-    for document in sorted(documents, key=lambda d: _order(d.path)):
+    for document in sorted(found, key=lambda d: _order(d.path)):
         cap -= len(document.text.encode())
         if cap < 0:
             break

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.documents import Document
 from model_runtime.engine import Engine
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import markdown
 from model_runtime.local_cache import LocalCache
 from model_runtime.stops import StopRule
-from model_runtime.training.corpus import Document
-from model_runtime.training.errors import TrainingError
 from model_runtime.training.observe import (
     HALF_LIVES,
     LEAST,
@@ -50,7 +50,7 @@ def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITT
     try:
         cache.write(folder)
     except OSError as error:
-        raise TrainingError(f"cannot write to {folder} ({error}): make room for it there") from error
+        raise WorkError(f"cannot write to {folder} ({error}): make room for it there") from error
     return table(cache, rows)
 
 

@@ -15,14 +15,14 @@ from model_runtime import prompt
 from model_runtime.arena import ArenaPool
 from model_runtime.config import read_config
 from model_runtime.decoder import Decoder
+from model_runtime.documents import Document
 from model_runtime.engine import Engine
+from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.linear import choose_format
 from model_runtime.local_cache import matches, recency
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.training.corpus import Document
-from model_runtime.training.errors import TrainingError
 from model_runtime.vocabulary import Vocabulary
 from model_runtime.weights import read_weights
 
@@ -84,7 +84,7 @@ class Observer:
         """Choose a character in a line of a document, so many times; what does not fit the context is left out."""
         written = [d for d in documents if _rows(d.text)]
         if not written:
-            raise TrainingError("no documents to fit the local cache to: name a file that `corpus` wrote")
+            raise WorkError("no documents to fit the local cache to: name a file that `corpus` wrote")
         for _ in range(count):
             place = self._place(rng.choice(written), written, rng)
             if len(place.prompt.ids) + len(place.target) <= self._context:

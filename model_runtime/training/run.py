@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from model_runtime import documents
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import report as reports
 from model_runtime.evaluation.held_out import measure
 from model_runtime.training import bpe, checkpoint, corpus, mixture
 from model_runtime.training.card import Tables, Training, model_card
-from model_runtime.training.errors import TrainingError
 from model_runtime.training.export import export
 from model_runtime.training.report import Reporter, plot, read_log
 from model_runtime.training.samples import Shares
@@ -41,7 +42,7 @@ class Order:
 def run(order: Order) -> Path:
     """Train on what `corpus` wrote; return the folder with the finished model."""
     entries = corpus.read_manifest(order.corpus / "manifest.json")
-    tuning, held_out = (corpus.read(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
+    tuning, held_out = (documents.read(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
     trainer = _trained(order, _settings(order, vocabulary.get_vocab_size()))
     target = order.out / "export"
@@ -68,7 +69,7 @@ def _trained(order: Order, settings: Settings) -> Trainer:
     if order.resume:
         trainer.resume()
     elif checkpoint.found(order.out):
-        raise TrainingError(f"{order.out} holds a run: go on with --resume or name another folder")
+        raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
     elif order.start:
         trainer.start_from(order.start)
     done = trainer.progress

@@ -10,7 +10,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
 
-from model_runtime.training.errors import TrainingError
+from model_runtime.errors import WorkError
 from model_runtime.training.licences import is_permissive, stated_licence
 
 _TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
@@ -46,7 +46,7 @@ def here() -> list[Path]:
 def found_in(folder: Path) -> list[Source | Refused]:
     """List what a folder holds: a standard library, a site-packages folder's distributions, or a user's packages."""
     if not folder.is_dir():
-        raise TrainingError(f"{folder} is not a folder: name one with Python files")
+        raise WorkError(f"{folder} is not a folder: name one with Python files")
     if (folder / "asyncio" / "base_events.py").exists():
         return [*standard_library(folder)]
     return [*(installed(folder) if any(folder.glob("*.dist-info")) else packages(folder))]

@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from model_runtime import documents
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.training import bpe, corpus
-from model_runtime.training.errors import TrainingError
+from model_runtime.training import bpe
 from model_runtime.training.packing import pack
 from model_runtime.training.samples import SampleMaker, Shares
 
@@ -85,7 +87,7 @@ class Batches:
             self.shard, self.row = self.shard + 1, 0
             self._rows = self._load()
         if count > len(self._rows):
-            raise TrainingError(f"the corpus has too little text for {count} rows of {length}: gather more files")
+            raise WorkError(f"the corpus has too little text for {count} rows of {length}: gather more files")
         self.row += count
         return self._rows[self.row - count : self.row].astype(np.int64)
 
@@ -124,8 +126,8 @@ def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
 
 
 @functools.cache
-def _documents(path: Path) -> list[corpus.Document]:
-    return corpus.read(path)
+def _documents(path: Path) -> list[Document]:
+    return documents.read(path)
 
 
 @functools.cache

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from model_runtime import evaluation
 from model_runtime.arena import Arena
 from model_runtime.config import EMBEDDED
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import held_out
 from model_runtime.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
-from model_runtime.evaluation.errors import EvaluationError
 from model_runtime.evaluation.places import Context, choose
 from model_runtime.evaluation.subject import LINE, UNTIL_END, Subject
 from model_runtime.ids import Ids
@@ -25,7 +26,6 @@ from model_runtime.linear import choose_format
 from model_runtime.prompt import BREAK, Prompt, build, heal
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.training.corpus import Document
 from tests.engine.doubles import decoder_of
 from tests.engine.evaluating import with_local_cache
 from tests.models import CODE
@@ -143,7 +143,7 @@ def test_the_longest_prompt_of_a_place_must_fit(folder: Path) -> None:
 
 
 def test_a_context_too_short_is_told(folder: Path) -> None:
-    with pytest.raises(EvaluationError, match="a context of 512 tokens is too short: use a model with a longer"):
+    with pytest.raises(WorkError, match="a context of 512 tokens is too short: use a model with a longer"):
         Subject(folder).prompts(CONTEXT, ARMS, 500)
 
 
@@ -218,5 +218,5 @@ def test_samples_are_the_first_ten_places_with_the_servers_suggestions(caching: 
 
 
 def test_data_without_a_line_is_refused(folder: Path) -> None:
-    with pytest.raises(EvaluationError, match=r"no line of code: name a heldout\.jsonl"):
+    with pytest.raises(WorkError, match=r"no line of code: name a heldout\.jsonl"):
         evaluation.measure(folder, [Document("a.py", "\n \n")])

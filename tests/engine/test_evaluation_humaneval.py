@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from model_runtime.config import EMBEDDED
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import humaneval
 from model_runtime.evaluation.arms import Arm
-from model_runtime.evaluation.errors import EvaluationError
 from model_runtime.evaluation.places import Context
 from model_runtime.evaluation.subject import LINE, UNTIL_END
 from tests.engine.evaluating import ONE, TWO, WRONG, task, write_tasks
@@ -85,5 +85,5 @@ def test_tasks_that_cannot_be_read_are_refused(content: bytes | None, complaint:
     write_tasks(tmp_path)
     path = tmp_path / humaneval.FILES[humaneval.SINGLE_LINE]
     path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(EvaluationError, match=complaint):
+    with pytest.raises(WorkError, match=complaint):
         humaneval.read(tmp_path)

@@ -17,23 +17,26 @@ from model_runtime.evaluation.report import Report, Sample, as_json, exact_diffe
 
 
 @pytest.mark.parametrize(
-    ("completion", "rest", "exact", "first_word"),
+    ("typed", "completion", "rest", "exact", "first_word"),
     [
-        ("lf.x  ", "lf.x", True, True),
-        ("lf.x", "lf.x ", True, True),
-        (" lf.x", "lf.x", False, True),
-        ("lf.y", "lf.x", False, True),
-        ("l", "lf", False, False),
-        ("(a)", "(b)", False, True),
-        ("((a)", "(a)", False, False),
-        ("a(", "(a", False, False),
-        ("", "a", False, False),
-        ("é1", "é1)", False, True),
+        ("x = se", "lf.x  ", "lf.x", True, True),
+        ("x = se", "lf.x", "lf.x ", True, True),
+        ("x = se", " lf.x", "lf.x", False, False),
+        ("x = se", "lf.y", "lf.x", False, True),
+        ("x = se", "l", "lf", False, False),
+        ("x = self", "(a)", ".b", False, True),
+        ("x = self", "a", ".b", False, False),
+        ("f(", "a, b)", "a)", False, True),
+        ("f(", "((a))", "a)", False, True),
+        ("f(", ")", "a)", False, False),
+        ("f(a", "", "b)", False, False),
+        ("f(", ")", "))", False, True),
+        ("é", "é1", "é1)", False, True),
     ],
 )
-def test_exact_and_first_word(completion: str, rest: str, exact: bool, first_word: bool) -> None:
+def test_exact_and_first_word(typed: str, completion: str, rest: str, exact: bool, first_word: bool) -> None:
     assert metrics.is_exact(completion, rest) is exact
-    assert metrics.is_first_word_right(completion, rest) is first_word
+    assert metrics.is_first_word_right(completion, rest, typed) is first_word
 
 
 def test_edit_similarity() -> None:

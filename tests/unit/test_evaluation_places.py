@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import data
-from model_runtime.evaluation.errors import EvaluationError
 from model_runtime.evaluation.places import AFTER, BEFORE, LONGEST_LINE, Context, Place, choose, context_at
-from model_runtime.training.corpus import Document
 
 LINES = st.one_of(st.text(" \tab_(=é", max_size=12), st.just("x = 1" * 30), st.just("z" * (LONGEST_LINE + 1)))
 TEXTS = st.lists(LINES, min_size=1, max_size=60).map("\n".join)
@@ -89,7 +89,7 @@ def test_a_corpus_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (None, "is no file and no folder: check the path"),
+        (None, "cannot be read .*No such file.*: make it with `efim-ls train corpus`, or check the path"),
         ("", "has no code: name a heldout.jsonl or a folder"),
         ("{", "is damaged .*: make it with `efim-ls train corpus`"),
         ('{"path": "a"}\n', "is damaged"),
@@ -101,10 +101,10 @@ def test_data_that_cannot_be_measured_on_is_refused(content: str | None, complai
     path = tmp_path / "heldout.jsonl"
     if content is not None:
         path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(EvaluationError, match=complaint):
+    with pytest.raises(WorkError, match=complaint):
         data.read(path)
 
 
 def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="has no code"):
+    with pytest.raises(WorkError, match="has no code"):
         data.read(tmp_path)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from model_runtime.errors import WorkError
 from model_runtime.evaluation import guard, sandbox
-from model_runtime.evaluation.errors import EvaluationError
 
 REFUSED = """
 try:
@@ -113,5 +113,5 @@ def test_a_program_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_system_without_limits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox.check()
     monkeypatch.setattr(sandbox, "find_spec", lambda _name: None)
-    with pytest.raises(EvaluationError, match="leave out --humaneval"):
+    with pytest.raises(WorkError, match="leave out --humaneval"):
         sandbox.check()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import AutoTokenizer
 
+from model_runtime.errors import WorkError
 from model_runtime.training import bpe
-from model_runtime.training.errors import TrainingError
 
 SOURCE = Path(bpe.__file__).read_text(encoding="utf-8")
 TOKENIZER = bpe.train([SOURCE], vocabulary=500)
@@ -60,7 +60,7 @@ def test_transformers_reads_what_is_saved(tmp_path: Path):
 
 
 def test_a_folder_without_tokenizer_is_refused(tmp_path: Path):
-    with pytest.raises(TrainingError, match="make it with `tokenizer`"):
+    with pytest.raises(WorkError, match="make it with `tokenizer`"):
         bpe.load(tmp_path)
 
 
@@ -70,5 +70,5 @@ def test_a_tokenizer_with_other_markers_is_refused(tmp_path: Path):
     Tokenizer.from_str(json.dumps(content).replace("<|fim_pad|>", "<|fim_gap|>")).save(
         str(tmp_path / "tokenizer.json")
     )
-    with pytest.raises(TrainingError, match="other special tokens"):
+    with pytest.raises(WorkError, match="other special tokens"):
         bpe.load(tmp_path)

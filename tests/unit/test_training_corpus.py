@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from model_runtime import documents
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.training import corpus
 from model_runtime.training.__main__ import main
-from model_runtime.training.errors import TrainingError
 from model_runtime.training.filters import SeenLines, looks_written, without_notices
 from model_runtime.training.licences import is_permissive, stated_licence
 from model_runtime.training.sources import Refused, Source, found_in, installed, packages, standard_library
@@ -48,7 +50,7 @@ def site_packages(tmp_path: Path) -> Path:
     return folder
 
 
-def gathered(folder: Path) -> dict[Source, list[corpus.Document]]:
+def gathered(folder: Path) -> dict[Source, list[Document]]:
     return corpus.gather([item for item in installed(folder) if isinstance(item, Source)], pytest.fail)
 
 
@@ -83,7 +85,7 @@ def test_the_manifest_names_licences_and_what_is_refused(site_packages: Path, tm
     alpha, jinja2 = corpus.read_manifest(manifest)
     assert (alpha.name, alpha.licence, alpha.files, alpha.learnt) == ("alpha", "MIT", 1, True)
     assert not jinja2.learnt
-    (held_out,) = corpus.read(tmp_path / "out" / "heldout.jsonl")
+    (held_out,) = documents.read(tmp_path / "out" / "heldout.jsonl")
     assert len(held_out.text) == jinja2.bytes
 
 
@@ -112,7 +114,7 @@ def test_a_users_own_folder_is_learnt_package_by_package(tmp_path: Path):
     found = {source.name: source.files for source in found_in(tmp_path) if isinstance(source, Source)}
     assert found == {tmp_path.name: ("c.py",), "one": ("one/a.py",), "two": ("two/deep/b.py",)}
     out = corpus.write(tmp_path / "out", corpus.gather(packages(tmp_path), pytest.fail), []).parent
-    parts = [[d.path for d in corpus.read(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")]
+    parts = [[d.path for d in documents.read(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")]
     assert [len(part) for part in parts] == [1, 1, 1] and len({path for part in parts for path in part}) == 3
 
 
@@ -220,8 +222,8 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_an_empty_folder_and_a_damaged_file_are_refused(tmp_path: Path):
-    with pytest.raises(TrainingError, match="name a folder with more code"):
+    with pytest.raises(WorkError, match="name a folder with more code"):
         corpus.write(tmp_path, corpus.gather([], pytest.fail), [])
     (tmp_path / "train.jsonl").write_text('{"path": 1')
-    with pytest.raises(TrainingError, match="make it with `corpus`"):
-        corpus.read(tmp_path / "train.jsonl")
+    with pytest.raises(WorkError, match="is damaged.*make it with `efim-ls train corpus`"):
+        documents.read(tmp_path / "train.jsonl")

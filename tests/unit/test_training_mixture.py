@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.local_cache import LocalCache, read
 from model_runtime.training import mixture, observe
-from model_runtime.training.corpus import Document
-from model_runtime.training.errors import TrainingError
 from model_runtime.training.mixture import fit, fit_in_place, fit_to, table
 from model_runtime.training.observe import HALF_LIVES, LONGEST_MATCH, Floats, Likelihood, Observed, Observer, Place
 from tests.models import CODE, make
@@ -146,13 +146,13 @@ def test_of_a_model_that_knows_nothing_the_counts_make_something(folder: Path) -
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     monkeypatch.setattr(mixture, "fit", lambda *_: (LocalCache((0.5,), 500.0), []))
-    with pytest.raises(TrainingError, match="gone"):
+    with pytest.raises(WorkError, match="gone"):
         fit_in_place(gone, DOCUMENTS)
 
 
 @pytest.mark.parametrize("documents", [[], [Document("a/b.py", " \n\n" + "x" * 201)]])
 def test_without_text_there_is_nothing_to_fit_to(folder: Path, documents: list[Document]) -> None:
-    with pytest.raises(TrainingError, match="no documents"):
+    with pytest.raises(WorkError, match="no documents"):
         fit(folder, documents, fitted=12, judged=6)
 
 

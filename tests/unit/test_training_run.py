@@ -9,9 +9,10 @@ import torch
 from transformers import LlamaForCausalLM
 
 from model_runtime import local_cache
+from model_runtime.documents import Document
+from model_runtime.errors import WorkError
 from model_runtime.training import bpe, card, checkpoint, corpus, network, run, samples, spans, trainer
 from model_runtime.training.__main__ import main
-from model_runtime.training.errors import TrainingError
 from model_runtime.training.export import export
 from model_runtime.training.report import Reporter, read_log
 from model_runtime.training.sources import Source
@@ -28,7 +29,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of a few files with its tokenizer in the same folder."""
     folder = tmp_path_factory.mktemp("corpus")
     modules = (bpe, corpus, card, network, samples, spans, trainer)
-    documents = [corpus.Document(m.__name__, Path(m.__file__ or "").read_text(encoding="utf-8")) for m in modules]
+    documents = [Document(m.__name__, Path(m.__file__ or "").read_text(encoding="utf-8")) for m in modules]
     learnt = Source("learnt", "1.0", "MIT", folder, ())
     held_out = Source("jinja2", "1.0", "BSD-3-Clause", folder, ())
     tuning = Source("click", "1.0", "BSD-3-Clause", folder, ())
@@ -81,7 +82,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_p
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path):
     a_trainer(tmp_path).save()
-    with pytest.raises(TrainingError, match="another configuration .*rate"):
+    with pytest.raises(WorkError, match="another configuration .*rate"):
         a_trainer(tmp_path, Settings(shape=SHAPE, rate=1.0)).resume()
 
 
@@ -117,7 +118,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path):
     for name in ("model.safetensors", "optimizers.pt", "run.json"):
         whole = (newest / name).read_bytes()
         (newest / name).write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(TrainingError, match="damaged.*remove it and resume"):
+        with pytest.raises(WorkError, match="damaged.*remove it and resume"):
             a_trainer(tmp_path).resume()
         (newest / name).write_bytes(whole)
     a_trainer(tmp_path).resume()
@@ -132,7 +133,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(checkpoint.torch, "save", full)
     some.progress.step = 9
-    with pytest.raises(TrainingError, match="No space left on device.*make room and --resume; checkpoint-0000000"):
+    with pytest.raises(WorkError, match="No space left on device.*make room and --resume; checkpoint-0000000"):
         some.save()
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-0000000"]
     again = a_trainer(tmp_path)
@@ -148,10 +149,10 @@ def test_a_log_that_a_killed_run_left_is_cut_to_its_checkpoint(tmp_path: Path):
 
 
 def test_there_must_be_a_whole_checkpoint_to_resume(tmp_path: Path):
-    with pytest.raises(TrainingError, match="start without --resume"):
+    with pytest.raises(WorkError, match="start without --resume"):
         a_trainer(tmp_path).resume()
     (tmp_path / "checkpoint-0000001").mkdir()
-    with pytest.raises(TrainingError, match="remove it and resume"):
+    with pytest.raises(WorkError, match="remove it and resume"):
         a_trainer(tmp_path).resume()
 
 
@@ -179,7 +180,7 @@ def test_padding_is_not_learnt():
 def test_a_corpus_too_small_for_a_batch_is_refused(gathered: Path):
     batches = Batches(ShardSource(gathered / "train.jsonl", gathered, characters=1_000))
     try:
-        with pytest.raises(TrainingError, match="too little text"):
+        with pytest.raises(WorkError, match="too little text"):
             batches.take(1000, 64)
     finally:
         batches.close()
