@@ -13,6 +13,7 @@ from efim_ls.answer import FrameKind
 from efim_ls.lines import enclosing_line, lines_upwards
 from efim_ls.window import MOST_CHARACTERS, Budget, Pieces, Window
 from model_runtime.closers import is_closers
+from model_runtime.prompt import LEAD
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
 REMEMBERED_LINES = 200  # typed may span this many lines
@@ -83,9 +84,10 @@ class Planner:
         return last.tail == self._window.tail(text, tail_at)
 
     def _new_anchor(self, text: str, line_start: int, cursor: int) -> int:
-        """The start of the line (R1), or a fixed place inside a line that is too long to be typed."""
+        """The start of a line a few lines above (R1), or a fixed place inside a line that is too long to be typed."""
         room = self._budget.typed
         if self._window.fits(text[line_start:cursor], room):
-            return line_start
+            above = islice(lines_upwards(text, cursor), 1 + LEAD)
+            return min((at for at in above if self._window.fits(text[at:cursor], room // 2)), default=line_start)
         near = range(line_start, cursor, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
         return next((at for at in near if self._window.fits(text[at:cursor], room // 2)), near[-1])

@@ -11,6 +11,7 @@ from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer, fragments
 
 BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
+LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
 LONGEST_STUB = 48  # characters; an unfinished word beyond this is no word, and is sent as it is
 
 

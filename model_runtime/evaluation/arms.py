@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from model_runtime.evaluation.places import Context
-from model_runtime.prompt import BREAK, Prompt, build, heal, in_order
+from model_runtime.prompt import BREAK, LEAD, Prompt, build, heal, in_order
 from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer
 
@@ -46,13 +46,21 @@ def efim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
 
 
 def efim_line(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
-    """`PREFIX head SUFFIX tail MIDDLE typed`, cut at the start of the cursor's line."""
-    return _prompt(tokenizer, template, context.head, context.tail, context.typed)
+    """`PREFIX head SUFFIX tail MIDDLE typed`, cut at the line start where the server puts its anchor."""
+    head, typed = _anchored(context)
+    return _prompt(tokenizer, template, head, context.tail, typed)
 
 
 def served(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """The same as the server builds it: healed."""
-    return build(tokenizer, template, context.head, context.tail, context.typed)
+    head, typed = _anchored(context)
+    return build(tokenizer, template, head, context.tail, typed)
+
+
+def _anchored(context: Context) -> tuple[str, str]:
+    lines = context.head.splitlines(keepends=True)
+    above = "".join(lines[-LEAD:])
+    return context.head[: len(context.head) - len(above)], above + context.typed
 
 
 def _prompt(

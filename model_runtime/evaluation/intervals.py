@@ -26,7 +26,7 @@ def proportion(hits: Sequence[bool]) -> Estimate:
     n, share = len(hits), sum(hits) / len(hits)
     centre = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half))
+    return Estimate(share, min(share, max(0.0, centre - half)), max(share, min(1.0, centre + half)))
 
 
 def mean(values: Sequence[float]) -> Estimate:

@@ -291,9 +291,10 @@ def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
 
 
 def test_an_explanation_shows_the_window(made: Callable[[], tuple[Completer, Watched]]) -> None:
-    told = explained(made()[0], "a = 1\nb = \nc = 3\n", 10)
-    assert (told["head"], told["typed"], told["rest"], told["tail"]) == ("a = 1\n", "b = ", "", "c = 3\n")
-    assert told["prompt"] == "<|fim_prefix|>a = 1\n<|fim_suffix|>c = 3\n<|fim_middle|>b ="
+    told = explained(made()[0], "w = 1\nx = 1\ny = 1\na = 1\nb = \nc = 3\n", 28)
+    typed = "x = 1\ny = 1\na = 1\nb = "
+    assert (told["head"], told["typed"], told["rest"], told["tail"]) == ("w = 1\n", typed, "", "c = 3\n")
+    assert told["prompt"] == f"<|fim_prefix|>w = 1\n<|fim_suffix|>c = 3\n<|fim_middle|>{typed.rstrip()}"
 
 
 # Forgetting

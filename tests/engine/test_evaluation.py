@@ -30,7 +30,7 @@ from tests.engine.doubles import decoder_of
 from tests.engine.evaluating import with_local_cache
 from tests.models import CODE
 
-CONTEXT = Context("import os\n\n", "value = os.pa", "print(value)\n", 9)
+CONTEXT = Context("x = 1\nimport os\n\n\n", "value = os.pa", "print(value)\n", 9)
 BY_NAME = {arm.name: arm for arm in ARMS}
 TEXT = st.text("ab _(=.é", max_size=30)
 
@@ -42,13 +42,13 @@ def prompt_of(arm: Arm, tokenizer: Tokenizer, context: Context = CONTEXT) -> Pro
 @pytest.mark.parametrize(
     ("name", "prefix", "typed", "stub"),
     [
-        ("FIM", "import os\n\nvalue = os.pa", "", b""),
-        ("FIM healed", "import os\n\nvalue = os", "", b".pa"),
-        ("EFIM", "import os\n\nvalu", "e = os.pa", b""),
-        ("EFIM line", "import os\n\n", "value = os.pa", b""),
-        ("EFIM line healed", "import os\n\n", "value = os", b".pa"),
-        ("server", "import os\n\n", "value = os", b".pa"),
-        ("cache alone", "import os\n\n", "value = os", b".pa"),
+        ("FIM", "x = 1\nimport os\n\n\nvalue = os.pa", "", b""),
+        ("FIM healed", "x = 1\nimport os\n\n\nvalue = os", "", b".pa"),
+        ("EFIM", "x = 1\nimport os\n\n\nvalu", "e = os.pa", b""),
+        ("EFIM line", "x = 1\n", "import os\n\n\nvalue = os.pa", b""),
+        ("EFIM line healed", "x = 1\n", "import os\n\n\nvalue = os", b".pa"),
+        ("server", "x = 1\n", "import os\n\n\nvalue = os", b".pa"),
+        ("cache alone", "x = 1\n", "import os\n\n\nvalue = os", b".pa"),
     ],
 )
 def test_an_arms_prompt(name: str, prefix: str, typed: str, stub: bytes, tokenizer: Tokenizer) -> None:

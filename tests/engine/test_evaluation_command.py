@@ -60,7 +60,11 @@ def test_the_command_measures_the_embedded_model(code: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "status", "complaint"),
     [
-        (["--data", "none"], 2, "none is no file and no folder: check the path"),
+        (
+            ["--data", "none"],
+            2,
+            "none cannot be read (No such file or directory): make it with",
+        ),
         (["--data", "empty.jsonl"], 2, "empty.jsonl has no code"),
         (["--data", "bad.jsonl"], 2, "bad.jsonl is damaged"),
         (["--data", "code", "--model", "none"], 1, "none"),

@@ -224,7 +224,7 @@ def test_markers_that_are_added_tokens_but_not_special_are_found(tmp_path: Path)
 
     change_json(folder / "tokenizer.json", demote)
     explained = load(folder).explain(Request("a", "x = 1\ny = ", 10))
-    assert explained["prompt"] == "<|fim_prefix|>x = 1\n<|fim_suffix|><|fim_middle|>y ="
+    assert explained["prompt"] == "<|fim_prefix|><|fim_suffix|><|fim_middle|>x = 1\ny ="
     # In a text they are text, as special ones are.
     assert len(tokenizer_of(folder).encode("<|fim_middle|>")) > 1
 
@@ -235,7 +235,7 @@ def test_padding_that_a_tokenizer_was_saved_with_does_not_reach_prompts(tmp_path
     tokenizer.enable_padding(length=32)
     tokenizer.save(str(folder / "tokenizer.json"))
     explained = load(folder).explain(Request("a", "x = 1\ny = ", 10))
-    assert explained["prompt"] == "<|fim_prefix|>x = 1\n<|fim_suffix|><|fim_middle|>y ="
+    assert explained["prompt"] == "<|fim_prefix|><|fim_suffix|><|fim_middle|>x = 1\ny ="
 
 
 def test_a_pickle_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ COUNTED = {
     "spm": [(14, 14), (15, 1), (16, 1), (16, 13)],
     # P [a _= _ 1 ⏎] S [⏎ c _= _ 3 ⏎] M [x]: typing appends, a new place is a new session
     "efim-paper": [(14, 14), (15, 1), (16, 1), (16, 11)],
-    # P [a _= _ 1 ⏎] S [c _= _ 3 ⏎] M [x]: the last piece before the cursor is left to the first new tokens
-    "efim": [(13, 13), (13, 0), (14, 1), (14, 13)],
+    # P S [c _= _ 3 ⏎] M [a _= _ 1 ⏎ x]: lines above are typed, the last piece is left to the first new tokens
+    "efim": [(13, 13), (13, 0), (14, 1), (14, 12)],
 }
 NEW = {"efim": [True, False, False, True], "efim-paper": [True, False, False, True]}
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from efim_ls.planner import ANCHOR_STEP, Plan, Planner
 from efim_ls.window import MOST_CHARACTERS, Budget, Pieces, Window
 from model_runtime.config import EMBEDDED
+from model_runtime.prompt import LEAD
 from model_runtime.tokenizer import Tokenizer, fragments
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
@@ -312,16 +313,18 @@ def test_r1_backspace_within_typed_keeps_the_frame(
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_r1_backspace_across_the_line_start_makes_a_new_frame(line_end: str) -> None:
+def test_r1_backspace_keeps_the_frame_up_to_its_anchor_some_lines_above(line_end: str) -> None:
     lines = [f"line_{i} = {i}{line_end}" for i in range(9)]
     above, below = "".join(lines[:5]), "".join(lines[5:])
-    planner = Planner(MEDIUM, TOKENIZER.pieces)
-    planner.plan(above + "x" + below, len(above) + 1)
-    assert planner.plan(above + below, len(above)).frame == "kept"
-    joined_line = above.removesuffix(line_end)
-    plan = planner.plan(joined_line + below, len(joined_line))
-    assert plan.frame == "new"
-    assert (plan.head, plan.typed) == ("".join(lines[:4]), "line_4 = 4")
+    planner = Planner(Budget(400, 100), TOKENIZER.pieces)
+    first = planner.plan(above + "x" + below, len(above) + 1)
+    assert (first.head, first.typed) == ("".join(lines[: 5 - LEAD]), "".join(lines[5 - LEAD : 5]) + "x")
+    for left in range(5, 5 - LEAD, -1):
+        joined = "".join(lines[:left]).removesuffix(line_end)
+        plan = planner.plan(joined + below, len(joined))
+        assert (plan.frame, plan.head) == ("kept", first.head)
+    joined = first.head.removesuffix(line_end)
+    assert planner.plan(joined + below, len(joined)).frame == "new"
 
 
 @counters
@@ -418,14 +421,15 @@ def test_a_tail_is_renewed_after_text_is_appended_below() -> None:
     assert plan.tail == "last = 1\n"
 
 
-def test_a_frame_without_a_head_stays_at_its_line_when_text_is_inserted_above() -> None:
+def test_an_anchor_above_the_last_windows_start_begins_a_line_when_text_is_inserted_above() -> None:
     text, planner = numbered(60), Planner(SMALL, cheap)
     start = planner.plan(text, text.index("value_50")).start
     assert start > 0
     planner.plan(text, start)
-    plan = planner.plan("# new\n" + text, len("# new\n") + start)
-    assert is_at_line_start("# new\n" + text, plan.start + len(plan.head))
-    assert plan.typed == ""
+    longer, cursor = "# new\n" + text, len("# new\n") + start
+    plan = planner.plan(longer, cursor)
+    assert is_at_line_start(longer, plan.start) and is_at_line_start(longer, plan.start + len(plan.head))
+    assert longer[plan.start : cursor] == plan.head + plan.typed
 
 
 def test_a_frame_is_found_again_after_the_same_text_moved_many_lines() -> None:
