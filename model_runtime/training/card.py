@@ -84,10 +84,10 @@ server, so that completion works without a download; a larger code model gives b
 ## Prompts
 
 `<|fim_prefix|>head<|fim_suffix|>tail<|fim_middle|>typed`, with the markers of Qwen2.5-Coder. The anchor between head
-and typed is the start of a line, and the tail starts at the next line. The word at the cursor is healed: the prompt
-ends before it, and its characters constrain the first new tokens. `<|endoftext|>` ends a completion. The tokenizer is
-byte-level BPE with {vocabulary} entries; it always cuts before a line that is not blank, so that lines can be
-tokenized apart. The context is {context} tokens.
+and typed is the start of a line, best some lines above the cursor's, and the tail starts at the next line. The word
+at the cursor is healed: the prompt ends before it, and its characters constrain the first new tokens.
+`<|endoftext|>` ends a completion. The tokenizer is byte-level BPE with {vocabulary} entries; it always cuts before a
+line that is not blank, so that lines can be tokenized apart. The context is {context} tokens.
 
 ## Training
 
@@ -120,7 +120,8 @@ files of the same project open:
 
 ## Limits
 
-It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. It
+It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. In
+FIM's usual order, with nothing after the last marker, it hardly knows where to go on: ask it in the order above. It
 learnt Python alone, mostly from libraries with English comments. It may spell out pieces of the files it learnt from.
 Read what it suggests.
 

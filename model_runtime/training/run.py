@@ -50,7 +50,8 @@ def run(order: Order) -> Path:
     plot(order.out / "log.jsonl", target / "loss.png")
     if order.lines:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
-        measured = [measure(folder, held_out, order.lines) for folder in (target, *order.beside)]
+        named = {"this model": target, **{folder.name: folder for folder in order.beside}}  # no paths in a card
+        measured = [replace(measure(folder, held_out, order.lines), model=name) for name, folder in named.items()]
         tables = Tables(reports.table(*measured), mixed, reports.samples(measured[0]))
         card = model_card(_summary(trainer, order.out / "log.jsonl"), tables, entries)
         (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
@@ -66,12 +67,14 @@ def _settings(order: Order, vocabulary: int) -> Settings:
 def _trained(order: Order, settings: Settings) -> Trainer:
     compiled = order.seconds >= WORTH_COMPILING and shutil.which("cc") is not None
     trainer = Trainer(settings, order.out, order.seconds, compiled)
+    order.out.mkdir(parents=True, exist_ok=True)
     if order.resume:
         trainer.resume()
     elif checkpoint.found(order.out):
         raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
     elif order.start:
         trainer.start_from(order.start)
+        shutil.copy(order.start / "log.jsonl", order.out)  # the loss of the whole way
     done = trainer.progress
     source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
     batches = Batches(source, done.shard, done.row, done.length)

@@ -60,7 +60,7 @@ def test_a_minute_of_training_is_killed_resumed_and_served(gathered: Path, tmp_p
     assert [entry["step"] for entry in log] == list(range(1, len(log) + 1))
     assert log[-1]["seconds"] >= 60
     assert log[-1]["loss"] < log[0]["loss"] - 1
-    assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "export" / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert "exact" in (out / "export" / "README.md").read_text()
 
     file = tmp_path / "new.py"

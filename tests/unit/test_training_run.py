@@ -213,8 +213,9 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
     assert (
         "25% plain text, 35% infilling in the usual order, 40% this server's prompts (0% of them not healed)" in card
     )
-    assert f"server, {export}" in card and f"server, {first / 'export'}" in card
+    assert "server, this model" in card and "server, export" in card and str(tmp_path) not in card
     assert (export / "loss.png").stat().st_size > 1000
+    assert read_log(second / "log.jsonl")[0]["step"] == 1
     assert local_cache.read(export) is not None
 
 
