@@ -165,13 +165,12 @@ def _demo(_: argparse.Namespace) -> int:
 
 def _eval(arguments: argparse.Namespace) -> int:
     from model_runtime.config import model_folder
-    from model_runtime.errors import ModelError
+    from model_runtime.errors import ModelError, WorkError
 
     try:
         from model_runtime.evaluation.command import run
     except ModuleNotFoundError as error:
         raise Failure(f"{error.name} is not installed: pip install 'efim-ls[train]'") from error
-    from model_runtime.errors import WorkError
 
     folders = [model_folder(name) for name in arguments.model or [""]]
     try:

@@ -59,7 +59,20 @@ def build(
 ) -> Prompt:
     """Put the prompt together; a pure function of its texts, whatever was built before."""
     done, stub = heal(tokenizer, typed)
-    h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(done)
+    return assemble(tokenizer, template, head, tail, done, stub, around)
+
+
+def assemble(
+    tokenizer: Tokenizer,
+    template: Template,
+    head: str,
+    tail: str,
+    typed: str,
+    stub: str = "",
+    around: Surroundings = NOTHING,
+) -> Prompt:
+    """Put the prompt together as it is: typed is not healed, `stub` was taken out of it before."""
+    h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(typed)
     return Prompt(
         ids=in_order(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from model_runtime.evaluation.places import Context
-from model_runtime.prompt import BREAK, LEAD, Prompt, build, heal, in_order
+from model_runtime.prompt import LEAD, Prompt, assemble, build, heal
 from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer
 
@@ -29,26 +27,26 @@ class Arm:
 
 def fim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """`PREFIX head typed SUFFIX tail MIDDLE`, cut at the cursor."""
-    return _prompt(tokenizer, template, context.head + context.typed, context.tail)
+    return assemble(tokenizer, template, context.head + context.typed, context.tail, "")
 
 
 def fim_healed(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """The same without the unfinished word, which the first new tokens must spell."""
     done, stub = heal(tokenizer, context.typed)
-    return _prompt(tokenizer, template, context.head + done, context.tail, stub=stub)
+    return assemble(tokenizer, template, context.head + done, context.tail, "", stub)
 
 
 def efim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """`PREFIX P0 SUFFIX tail MIDDLE increment`, cut at a random place before the cursor (arXiv 2505.21889)."""
     before = context.head + context.typed
     cut = max(0, len(before) - context.increment)
-    return _prompt(tokenizer, template, before[:cut], context.tail, before[cut:])
+    return assemble(tokenizer, template, before[:cut], context.tail, before[cut:])
 
 
 def efim_line(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """`PREFIX head SUFFIX tail MIDDLE typed`, cut at the line start where the server puts its anchor."""
     head, typed = _anchored(context)
-    return _prompt(tokenizer, template, head, context.tail, typed)
+    return assemble(tokenizer, template, head, context.tail, typed)
 
 
 def served(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
@@ -61,20 +59,6 @@ def _anchored(context: Context) -> tuple[str, str]:
     lines = context.head.splitlines(keepends=True)
     above = "".join(lines[-LEAD:])
     return context.head[: len(context.head) - len(above)], above + context.typed
-
-
-def _prompt(
-    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str = "", *, stub: str = ""
-) -> Prompt:
-    h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(typed)
-    return Prompt(
-        ids=in_order(template, h, t, y),
-        stub=stub.encode("utf-8", "replace"),
-        history=np.concatenate((t, BREAK, h, y)),
-        head=len(h),
-        tail=len(t),
-        typed=len(y),
-    )
 
 
 FIM = Arm("FIM", fim, has_bits=True)

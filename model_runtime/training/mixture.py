@@ -15,9 +15,10 @@ import numpy.typing as npt
 from model_runtime.documents import Document
 from model_runtime.engine import Engine
 from model_runtime.errors import WorkError
-from model_runtime.evaluation import markdown
+from model_runtime.evaluation import markdown, metrics
+from model_runtime.evaluation.held_out import LONGEST_COMPLETION
+from model_runtime.evaluation.subject import LINE
 from model_runtime.local_cache import LocalCache
-from model_runtime.stops import StopRule
 from model_runtime.training.observe import (
     HALF_LIVES,
     LEAST,
@@ -32,8 +33,6 @@ from model_runtime.training.observe import (
 FITTED, JUDGED = 2000, 400  # cursors
 SWEEPS = 6  # of the search; all later ones together gain less than a nat
 GRID = np.linspace(0.0, 0.99, 100)
-LONGEST_ANSWER = 96  # tokens
-LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 
 class Row(NamedTuple):
@@ -151,5 +150,5 @@ def _exact(observer: Observer, caches: Sequence[LocalCache | None], places: Sequ
 
 
 def _finishes(engine: Engine, place: Place) -> bool:
-    answer = engine.generate("", place.prompt, LINE, LONGEST_ANSWER, lambda: False)
-    return answer.text.rstrip() == place.rest.rstrip()
+    answer = engine.generate("", place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
+    return metrics.is_exact(answer.text, place.rest)
