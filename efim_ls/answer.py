@@ -42,7 +42,11 @@ class Milliseconds:
 
 @dataclass(frozen=True)
 class Costs:
-    """What one answer cost. Counts are tokens; `recomputed` went through the model before the first new token."""
+    """What one answer cost, in tokens.
+
+    `recomputed` went through the model before the first new token. Of the `new_tokens`, `known` were computed
+    already, for an earlier suggestion; `passes` brought the others, where `accepted` of `drafted` tokens came true.
+    """
 
     frame: FrameKind = "new"
     head: int = 0
@@ -50,9 +54,11 @@ class Costs:
     typed: int = 0
     reused: int = 0
     recomputed: int = 0
+    new_tokens: int = 0
+    known: int = 0
+    passes: int = 0
     drafted: int = 0
     accepted: int = 0
-    new_tokens: int = 0
     ms: Milliseconds = field(default_factory=Milliseconds)
 
 
