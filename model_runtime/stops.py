@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model_runtime.closers import is_closers
+from model_runtime.meeting import evidence, meeting
+
 OPENERS = (":", "(", "[", "{")
 
 
 @dataclass(frozen=True)
 class StopRule:
-    """Where a suggestion ends: at the end of its line, or of its indented block.
+    """Where a suggestion ends: at the end of its line, or of its indented block, or where it meets code after it.
 
+    `rest` is that code, right of the cursor on its line, and empty where there is none; before code a suggestion has
+    one line.
     `indent` is the least indentation, in columns, of the lines that belong to the block; a line that begins with a
     closing bracket may stand further out and ends the block with it.
     """
@@ -18,10 +23,16 @@ class StopRule:
     multiline: bool
     indent: int
     max_lines: int
+    rest: str = ""
 
     def cut(self, text: str) -> int | None:
-        r"""Length of the finished suggestion at the start of `text` (lines end in \n), None while it may go on."""
+        r"""Length of the finished suggestion at the start of `text` (lines end in \n), None while it may go on.
+
+        It counts what the text says of the rest: with it goes the evidence that the text has met the rest.
+        """
         lines = text.split("\n")
+        if self.rest and (met := meeting(lines[0], self.rest)) is not None:
+            return met + len(evidence(self.rest))
         if not self.multiline:
             return len(lines[0]) if len(lines) > 1 else None
         for i in range(1, len(lines)):
@@ -41,15 +52,15 @@ class StopRule:
         return line.strip()[:1] in tuple(")]}") and width(line) < self.indent
 
 
-def stop_rule(before: str, explicit: bool, rest_closes: bool, max_lines: int) -> StopRule:
+def stop_rule(before: str, rest: str, explicit: bool, max_lines: int) -> StopRule:
     """Choose by the cursor's line: several lines where it is blank, where it opens a block, or on demand.
 
-    `before` is the text of the line before the cursor. Where code follows the cursor on its line (`rest_closes`
-    false) a suggestion is always the rest of one line.
+    `before` and `rest` are the text of the line on either side of the cursor. Where the rest is code, not only
+    closers, a suggestion is one line and ends where it meets the rest.
     """
-    ending = before.rstrip()
-    several = explicit or not ending or _opens_block(ending)
-    return StopRule(rest_closes and several, width(before) + ending.endswith(OPENERS), max_lines)
+    ending, code = before.rstrip(), "" if is_closers(rest) else rest
+    several = not code and (explicit or not ending or _opens_block(ending))
+    return StopRule(several, width(before) + ending.endswith(OPENERS), max_lines, code)
 
 
 def _opens_block(line: str) -> bool:

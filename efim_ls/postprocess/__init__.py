@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from efim_ls.postprocess.before_code import before_code
 from efim_ls.postprocess.indentation import indentation
 from efim_ls.postprocess.lines_below import lines_below
-from efim_ls.postprocess.misfits import before_code, notices
+from efim_ls.postprocess.notices import notices
 from efim_ls.postprocess.place import Filter, Place
 from efim_ls.postprocess.repetition import repetition
 from efim_ls.postprocess.rest_of_line import rest_of_line
@@ -18,7 +19,6 @@ __all__ = ["FILTERS", "Filter", "Place", "clean"]
 FILTERS: tuple[Filter, ...] = (
     notices,
     rest_of_line,
-    before_code,
     lines_below,
     indentation,
     repetition,
@@ -29,10 +29,14 @@ FILTERS: tuple[Filter, ...] = (
 def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
     """Return the suggestion as it may be shown and, where a filter left nothing of it, that filter's name.
 
-    The filters run until none finds more to do, so that cleaning twice is cleaning once.
+    Before code, `text` must say on into that code: what it says of it is the evidence that the two fit. The filters
+    then run until none finds more to do, so that cleaning twice is cleaning once.
     """
     if not text.strip():
         return "", None
+    text = before_code(text, place)
+    if not text.strip():
+        return "", before_code.__name__
     steps: dict[str, Callable[[str], str]] = {each.__name__: partial(each, place=place) for each in FILTERS}
     steps[line_cap.__name__] = partial(line_cap, max_lines=max_lines)
     before = None

@@ -1,4 +1,4 @@
-"""The suggestion against what already stands right of the cursor."""
+"""The suggestion against closers that already stand right of the cursor."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections.abc import Iterator
 
 from efim_ls.postprocess.balance import Balance, BalancedCode
 from efim_ls.postprocess.place import Place
-from model_runtime.closers import CLOSING, PUNCTUATION, is_closers
+from model_runtime.closers import CLOSING, is_closers
 
 _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 
 
 def rest_of_line(text: str, place: Place) -> str:
-    """Take out what the rest of the line says already; before code, keep only the first line."""
+    """Take out closers and punctuation that the rest of the line has already."""
     rest = place.rest.strip()
-    if not rest:
+    if not rest or not is_closers(rest):
         return text
-    if not is_closers(rest):
-        text = text.split("\n", 1)[0]
     cut = _cut(text.rstrip(), rest, place)
     if cut is None:
         return text
@@ -56,12 +54,4 @@ def _outer_cuts(text: str, rest: str) -> Iterator[int]:
     lines = [text] if rest[0] in CLOSING else [text, text.split("\n", 1)[0].rstrip()]
     ends = [len(each) - len(rest) for each in lines if each.endswith(rest)]
     parts = [len(text) - size for size in range(min(len(rest) - 1, len(text)), 0, -1) if text.endswith(rest[:size])]
-    for cut in ends + parts:
-        size = min(len(text) - cut, len(rest))
-        short = size == 1 < len(rest) and rest[0] not in PUNCTUATION
-        if not (short or _splits_word(text, cut) or _splits_word(rest, size)):
-            yield cut
-
-
-def _splits_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and all(each.isalnum() or each == "_" for each in text[at - 1 : at + 1])
+    yield from ends + parts

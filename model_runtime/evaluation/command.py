@@ -6,29 +6,35 @@ import json
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from model_runtime.evaluation import data, humaneval, markdown
+from model_runtime.evaluation import data, humaneval, inside_line, markdown
 from model_runtime.evaluation.held_out import Progress, measure, model_name
 from model_runtime.evaluation.report import Report, as_json, percent, table
 
 
 def run(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Path | None) -> None:
-    """Measure every model at the same places, and on HumanEval-Infilling where its folder is given."""
+    """Measure every model at the same places, inside lines too, and on HumanEval-Infilling where its folder is given.
+
+    `lines` is the most held-out lines of either kind.
+    """
     documents = data.read(source)
     tasks = humaneval.read(tasks_folder) if tasks_folder else {}
     with _bars() as progress:
         reports = [measure(folder, documents, lines, progress) for folder in folders]
+        inside = {model_name(folder): inside_line.measure(folder, documents, lines, progress) for folder in folders}
         passed = {model_name(folder): humaneval.measure(folder, tasks, progress) for folder in folders if tasks}
     print(table(*reports))
+    print("\n" + inside_line.table(inside))
     if passed:
         print("\n" + _table(passed, {kind: len(some) for kind, some in tasks.items()}))
     print()
-    print(_json(source, reports, passed))
+    print(_json(source, reports, inside, passed))
 
 
 def _table(passed: Mapping[str, humaneval.Passed], tasks: Mapping[str, int]) -> str:
@@ -41,9 +47,17 @@ def _table(passed: Mapping[str, humaneval.Passed], tasks: Mapping[str, int]) -> 
     return f"HumanEval-Infilling, pass@1, greedy\n\n{markdown.table([header, *rows])}"
 
 
-def _json(source: Path, reports: Sequence[Report], passed: Mapping[str, humaneval.Passed]) -> str:
+def _json(
+    source: Path,
+    reports: Sequence[Report],
+    inside: Mapping[str, inside_line.Report],
+    passed: Mapping[str, humaneval.Passed],
+) -> str:
     """One line; a model that was not measured on HumanEval-Infilling has null there."""
-    models = [as_json(report) | {"humaneval": _plain(passed.get(report.model))} for report in reports]
+    models = [
+        as_json(report) | {"inside_line": asdict(inside[report.model]), "humaneval": _plain(passed.get(report.model))}
+        for report in reports
+    ]
     return json.dumps({"data": str(source), "models": models})
 
 

@@ -37,7 +37,7 @@ class Place:
     @property
     def inside_word(self) -> bool:
         """Whether the cursor stands between two characters of one word."""
-        return _is_word(self.context.typed[-1:]) and _is_word(self.rest[0])
+        return is_word(self.context.typed[-1:]) and is_word(self.rest[0])
 
 
 def choose(documents: Sequence[Document], lines: int) -> list[Place]:
@@ -46,15 +46,38 @@ def choose(documents: Sequence[Document], lines: int) -> list[Place]:
     The order is random and does not depend on `lines`: fewer places are the first of more.
     """
     rng = random.Random(0)
-    found = [(document, row) for document in documents for row in _written(document.text)]
+    return [_place(text, row, rng) for text, row in shuffled_lines(documents, rng)[:lines]]
+
+
+def shuffled_lines(documents: Sequence[Document], rng: random.Random) -> list[tuple[str, int]]:
+    """Every line that is not blank and that someone may have typed, as its document's text and its number."""
+    found = [(document.text, row) for document in documents for row in _written(document.text)]
     rng.shuffle(found)
-    return [_place(document.text, row, rng) for document, row in found[:lines]]
+    return found
 
 
 def context_at(text: str, cursor: int, end: int, increment: int) -> Context:
     """Cut what is shown at a cursor whose hidden text ends at `end`: all of the text before it from a line start."""
     anchor = text.rfind("\n", 0, cursor) + 1
     return Context(text[:anchor], text[anchor:cursor], text[end:], increment)
+
+
+def window_at(text: str, cursor: int, line_end: int, increment: int) -> Context:
+    """Cut what is shown at a cursor of which all that follows on its line is hidden."""
+    start = _line_start(text, max(0, cursor - BEFORE))
+    shown = text[start : line_end + 1 + AFTER]
+    return context_at(shown, cursor - start, line_end + 1 - start, increment)
+
+
+def line_at(text: str, row: int) -> tuple[str, int]:
+    """A line without its break, and where it begins."""
+    lines = text.split("\n")
+    return lines[row], [0, *accumulate(len(each) + 1 for each in lines)][row]
+
+
+def is_word(character: str) -> bool:
+    """Whether names are made of a character; of none they are not."""
+    return character.isalnum() or character == "_"
 
 
 def draw_increment(rng: random.Random) -> int:
@@ -68,21 +91,11 @@ def _written(text: str) -> list[int]:
 
 def _place(text: str, row: int, rng: random.Random) -> Place:
     """A cursor from the indentation's end to the line's last character."""
-    lines = text.split("\n")
-    line = lines[row]
-    anchor = [0, *accumulate(len(each) + 1 for each in lines)][row]
+    line, anchor = line_at(text, row)
     cursor = anchor + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
-    end = anchor + len(line)
-    start = _line_start(text, max(0, cursor - BEFORE))
-    shown = text[start : end + 1 + AFTER]
-    context = context_at(shown, cursor - start, end + 1 - start, draw_increment(rng))
-    return Place(context, text[cursor:end])
+    return Place(window_at(text, cursor, anchor + len(line), draw_increment(rng)), text[cursor : anchor + len(line)])
 
 
 def _line_start(text: str, at: int) -> int:
     """The first line start from `at` on: a server shows no part of a line at its window's start."""
     return at if at == 0 or text[at - 1] == "\n" else text.index("\n", at) + 1
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"

@@ -89,7 +89,14 @@ def samples(report: Report) -> str:
 
 def percent(estimate: Estimate | None) -> str:
     """A share in percent, with its interval."""
-    return _cell(estimate, lambda value: f"{100 * value:.1f}")
+    return cell(estimate, lambda value: f"{100 * value:.1f}")
+
+
+def cell(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
+    """A figure and its interval as they are shown; nothing where there is none."""
+    if estimate is None:
+        return ""
+    return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}]"
 
 
 def _by_arm(reports: Sequence[Report]) -> list[tuple[str, Report]]:
@@ -103,16 +110,10 @@ def _label(name: str, report: Report, reports: Sequence[Report]) -> str:
 
 
 def _difference(report: Report, reports: Sequence[Report]) -> str:
-    points = _cell(report.efim_minus_fim, lambda value: f"{100 * value:+.1f}")
+    points = cell(report.efim_minus_fim, lambda value: f"{100 * value:+.1f}")
     return f"{_label('EFIM less FIM', report, reports)}, exact, paired: {points} points"
 
 
 def _cells(each: Figures) -> tuple[str, ...]:
     shares = (each.exact, each.exact_inside, each.exact_elsewhere, each.first_word)
-    return *map(percent, shares), *(_cell(e, "{:.2f}".format) for e in (each.similarity, each.bits_per_character))
-
-
-def _cell(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
-    if estimate is None:
-        return ""
-    return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}]"
+    return *map(percent, shares), *(cell(e, "{:.2f}".format) for e in (each.similarity, each.bits_per_character))

@@ -17,10 +17,13 @@ from model_runtime.evaluation.places import Context
 from model_runtime.ids import Ids
 from model_runtime.load import load
 from model_runtime.local_cache import LocalCache
+from model_runtime.pool import Owner
 from model_runtime.prompt import Prompt
 from model_runtime.stops import StopRule
 
 CAPACITY = 2048  # tokens of a prompt and what follows it, where the model's context allows them
+KV_MEMORY_MIB = 1 << 16  # a bound that no model meets: one owner has one arena
+OWNER = Owner("")
 LEAST_PROBABILITY = 1e-38  # of fp32; less would be infinitely many bits
 
 
@@ -38,7 +41,10 @@ UNTIL_END = UntilEnd(multiline=True, indent=0, max_lines=0)
 
 @dataclass(frozen=True)
 class Teacher(LocalCache):
-    """Stands where the local cache does: reads the model's distribution and lets the given token pass alone."""
+    """Stands where the local cache does: reads the model's distribution and lets the given token pass alone.
+
+    Each serves once: what an engine remembers of another one's choices it must not repeat unread.
+    """
 
     middle: list[int] = field(default_factory=list[int])
     bits: list[float] = field(default_factory=list[float])
@@ -57,12 +63,18 @@ class Subject:
 
     def __init__(self, folder: Path) -> None:
         """Load a checkpoint folder; ModelError names what is wrong with it."""
-        model = load(folder, weights="auto", threads=1, capacity=CAPACITY, local_cache=True, progress=_silent)
-        self._model, self._teacher = model, Teacher((), 1.0)
+        self._model = model = load(
+            folder,
+            weights="auto",
+            threads=1,
+            capacity=CAPACITY,
+            kv_memory_mib=KV_MEMORY_MIB,
+            local_cache=True,
+            progress=_silent,
+        )
         self._engines: dict[Chooser, Engine] = {"model": model.engine.mixing(None), "mixture": model.engine}
         if model.local_cache is not None:
             self._engines["counts"] = model.engine.mixing(model.local_cache.alone())
-        self._taught = model.engine.mixing(self._teacher)
 
     def can(self, arm: Arm) -> bool:
         """Whether the model can be asked so: without a local cache of its own there are no counts."""
@@ -81,7 +93,7 @@ class Subject:
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
         """Complete by at most `limit` tokens."""
-        return self._engines[arm.chooser].generate("", prompt, rule, limit, _never).text
+        return self._engines[arm.chooser].generate(OWNER, prompt, rule, limit, _never).text
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text."""
@@ -89,10 +101,9 @@ class Subject:
 
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Bits that the model needs for `middle` [n] after a prompt that is not healed, teacher-forced."""
-        self._teacher.middle[:] = middle.tolist()
-        self._teacher.bits.clear()
-        self._taught.generate("", prompt, UNTIL_END, len(middle), _never)
-        return sum(self._teacher.bits)
+        teacher = Teacher((), 1.0, middle.tolist())
+        self._model.engine.mixing(teacher).generate(OWNER, prompt, UNTIL_END, len(middle), _never)
+        return sum(teacher.bits)
 
 
 def _shortened(head: str) -> str:

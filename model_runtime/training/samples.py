@@ -88,6 +88,7 @@ class SampleMaker:
         span = spans.choose(window, rng)
         if span is None:
             return None
+        span = spans.as_served(window, span)
         typed = window[span.anchor : span.cursor]
         seam = span.cursor if rng.random() < self.shares.cut else span.anchor + len(heal(self.tokenizer, typed)[0])
         after = self._encode(window[span.anchor : seam]) + self._encode(window[seam : span.end])

@@ -40,6 +40,12 @@ def choose(text: str, rng: random.Random) -> Span | None:
     return Span(starts[_anchor_row(row, rng)], starts[row] + cursor_column, end, tail)
 
 
+def as_served(text: str, span: Span) -> Span:
+    """Begin the tail on a new line: code after the span is the model's to say."""
+    below = text.find("\n", span.end - 1) + 1 or len(text)
+    return span if span.tail >= below else span._replace(end=below, tail=below)
+
+
 def _tail_start(text: str, end: int, next_line: int) -> int:
     """Leave the rest of the line out of the tail if it is blank or only closers."""
     return next_line if is_closers(text[end:next_line]) else end

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from efim_ls import cli
+from model_runtime.evaluation.inside_line import SERVED
 from tests.engine.evaluating import with_local_cache, write_tasks
 from tests.models import CODE, Tiny, make
 
@@ -44,9 +45,12 @@ def test_the_command_compares_models(
     assert found["data"] == str(code)
     assert [(each["model"], each["lines"]) for each in found["models"]] == [(str(caching), 3), (str(other), 3)]
     assert [len(each["arms"]) for each in found["models"]] == [8, 7]
+    assert [each["inside_line"]["holes"] for each in found["models"]] == [3, 3]
+    assert found["models"][1]["inside_line"]["ways"][SERVED]["shown"].keys() == {"value", "low", "high"}
     assert found["models"][0]["arms"]["FIM"]["exact"].keys() == {"value", "low", "high"}
     assert found["models"][1]["humaneval"]["random span"]["server"].keys() == {"value", "low", "high"}
     assert [out.count(f"| server, {each} ") for each in (caching, other)] == [2, 2]  # one row in each table
+    assert [out.count(f"| {SERVED}, {each} ") for each in (caching, other)] == [1, 1]
     assert "| single line %, 2 tasks | random span %, 2 tasks |" in out
 
 
@@ -94,6 +98,12 @@ def test_arguments_are_checked(arguments: list[str], capsys: pytest.CaptureFixtu
         cli.main(["eval", *arguments])
     assert exit.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_lines_without_code_after_a_span_are_no_holes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.py").write_text("pass\n")
+    assert cli.main(["eval", "--data", str(tmp_path), "--lines", "1"]) == 0
+    assert last_line(capsys)[1]["models"][0]["inside_line"] == {"holes": 0, "ways": {}}
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

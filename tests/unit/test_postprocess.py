@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.postprocess import FILTERS, Place, clean
-from model_runtime.closers import is_closers
+from efim_ls.postprocess.before_code import before_code
+from model_runtime.closers import PUNCTUATION, is_closers
+from model_runtime.meeting import evidence
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "postprocess"
 
@@ -54,7 +56,7 @@ def test_a_drawn_suggestion_is_cleaned(case: Case) -> None:
 
 def test_every_filter_has_golden_cases() -> None:
     files = {path.stem for path in GOLDEN.glob("*.toml")}
-    assert files == {each.__name__ for each in FILTERS} | {"line_cap"}
+    assert files == {each.__name__ for each in FILTERS} | {"before_code", "line_cap"}
 
 
 @pytest.mark.parametrize("rest", ["", "  ", ")", '"):', "})];", "'", ">", ", ", "`"])
@@ -78,15 +80,36 @@ code = st.lists(
 texts = st.one_of(code, code, st.text(st.characters(), max_size=40))
 line_parts = texts.map(lambda text: re.sub(r"[\r\n]", "", text))
 places = st.builds(Place, line_parts, line_parts, texts, texts)
+places_before_code = places.filter(lambda place: not is_closers(place.rest))
+closers = st.text(" \t" + PUNCTUATION, max_size=6)
+places_before_closers = st.builds(Place, line_parts, closers, texts, texts)
 looping = st.tuples(texts, texts, st.integers(1, 30)).map(lambda parts: parts[0] + parts[1] * parts[2])
 suggestions = st.one_of(texts, looping)
 caps = st.integers(1, 8)
 
 
-@given(suggestions, places, caps)
+@given(suggestions, places_before_closers, caps)
 def test_cleaning_twice_is_cleaning_once(text: str, place: Place, max_lines: int) -> None:
     cleaned, _ = clean(text, place, max_lines)
     assert clean(cleaned, place, max_lines)[0] == cleaned
+
+
+@given(suggestions, places_before_code, texts, caps)
+def test_cleaning_what_says_on_into_the_code_is_cleaning_once(
+    text: str, place: Place, more: str, max_lines: int
+) -> None:
+    cleaned, _ = clean(text + place.rest + more, place, max_lines)
+    assert clean(cleaned + place.rest, place, max_lines)[0] == cleaned or "\t" in text
+
+
+@given(line_parts, places_before_code, texts)
+def test_what_is_shown_before_code_led_into_it(text: str, place: Place, more: str) -> None:
+    shown = before_code(text + place.rest + more, place)
+    if not (text[-1:].isalnum() and place.rest[0].isalnum()):
+        assert text.startswith(shown)
+    assert not shown or (text + place.rest + more).startswith(shown + evidence(place.rest))
+    assert before_code(shown + place.rest, place) == shown
+    assert before_code(shown, place) == ""
 
 
 @given(suggestions, places, caps)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.meeting import evidence, meeting, until
 from model_runtime.stops import StopRule, stop_rule, width
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stops"
@@ -22,12 +23,12 @@ class Case:
     name: str
     before: str
     generated: str
+    rest: str = ""
     explicit: bool = False
-    rest_closes: bool = True
     max_lines: int = 12
 
     def rule(self) -> StopRule:
-        return stop_rule(self.before, self.explicit, self.rest_closes, self.max_lines)
+        return stop_rule(self.before, self.rest, self.explicit, self.max_lines)
 
     def drawn(self) -> tuple[str, int | None]:
         text, mark, below = self.generated.partition("┤")
@@ -44,7 +45,10 @@ unhurried = settings(deadline=None, max_examples=200)
 texts = st.lists(
     st.sampled_from([*"ab):,({[}]\t\n\n", "  ", "    ", "\n\n", "\n    ", "\n        x"]), max_size=25
 ).map("".join)
-rules = st.builds(StopRule, st.booleans(), st.integers(0, 9), st.integers(1, 6))
+caps = st.integers(1, 6)
+befores = st.text("a :({", max_size=5)
+rules = st.builds(StopRule, st.booleans(), st.integers(0, 9), caps)
+rules_before_code = st.builds(stop_rule, befores, st.sampled_from(["a", "ab(", "b, a)", "= a"]), st.booleans(), caps)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -71,7 +75,7 @@ def test_what_is_kept_is_a_beginning_of_whole_lines(rule: StopRule, text: str) -
 
 
 @unhurried
-@given(rules, texts, texts)
+@given(st.one_of(rules, rules_before_code), texts, texts)
 @example(StopRule(True, 4, 9), "x\n    y\n\n", "    z\n")
 def test_an_end_once_found_stays_where_it_is(rule: StopRule, text: str, more: str) -> None:
     cut = rule.cut(text)
@@ -85,6 +89,16 @@ def test_an_end_is_found_as_soon_as_the_next_line_shows_it(rule: StopRule, text:
     cut = rule.cut(text)
     if cut:
         assert rule.cut(text[:cut]) is None
+
+
+@unhurried
+@given(rules_before_code, texts)
+def test_before_code_a_line_ends_at_its_end_or_where_it_has_met_the_code(rule: StopRule, text: str) -> None:
+    line, newline, _ = text.partition("\n")
+    met = meeting(line, rule.rest)
+    end = len(line) if newline else None
+    assert rule.cut(text) == (end if met is None else met + len(evidence(rule.rest)))
+    assert until(text[: rule.cut(text)], rule.rest) == until(text, rule.rest)
 
 
 @unhurried

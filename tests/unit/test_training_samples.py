@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,8 @@ def test_a_served_sample_is_its_window(rng: random.Random):
     head, tail, after = parts(ids)
     assert not head or head.endswith("\n")
     assert is_closers(left_out(window, ids))
+    rest, _, _ = window.removeprefix(head + after).partition("\n")
+    assert after.endswith("\n") or is_closers(rest)
     assert len(tail) <= len(window) / 4 and (window.endswith(tail) or tail.endswith("\n") or not tail)
     assert after.strip()
 
@@ -85,6 +88,29 @@ def test_a_completion_to_the_end_of_the_line_takes_the_line_break(rng: random.Ra
     assert span is not None and span.anchor <= span.cursor < span.end <= span.tail
     assert window[span.end : span.end + 1] != "\n" or window[span.end - 1] == "\n"
     assert span.anchor == 0 or window[span.anchor - 1] == "\n"
+
+
+@pytest.mark.parametrize(
+    ("middle", "said", "tail"),
+    [
+        ("b", "b + c\n", "d\n"),
+        ("b +", "b + c\n", "d\n"),
+        ("b + c\n", "b + c\n", "d\n"),
+        ("b + c\nd\n", "b + c\nd\n", ""),
+        ("d", "d\n", ""),
+    ],
+)
+def test_a_server_asks_for_the_code_after_a_span(middle: str, said: str, tail: str):
+    text = "a = b + c\nd\n"
+    start = text.index(middle)
+    end = start + len(middle)
+    span = spans.as_served(text, spans.Span(0, start, end, end))
+    assert (text[span.cursor : span.end], text[span.tail :]) == (said, tail)
+
+
+def test_a_server_asks_for_no_closers_after_a_span_and_for_the_last_line_without_its_break():
+    assert spans.as_served("f(a)\nb\n", closed := spans.Span(0, 2, 3, 5)) == closed
+    assert spans.as_served("f(a) + b", spans.Span(0, 2, 3, 3)) == spans.Span(0, 2, 8, 8)
 
 
 @given(SEEDS)
