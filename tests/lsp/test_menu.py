@@ -56,11 +56,21 @@ async def test_an_empty_suggestion_is_no_menu(editor: Editor):
 
 async def test_the_menu_and_ghost_text_supersede_each_other(editor: Editor):
     page = editor.open("# block\n‸")
-    _, ghost = page.ask()
+    _, ghost = page.ask(kind=1)
     _, menu = editor.send("textDocument/completion", page.place)
     assert await ghost is None
     page.edit(0, 7, "# say more")
     assert await page.ghost() == "more"
+    assert await menu is None
+
+
+async def test_the_menu_and_ghost_text_that_ask_the_same_share_an_answer(editor: Editor):
+    page = editor.open("# block\n‸")
+    _, ghost = page.ask()
+    _, menu = editor.send("textDocument/completion", page.place)
+    page.edit(0, 7, "# say more")
+    assert await page.ghost() == "more"
+    assert await ghost is None
     assert await menu is None
 
 

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from efim_ls.answer import Answer, Costs, Milliseconds
+from efim_ls.counters import REMEMBERED, Counters
 from efim_ls.document import Document
 from efim_ls.server import DiscreetFormatter
-from efim_ls.session import CHARACTERS_OF_OTHERS, OTHERS, REMEMBERED, Counters, Session
+from efim_ls.session import CHARACTERS_OF_OTHERS, OTHERS, Session
 from efim_ls.settings import Settings
 
 

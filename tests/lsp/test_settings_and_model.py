@@ -135,7 +135,7 @@ async def test_a_request_that_blocks_gives_way_to_a_newer_one():
     async with started() as editor:
         page = editor.open("# block\n‸")
         _, first = page.ask()
-        _, second = page.ask()
+        _, second = page.ask(kind=1)
         assert await first is None
         page.edit(0, 7, "# say more")
         _, third = page.ask()

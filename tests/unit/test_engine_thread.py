@@ -33,6 +33,10 @@ class Work:
         return "stopped"
 
 
+def kept(engine: EngineThread) -> int:
+    return sum(map(len, (engine._latest, engine._held, engine._queue, engine._ahead, engine._settling)))
+
+
 async def until(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 10)
 
@@ -98,6 +102,28 @@ async def test_queued_jobs_that_were_superseded_never_run(engine) -> None:
     answers = await asyncio.gather(*queued, return_exceptions=True)
     assert ran == [9]
     assert [type(a) for a in answers] == [Superseded] * 9 + [type(None)]
+
+
+async def test_a_newer_job_does_not_inherit_the_olders_place(engine) -> None:
+    work, ran = Work(), []
+    engine.run("blocking", work)
+    await until(work.began)
+    jobs = [engine.run(key, lambda _, key=key: ran.append(key)) for key in "aba"]
+    engine.supersede("blocking")
+    await asyncio.gather(*jobs, return_exceptions=True)
+    assert ran == ["b", "a"]
+
+
+async def test_queued_jobs_that_are_cancelled_leave_nothing(engine) -> None:
+    work = Work()
+    blocking = engine.run("blocking", work)
+    await until(work.began)
+    jobs = [engine.run(n, lambda _: None) for n in range(1000)]
+    for job in jobs:
+        job.cancel()
+    await asyncio.gather(*jobs, return_exceptions=True)
+    assert kept(engine) == 1, "the one that is under way"
+    blocking.cancel()
 
 
 async def test_cancelling_who_waits_stops_the_job(engine) -> None:
@@ -170,8 +196,7 @@ async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> Non
     gc.collect()
     assert [ref for ref in jobs if ref() is not None] == []
     assert threading.active_count() == threads
-    assert engine._latest == {}
-    assert engine._queue.empty()
+    assert kept(engine) == 0
 
 
 async def test_superseded_jobs_let_go_of_their_texts_at_once(engine) -> None:
@@ -222,3 +247,57 @@ def test_a_loop_that_is_gone_does_not_disturb_the_thread(engine) -> None:
 
 async def _answer(engine: EngineThread) -> str:
     return await engine.run("a", lambda _: "fine")
+
+
+async def test_a_held_job_is_queued_later(engine) -> None:
+    held = engine.run("a", lambda _: "held", after=0.001)
+    assert kept(engine) == 2, "it is among the latest and the held"
+    assert await held == "held"
+
+
+async def test_a_held_job_does_not_keep_others_waiting(engine) -> None:
+    ran = []
+    held = engine.run("a", lambda _: ran.append("held"), after=3600)
+    await engine.run("b", lambda _: ran.append("other"))
+    assert ran == ["other"] and not held.done()
+    held.cancel()
+
+
+async def test_a_newer_job_supersedes_a_held_one_at_once(engine) -> None:
+    ran = []
+    held = engine.run("a", lambda _: ran.append("held"), after=3600)
+    newer = engine.run("a", lambda _: ran.append("newer"))
+    assert isinstance(held.exception(), Superseded)
+    await newer
+    assert ran == ["newer"]
+
+
+async def test_a_held_job_supersedes_an_older_one_at_once(engine) -> None:
+    work = Work()
+    older = engine.run("a", work)
+    await until(work.began)
+    held = engine.run("a", lambda _: None, after=3600)
+    assert isinstance(older.exception(), Superseded)
+    await until(work.ended)
+    held.cancel()
+
+
+async def test_a_thousand_superseded_held_jobs_leave_nothing(engine) -> None:
+    timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+    held = [engine.run("a", lambda _: None, after=3600) for _ in range(1000)]
+    held[-1].cancel()
+    await asyncio.gather(*held, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert kept(engine) == 0
+    assert [timer for timer in timers if not timer.cancelled()] == []
+
+
+async def test_closing_forgets_held_jobs(engine) -> None:
+    ran = []
+    held = engine.run("a", lambda _: ran.append(1), after=0.001)
+    assert engine.close(10)
+    fired = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.002, fired.set_result, None)
+    await fired
+    assert ran == [] and not held.done()
+    assert len(engine._queue) == 0

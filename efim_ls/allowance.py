@@ -1,0 +1,69 @@
+"""How much work nobody waits for may be done: so many seconds in any minute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from math import floor
+from time import monotonic
+
+WINDOW = 60.0  # seconds that spent time is held against further work
+# What ended within one grain is given back together: few entries however many pieces of work, and a worker that has
+# used all up is not woken for a microsecond's worth.
+GRAIN = 1.0  # seconds
+
+
+class Allowance:
+    """Seconds of work that may be spent in any minute; what is under way counts too.
+
+    `seconds` may be set at any time on any thread; zero forbids work. All else belongs to the thread that works.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        """Allow so many seconds a minute by a clock that tells seconds and never goes back."""
+        self._seconds, self._clock = seconds, clock
+        self._spent: dict[int, float] = {}  # seconds of work by the grain in which it ended, oldest first
+        self._began: float | None = None
+        self._wake: Callable[[], None] = lambda: None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work in any minute."""
+        return self._seconds
+
+    @seconds.setter
+    def seconds(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._wake()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called whenever `seconds` is set, on the thread that sets it."""
+        self._wake = wake
+
+    @contextmanager
+    def spending(self) -> Generator[None]:
+        """Count the time spent inside; may overdraw: who works asks `left` as often as it can stop."""
+        began = self._began = self._clock()
+        try:
+            yield
+        finally:
+            now, self._began = self._clock(), None
+            grain = floor(now / GRAIN)
+            self._spent[grain] = self._spent.get(grain, 0.0) + now - began
+
+    def left(self) -> float:
+        """Seconds that may be spent now; zero or less where none may."""
+        now = self._clock()
+        while self._spent and self._given_back_at() <= now:
+            del self._spent[next(iter(self._spent))]
+        under_way = 0.0 if self._began is None else now - self._began
+        return self._seconds - sum(self._spent.values()) - under_way
+
+    def frees_in(self) -> float | None:
+        """Seconds until some of what was spent is given back; None where waiting alone brings nothing."""
+        if self._seconds <= 0 or not self._spent:
+            return None
+        return self._given_back_at() - self._clock()
+
+    def _given_back_at(self) -> float:
+        return (next(iter(self._spent)) + 1) * GRAIN + WINDOW

@@ -1,0 +1,332 @@
+"""Requests of one document that meet: who waits, who is superseded, and who shares an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.debounce import Debounce
+from efim_ls.engine_thread import Stopped
+from efim_ls.session import Session
+
+COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
+FOREVER = 20.0  # seconds: no test waits so long unless it is to fail
+
+
+class Fake:
+    """A completer that answers with the request's text, once the gate is open."""
+
+    def __init__(self) -> None:
+        self.began, self.gate, self.stopped = threading.Event(), threading.Event(), threading.Event()
+        self.asked: list[Request] = []
+        self.costs = COSTS
+        self.gate.set()
+
+    def complete(self, request: Request, stopped: Stopped) -> Answer:
+        self.asked.append(request)
+        self.began.set()
+        while not self.gate.is_set() and not stopped():
+            threading.Event().wait(0.001)
+        if request.text == "crash":
+            raise ValueError
+        if stopped():
+            self.stopped.set()
+            return Answer("", Costs(recomputed=1), "superseded")
+        return Answer(f"after {request.text}", self.costs)
+
+    def foresee(self, request: Request) -> Callable[[Stopped], bool]:
+        return lambda stopped: not stopped()
+
+    def foresee_opened(self, uri: str, text: str) -> Callable[[Stopped], bool]:
+        return lambda stopped: not stopped()
+
+    @property
+    def ahead(self) -> Ahead:
+        return Ahead(0, 0)
+
+    def explain(self, request: Request) -> dict[str, object]:
+        return {}
+
+    def forget(self, uri: str) -> None:
+        pass
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+
+class Fixed(Debounce):
+    """Lets requests wait so many seconds each, in turn, the last ever after; notes what it is told."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__()
+        self._seconds, self.requests, self.steps = list(seconds), list[float](), list[tuple[float, float]]()
+        self.overtakes = list[bool]()
+
+    def note_request(self, now: float, overtakes: bool) -> None:
+        self.requests.append(now)
+        self.overtakes.append(overtakes)
+
+    def note_step(self, ms: float, first_ms: float) -> None:
+        self.steps.append((ms, first_ms))
+
+    def delay(self) -> float:
+        return self._seconds.pop(0) if len(self._seconds) > 1 else self._seconds[0]
+
+
+@pytest.fixture
+def model() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+async def session(model) -> AsyncIterator[Session]:
+    session = Session(lambda settings, progress: model)
+    session.debounce = Fixed(0.0)
+    await session.load(lambda message, percent: None)
+    yield session
+    assert session.engine.close(10), "a job of the test is still running"
+
+
+def asked(text: str, uri: str = "a", **more: Any) -> Request:
+    return Request(uri, text, len(text), **more)
+
+
+async def ask(session: Session, *requests: Request) -> list[asyncio.Task[str]]:
+    """Ask in this order, each at once."""
+    tasks = [asyncio.create_task(session.complete(request)) for request in requests]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def until(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, 10)
+
+
+async def cancel(task: asyncio.Task[str]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def spent(session: Session) -> Any:
+    """What the tokens of all work so far cost."""
+    await session.engine.settled()
+    return session.counters.report()["tokens"]
+
+
+async def test_a_request_is_answered_after_its_wait(session, model) -> None:
+    session.debounce = Fixed(0.001)
+    assert await session.complete(asked("x")) == "after x"
+
+
+async def test_while_a_request_waits_no_work_is_begun(session, model) -> None:
+    session.debounce = Fixed(FOREVER)
+    [waiting] = await ask(session, asked("x"))
+    assert await session.complete(asked("y", uri="b", explicit=True)) == "after y"
+    assert [request.text for request in model.asked] == ["y"]
+    assert not waiting.done()
+    await cancel(waiting)
+    await session.engine.settled()
+    assert session.counters.answered == {"suggestion": 1, "cancelled": 1}
+
+
+async def test_of_a_burst_only_the_last_is_worked_on(session, model) -> None:
+    session.debounce = Fixed(FOREVER, FOREVER, FOREVER, 0.001)
+    tasks = await ask(session, *map(asked, ("f", "fo", "foo", "foo(")))
+    assert await asyncio.gather(*tasks) == ["", "", "", "after foo("]
+    assert [request.text for request in model.asked] == ["foo("]
+    assert session.counters.answered == {"superseded": 3, "suggestion": 1}
+
+
+async def test_a_newer_request_supersedes_the_waiting_one_though_it_waits_itself(session) -> None:
+    session.debounce = Fixed(FOREVER)
+    older, newer = await ask(session, asked("x"), asked("xy"))
+    assert await older == ""
+    assert not newer.done()
+    await cancel(newer)
+
+
+async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_over(session, model) -> None:
+    session.debounce = Fixed(0.0, FOREVER)
+    model.gate.clear()
+    [older] = await ask(session, asked("x"))
+    await until(model.began)
+    [newer] = await ask(session, asked("xy"))
+    assert await older == ""
+    await until(model.stopped)
+    await cancel(newer)
+
+
+async def test_an_invocation_never_waits_and_supersedes_the_waiting_of_its_document_only(session, model) -> None:
+    session.debounce = Fixed(FOREVER)
+    ours, others = await ask(session, asked("x"), asked("y", uri="b"))
+    assert await session.complete(asked("x", explicit=True)) == "after x"
+    assert await ours == ""
+    assert not others.done()
+    assert [request.explicit for request in model.asked] == [True]
+    await cancel(others)
+
+
+async def test_a_closed_documents_request_does_not_wait_any_longer(session) -> None:
+    session.debounce = Fixed(FOREVER)
+    [waiting] = await ask(session, asked("x"))
+    session.forget("a")
+    assert await waiting == ""
+    assert session.counters.answered == {"superseded": 1}
+
+
+async def test_the_same_request_of_a_document_opened_again_is_worked_on_anew(session) -> None:
+    session.debounce = Fixed(FOREVER, 0.0)
+    [waiting] = await ask(session, asked("x"))
+    session.forget("a")
+    assert await session.complete(asked("x")) == "after x"
+    assert await waiting == ""
+
+
+async def test_identical_requests_are_one_piece_of_work(session, model) -> None:
+    model.gate.clear()
+    tasks = await ask(session, asked("x"), asked("x"), asked("x"))
+    model.gate.set()
+    assert await asyncio.gather(*tasks) == ["after x"] * 3
+    assert len(model.asked) == 1
+    assert await spent(session) == {"recomputed": 5, "reused": 0}
+    assert session.counters.answered == {"suggestion": 3}
+
+
+async def test_identical_requests_that_wait_are_one_too(session, model) -> None:
+    session.debounce = Fixed(0.001, FOREVER)
+    assert await asyncio.gather(*await ask(session, asked("x"), asked("x"))) == ["after x"] * 2
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(asked("xy"), id="text"),
+        pytest.param(Request("a", "x", 0), id="cursor"),
+        pytest.param(asked("x", explicit=True), id="explicit"),
+        pytest.param(asked("x", others=("y",)), id="others"),
+    ],
+)
+async def test_requests_that_differ_are_not_one(session, model, other: Request) -> None:
+    model.gate.clear()
+    first, second = await ask(session, asked("x"), other)
+    model.gate.set()
+    assert await asyncio.gather(first, second) == ["", f"after {other.text}"]
+
+
+async def test_documents_with_the_same_text_share_nothing(session, model) -> None:
+    model.gate.clear()
+    tasks = await ask(session, *(asked("x", uri=uri) for uri in "abab"))
+    model.gate.set()
+    assert await asyncio.gather(*tasks) == ["after x"] * 4
+    assert [request.uri for request in model.asked] == ["a", "b"]
+
+
+@pytest.mark.parametrize("given_up", [0, 1])
+async def test_cancelling_one_of_two_leaves_the_other(session, model, given_up: int) -> None:
+    model.gate.clear()
+    tasks = await ask(session, asked("x"), asked("x"))
+    await until(model.began)
+    await cancel(tasks.pop(given_up))
+    model.gate.set()
+    assert await tasks[0] == "after x"
+    assert len(model.asked) == 1
+    assert session.counters.answered == {"cancelled": 1, "suggestion": 1}
+
+
+async def test_cancelling_both_stops_the_work(session, model) -> None:
+    model.gate.clear()
+    tasks = await ask(session, asked("x"), asked("x"))
+    await until(model.began)
+    for task in tasks:
+        await cancel(task)
+    await until(model.stopped)
+    assert session.counters.answered == {"cancelled": 2}
+    assert await spent(session) == {"recomputed": 1, "reused": 0}
+
+
+async def test_after_both_were_cancelled_the_same_request_is_worked_on_anew(session, model) -> None:
+    session.debounce = Fixed(FOREVER, 0.0)
+    for task in await ask(session, asked("x"), asked("x")):
+        await cancel(task)
+    assert await session.complete(asked("x")) == "after x"
+
+
+async def test_a_newer_request_supersedes_all_who_share(session) -> None:
+    session.debounce = Fixed(FOREVER, 0.0)
+    tasks = await ask(session, asked("x"), asked("x"), asked("xy"))
+    assert await asyncio.gather(*tasks) == ["", "", "after xy"]
+    assert session.counters.answered == {"superseded": 2, "suggestion": 1}
+
+
+async def test_an_answer_is_not_kept_for_later(session, model) -> None:
+    for _ in range(2):
+        assert await session.complete(asked("x")) == "after x"
+    assert len(model.asked) == 2
+
+
+async def test_all_who_share_hear_of_a_failure_and_it_is_not_kept(session, model, caplog) -> None:
+    tasks = await ask(session, asked("crash"), asked("crash"))
+    assert await asyncio.gather(*tasks) == ["", ""]
+    assert await session.complete(asked("crash")) == ""
+    assert len(model.asked) == 2
+    assert session.counters.answered == {"error": 3}
+    assert {record.getMessage() for record in caplog.records} == {"a completion failed"}
+
+
+async def test_the_rhythm_is_that_of_automatic_requests_each_counted_once(session) -> None:
+    loop, debounce = asyncio.get_running_loop(), session.debounce
+    before = loop.time()
+    await asyncio.gather(*await ask(session, asked("x"), asked("x"), asked("x", explicit=True)))
+    assert len(debounce.requests) == 1
+    assert before <= debounce.requests[0] <= loop.time()
+
+
+async def test_the_debounce_hears_which_requests_overtake_their_documents_last_one(session, model) -> None:
+    await session.complete(asked("x"))
+    model.gate.clear()
+    older, newer, other = await ask(session, asked("xy"), asked("xyz"), asked("z", uri="b"))
+    model.gate.set()
+    await asyncio.gather(older, newer, other)
+    assert session.debounce.overtakes == [False, False, True, False]
+
+
+async def test_the_debounce_hears_what_steps_cost_where_there_were_any(session, model, caplog) -> None:
+    await session.complete(asked("x"))
+    model.costs = Costs(new_tokens=1, ms=Milliseconds(prefill=1.0))
+    await session.complete(asked("xy", explicit=True))
+    await session.engine.settled()
+    assert session.debounce.steps == [(5.0, 30.0)]
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("end", [lambda task: task, lambda task: task.cancel()], ids=["answered", "cancelled"])
+async def test_nothing_is_kept_of_requests_that_are_over(session, end: Callable[[asyncio.Task[str]], Any]) -> None:
+    tasks = await ask(session, *(asked("x" * n, uri=str(n % 3)) for n in range(300)))
+    for task in tasks:
+        end(task)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await session.engine.settled()
+    assert session._sharing._under_way == {}
+    assert session.engine._latest == {}
+
+
+async def test_a_slow_machine_waits_by_itself(session, model) -> None:
+    """The parts together: after five answers of half a second each and a rhythm, a burst waits for its last key."""
+    session.debounce = Debounce()
+    model.costs = Costs(passes=1, ms=Milliseconds(prefill=500.0))
+    for n in range(6):
+        await session.complete(asked("x" * n))
+    await session.engine.settled()
+    assert session.debounce.delay() == 0
+    model.gate.clear()
+    first, last = await ask(session, asked("first"), asked("last"))
+    assert session.debounce.delay() > 0
+    model.gate.set()
+    assert await asyncio.gather(first, last) == ["", "after last"]
