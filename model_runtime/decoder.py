@@ -40,8 +40,8 @@ class Decoder:
         self._rope = _rotations(config)
 
     @torch.inference_mode()
-    def forward(self, ids: Ids, arena: Arena) -> torch.Tensor:
-        """Append `ids` [n] to the arena and return the logits [vocab] that follow the last of them."""
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
         c, start, new = self.config, arena.length, len(ids)
         end = start + new
         rope = self._rope[start:end, None]
@@ -51,7 +51,7 @@ class Decoder:
             x = x + self._attention(layer, x, rope, bias, arena.k[i], arena.v[i], start)
             x = x + self._mlp(layer, x)
         arena.append(ids)
-        return self._head(self._normed(x[-1:], self._norm))[0]
+        return self._head(self._normed(x[-rows:], self._norm))
 
     def _attention(
         self,

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from model_runtime import attention
-from model_runtime.arena import ArenaPool
+from model_runtime.arena import Arena, arena_bytes
 from model_runtime.config import ModelConfig, read_config
 from model_runtime.decoder import Decoder
 from model_runtime.engine import Engine
@@ -18,12 +18,13 @@ from model_runtime.errors import ModelError
 from model_runtime.linear import Format, choose_format
 from model_runtime.local_cache import FILE, LocalCache
 from model_runtime.local_cache import read as read_local_cache
+from model_runtime.pool import Pool
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.weights import read_weights
 
-ARENA_BYTES = 512 << 20  # memory that the arenas may take together
-MOST_ARENAS = 8
+MOST_ARENAS = 64  # each is looked at for every prompt
+MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,18 @@ def load(
     weights: Literal["auto", "fp32", "fp16"],
     threads: int,
     capacity: int,
+    kv_memory_mib: int,
     local_cache: bool,
     progress: Callable[[str, int], None],
 ) -> Model:
-    """Load a checkpoint folder; ModelError names what is wrong with it. `capacity` is in tokens."""
+    """Load a checkpoint folder; ModelError names what is wrong with it. `capacity` is in tokens.
+
+    The arenas together take no more than `kv_memory_mib`; they are allocated when they are first needed.
+    """
     progress("reading the tokenizer", 5)
     config = read_config(folder)
+    capacity = min(capacity, config.context)
+    arenas = _arenas(config, capacity, kv_memory_mib)
     tokenizer = Tokenizer(folder / "tokenizer.json")
     if tokenizer.vocab > config.vocab:
         sizes = f"{tokenizer.vocab} tokens, the model {config.vocab}"
@@ -81,9 +88,9 @@ def load(
     progress("packing the weights", 60)
     form, reason = choose_format(weights)
     decoder = Decoder(config, tensors, form)
-    arenas = _arenas(config, capacity)
     cache, cache_reason = _local_cache(folder, local_cache)
-    engine = Engine(decoder, tokenizer, ArenaPool(config, min(capacity, config.context), arenas), cache)
+    pool = Pool(lambda: Arena(config, capacity), arenas)
+    engine = Engine(decoder, tokenizer, pool, capacity, cache)
     description = Description(
         model=str(folder),
         parameters=sum(t.numel() for t in tensors.values()),
@@ -109,6 +116,9 @@ def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:
     return cache, "fitted to this model" if cache else f"the model's folder has no {FILE}"
 
 
-def _arenas(config: ModelConfig, capacity: int) -> int:
-    size = 2 * 4 * config.layers * config.kv_heads * config.head_dim * capacity
-    return max(1, min(MOST_ARENAS, ARENA_BYTES // size))
+def _arenas(config: ModelConfig, capacity: int, mib: int) -> int:
+    size = arena_bytes(config, capacity)
+    if size > mib * MIB:
+        needed = f"the KV cache of one frame takes {-(-size // MIB)} MiB, the setting kv_memory_mib allows {mib}"
+        raise ModelError(f"{needed}: raise it, or lower head_tokens and tail_tokens")
+    return min(MOST_ARENAS, mib * MIB // size)

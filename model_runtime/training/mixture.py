@@ -23,6 +23,7 @@ from model_runtime.training.observe import (
     HALF_LIVES,
     LEAST,
     LONGEST_MATCH,
+    OWNER,
     Floats,
     Likelihood,
     Observed,
@@ -150,5 +151,5 @@ def _exact(observer: Observer, caches: Sequence[LocalCache | None], places: Sequ
 
 
 def _finishes(engine: Engine, place: Place) -> bool:
-    answer = engine.generate("", place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
+    answer = engine.generate(OWNER, place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
     return metrics.is_exact(answer.text, place.rest)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from model_runtime import prompt
-from model_runtime.arena import ArenaPool
+from model_runtime.arena import Arena
 from model_runtime.config import read_config
 from model_runtime.decoder import Decoder
 from model_runtime.documents import Document
@@ -21,6 +21,7 @@ from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.linear import choose_format
 from model_runtime.local_cache import matches, recency
+from model_runtime.pool import Owner, Pool
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.vocabulary import Vocabulary
@@ -28,6 +29,7 @@ from model_runtime.weights import read_weights
 
 Floats = npt.NDArray[np.float64]
 
+OWNER = Owner("")
 LONGEST_LINE = 200  # characters; longer lines are data, and nobody types them
 OTHERS = 4  # files of the same project that are open beside
 LONGEST_MATCH = 16  # tokens; matches of 24 gain nothing more
@@ -77,8 +79,8 @@ class Observer:
         self._template = find_template(self.tokenizer.special)
         self._vocabulary = Vocabulary(self.tokenizer.token_bytes)
         self._decoder = Decoder(config, read_weights(folder, config), choose_format("auto")[0])
-        self._context, self._pool = config.context, ArenaPool(config, config.context, 1)
-        self.engine = Engine(self._decoder, self.tokenizer, self._pool, None)
+        self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
+        self.engine = Engine(self._decoder, self.tokenizer, self._pool, config.context, None)
 
     def places(self, documents: Sequence[Document], count: int, rng: random.Random) -> Iterator[Place]:
         """Choose a character in a line of a document, so many times; what does not fit the context is left out."""
@@ -137,11 +139,11 @@ class Observer:
     @torch.inference_mode()
     def _distributions(self, place: Place) -> Iterator[npt.NDArray[np.float32]]:
         """The model's [vocab] probabilities at each token of the target."""
-        arena = self._pool.take("", place.prompt.ids)
+        arena = self._pool.take(OWNER, place.prompt.ids)
         arena.truncate(0)
         new = place.prompt.ids
         for token in place.target:
-            logits = self._decoder.forward(new, arena)
+            logits = self._decoder.forward(new, arena)[0]
             yield torch.softmax(logits[: self.tokenizer.vocab], dim=-1).numpy()
             new = np.array([token], dtype=np.int32)
 

@@ -1,0 +1,57 @@
+"""What passes cost on this machine, learnt from the passes themselves."""
+
+from __future__ import annotations
+
+FADE = 0.95  # what one pass leaves of the weight of those before it
+FIRST_GUESS = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
+CHUNK = 64  # rows of one prefill pass: how long a newer request may have to wait
+CHUNK_MS = 20.0  # milliseconds that a pass ahead of need should take; at most 30
+LEAST_CHUNK = 4
+
+
+class Pace:
+    """Milliseconds of a pass as a line over its rows, fitted to small passes, and of a row of a large one."""
+
+    def __init__(self) -> None:
+        """Nothing is measured yet."""
+        self._sums = [0.0] * 5  # weights, rows, rows², ms, rows · ms
+        self._ms_per_row: float | None = None
+
+    def note(self, rows: int, ms: float) -> None:
+        """Take in what a pass cost."""
+        if rows <= LEAST_CHUNK * 4:
+            terms = (1.0, rows, rows * rows, ms, rows * ms)
+            self._sums = [FADE * old + new for old, new in zip(self._sums, terms, strict=True)]
+        else:
+            self._ms_per_row = max(ms, 1e-3) / rows
+
+    @property
+    def further_row(self) -> float:
+        """Cost of one more row in a small pass, in passes of one row."""
+        n, x, xx, y, xy = self._sums
+        spread = n * xx - x * x
+        if spread < 1e-6 * max(1.0, xx):
+            return FIRST_GUESS
+        slope = (n * xy - x * y) / spread
+        one = (y - slope * (x - n)) / n
+        return max(slope, 0.0) / one if one > 0 else FIRST_GUESS
+
+    def worth(self, chance: float, most: int) -> int:
+        """How many tokens to draft, of which each comes true with this chance if those before it did.
+
+        As many as give the most tokens for the time of a pass.
+        """
+        best, rate, gain, each, cost = 0, 1.0, 1.0, 1.0, self.further_row
+        for drafted in range(1, most + 1):
+            each *= chance
+            gain += each
+            if gain / (1.0 + drafted * cost) > rate:
+                best, rate = drafted, gain / (1.0 + drafted * cost)
+        return best
+
+    @property
+    def chunk_ahead(self) -> int:
+        """Rows of a pass that nobody waits for: as many as a keystroke can wait for."""
+        if self._ms_per_row is None:
+            return LEAST_CHUNK * 4 + 1
+        return max(LEAST_CHUNK, min(CHUNK, int(CHUNK_MS / self._ms_per_row)))

@@ -1,0 +1,72 @@
+"""Who has which arena: each belongs to one frame, and what frames have in common is copied, not computed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from model_runtime.ids import Ids
+from model_runtime.sequence import Sequence
+
+S = TypeVar("S", bound=Sequence)
+WORTH_COPYING = 16  # tokens that a copy must save
+
+
+class Owner(NamedTuple):
+    """A frame: the document's name, and the frame's number within it."""
+
+    document: str
+    frame: int = 0
+
+
+class Pool(Generic[S]):
+    """A handful of arenas, one for each frame that was used lately.
+
+    Arenas are made when first needed and never freed; the least recently used one changes hands when all are taken.
+    """
+
+    def __init__(self, make: Callable[[], S], size: int) -> None:
+        """Lend at most `size` arenas."""
+        self._make, self._size = make, size
+        self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
+
+    @property
+    def wasted(self) -> int:
+        """Tokens computed ahead of need that were given up before anyone needed them."""
+        return sum(arena.wasted for arena in self._owned.values())
+
+    def take(self, owner: Owner, ids: Ids) -> S:
+        """Return the owner's arena, filled with the longest prefix of `ids` that any arena holds."""
+        holder = self._holder(owner)
+        arena = self._make() if holder is None else self._owned.pop(holder)
+        if source := self._source(ids, arena):
+            arena.copy_prefix(*source)
+        self._owned[owner] = arena
+        return arena
+
+    def reusable(self, owner: Owner, ids: Ids) -> int:
+        """Tokens of a prompt that need no pass once its owner takes an arena; changes nothing."""
+        holder = self._holder(owner)
+        arena = None if holder is None else self._owned[holder]
+        if source := self._source(ids, arena):
+            return min(source[1], len(ids) - 1)
+        return arena.reusable(ids) if arena else 0
+
+    def release(self, document: str) -> None:
+        """Make the document's arenas the next to change hands; their tokens stay usable until then."""
+        for owner in [owner for owner in self._owned if owner.document == document]:
+            self._owned.move_to_end(owner, last=False)
+
+    def _holder(self, owner: Owner) -> Owner | None:
+        """Who holds the arena that the owner gets: itself, nobody (it is a new one), the least recent user."""
+        if owner in self._owned:
+            return owner
+        return None if len(self._owned) < self._size else next(iter(self._owned))
+
+    def _source(self, ids: Ids, arena: S | None) -> tuple[S, int] | None:
+        """Another arena that holds so much more of `ids` that copying pays, and how much; None if there is none."""
+        held = arena.common(ids) if arena else 0
+        others = [(other, other.common(ids)) for other in self._owned.values() if other is not arena]
+        best = max(others, key=lambda pair: pair[1], default=None)
+        return best if best and best[1] >= held + WORTH_COPYING else None
