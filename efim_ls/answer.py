@@ -63,6 +63,14 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Tokens computed ahead of need since the start, and those of them that were given up before they were needed."""
+
+    tokens: int
+    wasted: int
+
+
+@dataclass(frozen=True)
 class Answer:
     """The suggestion to insert at the cursor, what it cost and, where `text` is empty, why."""
 

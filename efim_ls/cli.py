@@ -191,10 +191,7 @@ def _train(argv: Sequence[str]) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     from editor_clients.headless import report
 
-    if arguments.policy != "efim" and not arguments.count_only:
-        raise Mistake(f"the server does not run the policy {arguments.policy}: add --count-only")
-    recorded = _read(arguments)
-    rows = _counted(arguments, recorded) if arguments.count_only else _played(arguments, recorded)
+    rows = _rows(arguments, _read(arguments))
     if not rows:
         raise Mistake("no keystroke is left to replay: lower --skip or raise --limit")
     figures = report.summary(arguments.policy, rows)
@@ -215,20 +212,26 @@ def _read(arguments: argparse.Namespace) -> Trace:
         raise Mistake(f"{arguments.trace} cannot be replayed: {error}") from error
 
 
+def _rows(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
+    from model_runtime.errors import ModelError
+
+    how = _counted if arguments.count_only else _played if arguments.policy == "efim" else _baseline
+    try:
+        return how(arguments, recorded)
+    except ModelError as error:
+        raise Failure(str(error)) from error
+
+
 def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
     from editor_clients.headless.report import Row
     from editor_clients.headless.trace import keystrokes
     from efim_ls.count import count
     from efim_ls.window import Budget
     from model_runtime.config import model_folder
-    from model_runtime.errors import ModelError
 
     budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
     counts = count(keystrokes(recorded), arguments.policy, budget, folder)
-    try:
-        return [Row(c.prompt_tokens, c.recomputed, c.background, c.reanchored, None, None) for c in counts]
-    except ModelError as error:
-        raise Failure(str(error)) from error
+    return [Row(c.prompt_tokens, c.recomputed, c.ahead, c.wasted, c.reanchored) for c in counts]
 
 
 def _played(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
@@ -236,6 +239,18 @@ def _played(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
 
     settings = {"model": arguments.model, "head_tokens": arguments.head, "tail_tokens": arguments.tail}
     return _with_server(lambda: replay.run(recorded, arguments.trace.name, settings))
+
+
+def _baseline(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
+    from dataclasses import asdict
+
+    from editor_clients.headless.report import row_of
+    from editor_clients.headless.trace import keystrokes
+    from efim_ls import baseline
+    from efim_ls.settings import Settings
+
+    settings = Settings(model=arguments.model, head_tokens=arguments.head, tail_tokens=arguments.tail)
+    return [row_of(asdict(costs)) for costs in baseline.costs(keystrokes(recorded), arguments.policy, settings)]
 
 
 def _with_server(command: Callable[[], T]) -> T:

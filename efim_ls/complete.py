@@ -5,38 +5,43 @@ Everything here runs on the engine thread.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from time import perf_counter
 
-from efim_ls.answer import Answer, Costs, Milliseconds, Reason, Request
+from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
 from efim_ls.lines import enclosing_line
-from efim_ls.planner import Plan, Planner
+from efim_ls.planner import Plan, Planner, PromptOf
 from efim_ls.postprocess import Place, clean
 from efim_ls.settings import Settings
-from efim_ls.window import Budget
+from efim_ls.shown import Again, Shown
+from efim_ls.window import MARKERS, Budget
+from model_runtime.closers import is_closers
 from model_runtime.config import ModelConfig, model_folder, read_config
-from model_runtime.engine import Generation, Stopped
+from model_runtime.decoding import Stopped
+from model_runtime.drafts import NOTHING as NO_DRAFT
+from model_runtime.engine import Generation, Rule
 from model_runtime.errors import ModelError
 from model_runtime.load import Model, load
+from model_runtime.pool import Owner
 from model_runtime.prompt import NOTHING, Prompt, Surroundings, build
 from model_runtime.stops import stop_rule
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
-MARKERS = 3  # tokens of the template
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
+Preparation = Callable[[Callable[[], bool]], bool]  # works until it is told to stop; true when nothing is left
 REACH = 1 << 16  # characters beyond either end of the window that the local cache reads: all of nearly every file
 
 
 class Completer:
-    """A loaded model and the frames of the documents it completes."""
+    """A loaded model, and the frames and suggestions of the documents it completes."""
 
     def __init__(self, model: Model, settings: Settings, budget: Budget) -> None:
         """Complete with a model that was loaded for these settings."""
         self._model, self._settings, self._budget = model, settings, budget
         self._planners: dict[str, Planner] = {}
+        self._shown: dict[str, Shown] = {}
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -47,7 +52,8 @@ class Completer:
             folder,
             weights=settings.weights,
             threads=settings.threads,
-            capacity=MARKERS + budget.head + budget.tail + 2 * budget.typed + settings.max_new_tokens,
+            capacity=budget.prompt_tokens + settings.max_new_tokens,
+            kv_memory_mib=settings.kv_memory_mib,
             local_cache=settings.local_cache,
             progress=progress,
         )
@@ -64,17 +70,30 @@ class Completer:
             costs = _costs(plan, prompt, replace(ms, tokenize=_ms(planned, perf_counter())))
             if reason := self._refusal(plan, prompt):
                 return Answer("", _timed(costs, started), reason)
-            rule = stop_rule(_line_before(request), request.explicit, plan.rest_closes, self._settings.max_lines)
-            made = self._model.engine.generate(request.uri, prompt, rule, self._settings.max_new_tokens, stopped)
+            left = self._left(request, plan)
+            made = self._generate(request, plan, prompt, left, stopped)
         except Stopped:
             return Answer("", _timed(costs, started), "superseded")
-        return self._answer(request, plan, made, _with(costs, made), started)
+        return self._answer(request, plan, made, left, _with(costs, made), started)
+
+    def foresee(self, request: Request) -> Preparation:
+        """Work that computes ahead what a completion there will need."""
+
+        def plans() -> list[Plan | None]:
+            planner = self._planner(request.uri)
+            return [planner.plan(request.text, request.cursor), planner.renewed(request.text, request.cursor)]
+
+        return self._preparing(request.uri, plans)
+
+    def foresee_opened(self, uri: str, text: str) -> Preparation:
+        """Work that computes ahead what a first completion near a document's beginning will need."""
+        return self._preparing(uri, lambda: [self._planner(uri).opening(text)])
 
     def explain(self, request: Request) -> dict[str, object]:
         """Tell the exact prompt a request would send, in text, and what it would cost; changes nothing."""
-        plan = copy.copy(self._planner(request.uri)).plan(request.text, request.cursor)
+        plan = self._planner(request.uri).copy().plan(request.text, request.cursor)
         prompt = self._prompt(plan)
-        reused = self._model.engine.reusable(request.uri, prompt.ids)
+        reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
         costs = replace(_costs(plan, prompt, Milliseconds()), reused=reused, recomputed=len(prompt.ids) - reused)
         return {
             "prompt": self._model.tokenizer.decode(prompt.ids),
@@ -89,6 +108,7 @@ class Completer:
     def forget(self, uri: str) -> None:
         """Drop the frames of a document that was closed."""
         self._planners.pop(uri, None)
+        self._shown.pop(uri, None)
         self._model.engine.release(uri)
 
     def describe(self) -> dict[str, object]:
@@ -96,13 +116,36 @@ class Completer:
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
         return {**asdict(self._model.description), **budget}
 
+    @property
+    def ahead(self) -> Ahead:
+        """What was computed ahead of need since the start."""
+        engine = self._model.engine
+        return Ahead(engine.computed_ahead, engine.wasted_ahead)
+
     def _planner(self, uri: str) -> Planner:
         if uri not in self._planners:
-            self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces)
+            ids_of: PromptOf = lambda plan: self._prompt(plan).ids  # noqa: E731
+            self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces, ids_of)
         return self._planners[uri]
 
     def _prompt(self, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
         return build(self._model.tokenizer, self._model.template, plan.head, plan.tail, plan.typed, around)
+
+    def _preparing(self, uri: str, plans_of: Callable[[], list[Plan | None]]) -> Preparation:
+        """Plan once, when the work begins: it may be interrupted, and the document change before it goes on."""
+        plans: list[Plan | None] = []
+
+        def prepare(stopped: Callable[[], bool]) -> bool:
+            plans[:] = plans or plans_of()
+            return all(self._prepare(uri, plan, stopped) for plan in plans if plan)
+
+        return prepare
+
+    def _prepare(self, uri: str, plan: Plan, stopped: Callable[[], bool]) -> bool:
+        prompt = self._prompt(plan)
+        if self._refusal(plan, prompt):
+            return True
+        return self._model.engine.prepare(Owner(uri, plan.number), prompt.ids, stopped)
 
     def _surroundings(self, request: Request, plan: Plan, stopped: Callable[[], bool]) -> Surroundings:
         """What the local cache reads besides the window; nothing where there is none to read it.
@@ -116,7 +159,7 @@ class Completer:
                 raise Stopped
             self._model.tokenizer.encode(other)
         text, (_, _, below) = request.text, enclosing_line(request.text, request.cursor)
-        end = (below if plan.rest_closes else request.cursor) + len(plan.tail)
+        end = below + len(plan.tail)
         return Surroundings(text[max(0, plan.start - REACH) : plan.start], text[end : end + REACH], request.others)
 
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
@@ -125,9 +168,42 @@ class Completer:
         room = self._model.engine.capacity - self._settings.max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
-    def _answer(self, request: Request, plan: Plan, made: Generation, costs: Costs, started: float) -> Answer:
-        before = perf_counter()
-        text, emptied_by = clean(made.text, _place(request, plan), self._settings.max_lines)
+    def _left(self, request: Request, plan: Plan) -> str:
+        """What is left of a suggestion that the cursor stands in.
+
+        None of one that ends where it meets code: it has to meet that again.
+        """
+        if request.explicit or not is_closers(plan.rest):
+            return ""
+        return self._shown_in(request.uri).left(request.text, request.cursor)
+
+    def _generate(
+        self, request: Request, plan: Plan, prompt: Prompt, left: str, stopped: Callable[[], bool]
+    ) -> Generation:
+        """Let the model go on: with what is left of a suggestion up to its end, else to where the rule says."""
+        rule: Rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
+        expected = self._model.tokenizer.encode(prompt.stub.decode() + left) if left else NO_DRAFT
+        return self._model.engine.generate(
+            Owner(request.uri, plan.number),
+            prompt,
+            Again(left, rule) if left else rule,
+            self._settings.max_new_tokens,
+            stopped,
+            expected,
+        )
+
+    def _shown_in(self, uri: str) -> Shown:
+        return self._shown.setdefault(uri, Shown())
+
+    def _answer(
+        self, request: Request, plan: Plan, made: Generation, left: str, costs: Costs, started: float
+    ) -> Answer:
+        """Filter what the model said; what is left of a suggestion was filtered when there was more of it."""
+        before, text, emptied_by = perf_counter(), made.text, None
+        if not left or text != left:
+            text, emptied_by = clean(text, _place(request, plan), self._settings.max_lines)
+        if text:
+            self._shown_in(request.uri).add(request.text, request.cursor, text)
         costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
         reason = None if text else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
         return Answer(text, _timed(costs, started), reason)
@@ -164,8 +240,8 @@ def _costs(plan: Plan, prompt: Prompt, ms: Milliseconds) -> Costs:
 
 
 def _with(costs: Costs, made: Generation) -> Costs:
-    ms = replace(costs.ms, prefill=made.prefill_ms, decode=made.decode_ms)
-    return replace(costs, reused=made.reused, recomputed=made.recomputed, new_tokens=made.new_tokens, ms=ms)
+    ms = replace(costs.ms, restore=made.restore_ms, prefill=made.prefill_ms, decode=made.decode_ms)
+    return replace(costs, reused=made.reused, new_tokens=made.new_tokens, ms=ms, **asdict(made.spent))
 
 
 def _timed(costs: Costs, started: float) -> Costs:

@@ -1,6 +1,6 @@
-"""Counts what each keystroke of a recorded session would recompute, by document and planner alone, no model.
+"""Counts what each keystroke of a recorded session would recompute, by planner and pool alone, no model.
 
-The arena is taken to hold the last prompt; what a prompt shares with it at the start costs nothing.
+Sequences without tensors stand for the arenas; what a prompt shares with one at the start costs nothing.
 """
 
 from __future__ import annotations
@@ -8,44 +8,99 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from efim_ls.planner import Planner
+from efim_ls.planner import FRAMES, Plan, Planner
 from efim_ls.window import Budget, Window
 from model_runtime.config import EMBEDDED
-from model_runtime.ids import Ids, common_prefix
+from model_runtime.ids import Ids
+from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import build, in_order
+from model_runtime.sequence import Sequence
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
 
-Policy = Callable[[str, int], tuple[Ids, bool]]  # text and cursor to prompt ids, and whether the frame is new
+DOCUMENT = ""
 NONE = np.zeros(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A prompt, the frame that it belongs to, and whether that frame is new."""
+
+    ids: Ids
+    frame: int
+    new: bool
+
+
+@dataclass(frozen=True)
 class Count:
-    """Tokens of one keystroke's prompt, and those that had to go through the model for it."""
+    """Tokens of one keystroke's prompt, those that went through the model for it, and those ahead of it.
+
+    `wasted` are the tokens computed ahead that were given up unused, since the start.
+    """
 
     prompt_tokens: int
     recomputed: int
-    background: bool
+    ahead: int
+    wasted: int
     reanchored: bool
 
 
-def count(edits: Iterable[tuple[str, int]], policy: str, budget: Budget, folder: Path = EMBEDDED) -> Iterator[Count]:
-    """Count each keystroke's tokens, given the text and the cursor after it, under one of POLICIES."""
+class Keystroke(Protocol):
+    """The text and the cursor after a keystroke, and both before it where the cursor rested there for a while."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def cursor(self) -> int: ...
+    @property
+    def rested(self) -> tuple[str, int] | None: ...
+
+
+class Policy:
+    """Turns a text and a cursor into a prompt; one sequence is kept, and nothing computed ahead."""
+
+    frames = 1
+
+    def asked(self, text: str, cursor: int) -> Asked:
+        """The prompt at a cursor."""
+        raise NotImplementedError
+
+    def coming(self, text: str, cursor: int) -> Iterator[Asked]:
+        """The prompts to compute ahead while the cursor rests."""
+        yield from ()
+
+
+def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED) -> Iterator[Count]:
+    """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
     tokenizer = Tokenizer(folder / "tokenizer.json")
-    prompt_of = POLICIES[policy](tokenizer, find_template(tokenizer.special), budget)
-    held = NONE
-    for text, cursor in edits:
-        ids, new = prompt_of(text, cursor)
-        reused = 0 if policy == "none" else common_prefix(held, ids)
-        held = ids
-        yield Count(len(ids), len(ids) - reused, background=False, reanchored=new)
+    prompts = POLICIES[policy](tokenizer, find_template(tokenizer.special), budget)
+    pool = Pool(lambda: Sequence(budget.prompt_tokens), prompts.frames)
+    for key in keystrokes:
+        ahead = sum(_compute(pool, coming, True) for coming in prompts.coming(*key.rested)) if key.rested else 0
+        asked = prompts.asked(key.text, key.cursor)
+        recomputed = len(asked.ids) if policy == "none" else _compute(pool, asked, False)
+        yield Count(len(asked.ids), recomputed, ahead, pool.wasted, asked.new)
 
 
-class Infilling:
+def _compute(pool: Pool[Sequence], asked: Asked, ahead: bool) -> int:
+    """Bring the frame's sequence to a prompt; the number of tokens that this takes."""
+    sequence = pool.take(Owner(DOCUMENT, asked.frame), asked.ids)
+    reused = sequence.reusable(asked.ids)
+    sequence.truncate(reused)
+    sequence.append(asked.ids[reused:])
+    sequence.logits_at = sequence.length
+    if ahead:
+        sequence.mark_unneeded(reused)
+    else:
+        sequence.need(sequence.length)
+    return len(asked.ids) - reused
+
+
+class Infilling(Policy):
     """The orders that put the text before the cursor into one part: PSM and SPM.
 
     They get the same sticky window as EFIM: one that follows the cursor would recompute everything.
@@ -57,18 +112,18 @@ class Infilling:
         self._window = Window(budget, tokenizer.pieces)
         self._last: tuple[int, str] | None = None
 
-    def __call__(self, text: str, cursor: int) -> tuple[Ids, bool]:
-        """Return the prompt at a cursor."""
+    def asked(self, text: str, cursor: int) -> Asked:
+        """The prompt at a cursor."""
         start = self._window.start(text, cursor, self._last)
         new = self._last is None or start != self._last[0]
         self._last = start, text[start:cursor]
         before = self._tokenizer.encode(text[start:cursor])
         after = self._tokenizer.encode(self._window.tail(text, cursor))
         head, typed = (NONE, before) if self._suffix_first else (before, NONE)
-        return in_order(self._template, head, after, typed), new
+        return Asked(in_order(self._template, head, after, typed), 0, new)
 
 
-class PublishedEfim:
+class PublishedEfim(Policy):
     """EFIM as published: one session; anything but an extension of the text before the cursor begins a new one."""
 
     def __init__(self, tokenizer: Tokenizer, template: Template, budget: Budget) -> None:
@@ -77,8 +132,8 @@ class PublishedEfim:
         self._window = Window(budget, tokenizer.pieces)
         self._head, self._tail, self._start = "", "", -1
 
-    def __call__(self, text: str, cursor: int) -> tuple[Ids, bool]:
-        """Return the prompt at a cursor."""
+    def asked(self, text: str, cursor: int) -> Asked:
+        """The prompt at a cursor."""
         new = not self._extends(text, cursor)
         if new:
             last = (self._start, self._head) if self._start >= 0 else None
@@ -86,7 +141,7 @@ class PublishedEfim:
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
         parts = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        return in_order(self._template, *parts), new
+        return Asked(in_order(self._template, *parts), 0, new)
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)
@@ -94,19 +149,31 @@ class PublishedEfim:
         return fits and self._window.tail(text, cursor) == self._tail
 
 
-class Efim:
+class Efim(Policy):
     """The rules of this project, through its own planner."""
+
+    frames = FRAMES
 
     def __init__(self, tokenizer: Tokenizer, template: Template, budget: Budget) -> None:
         """Build the prompts that the server sends."""
         self._tokenizer, self._template = tokenizer, template
-        self._planner = Planner(budget, tokenizer.pieces)
+        self._planner = Planner(budget, tokenizer.pieces, self._ids)
 
-    def __call__(self, text: str, cursor: int) -> tuple[Ids, bool]:
-        """Return the prompt at a cursor."""
-        plan = self._planner.plan(text, cursor)
-        prompt = build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed)
-        return prompt.ids, plan.frame == "new"
+    def asked(self, text: str, cursor: int) -> Asked:
+        """The prompt at a cursor."""
+        return self._of(self._planner.plan(text, cursor))
+
+    def coming(self, text: str, cursor: int) -> Iterator[Asked]:
+        """The frame of the cursor's place, and the one after it where typed has nearly outgrown that."""
+        yield self._of(self._planner.plan(text, cursor))
+        if renewed := self._planner.renewed(text, cursor):
+            yield self._of(renewed)
+
+    def _of(self, plan: Plan) -> Asked:
+        return Asked(self._ids(plan), plan.number, plan.frame == "new")
+
+    def _ids(self, plan: Plan) -> Ids:
+        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed).ids
 
 
 POLICIES: dict[str, Callable[[Tokenizer, Template, Budget], Policy]] = {

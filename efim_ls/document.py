@@ -27,7 +27,8 @@ class Change:
 class Document:
     r"""One open file. Used on one thread; `text` is immutable and may be handed to others.
 
-    Offsets count code points, characters of a position count units of the encoding.
+    Offsets count code points, characters of a position count units of the encoding. `cursor` is the offset where the
+    user was last known to be; edits do not move it.
     Invariant: `_starts` holds, ascending, every p with p == 0, text[p-1] == "\n", or text[p-1] == "\r" and
     text[p] != "\n". No other character ends a line.
     """
@@ -36,6 +37,7 @@ class Document:
         self.uri = uri
         self.language = language
         self.version = version
+        self.cursor: int | None = None
         self._text = ""
         self._starts: NDArray[np.int64] = np.zeros(1, np.int64)
         self.splice(0, 0, text)

@@ -13,7 +13,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from efim_ls.answer import Request
 from efim_ls.document import Change, Document
 from efim_ls.language_server import EfimServer
-from efim_ls.protocol import EXPLAIN
+from efim_ls.protocol import DID_MOVE_CURSOR, EXPLAIN
 from efim_ls.session import unexplained
 from efim_ls.settings import SECTIONS, parse
 
@@ -62,7 +62,9 @@ async def did_change_configuration(ls: EfimServer, params: types.DidChangeConfig
 def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
     """Keep the text of a document; like all changes of it at once, so that requests see them in order."""
     item = params.text_document
-    ls.session.documents[item.uri] = Document(item.uri, item.language_id, item.text, item.version)
+    document = Document(item.uri, item.language_id, item.text, item.version)
+    ls.session.documents[item.uri] = document
+    ls.session.rested(document)
 
 
 def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> None:
@@ -81,6 +83,24 @@ def did_save(ls: EfimServer, params: types.DidSaveTextDocumentParams) -> None:
     if document is not None and params.text not in (None, document.text):
         logger.warning("a document was not what its editor saved; its text is taken over")
         document.apply([Change(params.text or "")], ls.encoding)
+
+
+def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) -> None:
+    """Work ahead for a place where the cursor came to rest."""
+    document = ls.session.documents.get(params.text_document.uri)
+    if document is not None:
+        document.cursor = document.offset(params.position.line, params.position.character, ls.encoding)
+        ls.session.rested(document)
+
+
+def did_focus(ls: EfimServer, params: object) -> None:
+    """Work ahead for a document that came to the front."""
+    match params:
+        case {"textDocument": {"uri": str(uri)}}:
+            if (document := ls.session.use(uri)) is not None:
+                ls.session.rested(document)
+        case _:
+            raise JsonRpcInvalidParams("expected {textDocument: {uri}}")
 
 
 def did_close(ls: EfimServer, params: types.DidCloseTextDocumentParams) -> None:
@@ -133,6 +153,11 @@ def status(ls: EfimServer, _: object) -> dict[str, object]:
     return ls.session.describe()
 
 
+async def settled(ls: EfimServer, _: object) -> None:
+    """Answer once no work is under way or queued; work ahead of need that waits for its allowance is none."""
+    await ls.session.foresight.settled()
+
+
 def stats(ls: EfimServer, _: object) -> dict[str, object]:
     """What was asked, answered and spent, and the costs of the last answer."""
     return ls.session.counters.report()
@@ -155,7 +180,10 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
     "textDocument/didShowCompletion": (did_show, None),
     "textDocument/didPartiallyAcceptCompletion": (did_partially_accept, None),
+    DID_MOVE_CURSOR: (did_move_cursor, None),
+    "textDocument/didFocus": (did_focus, None),
     "efim/status": (status, None),
+    "efim/settled": (settled, None),
     "efim/stats": (stats, None),
     EXPLAIN: (explain, None),
 }
@@ -169,6 +197,8 @@ async def _suggested(
     if asked is None:
         ls.session.refuse(params.text_document.uri, "unknown document")
         return None
+    document = ls.session.documents[asked.request.uri]
+    document.cursor = asked.request.cursor
     text = await ls.session.complete(asked.request)
     return (asked, text) if text else None
 

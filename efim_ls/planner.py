@@ -1,73 +1,144 @@
 """Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as can be.
 
-Pure: it knows texts and a function that counts tokens, no model. The rules' reasons and figures are in
-ARCHITECTURE.md.
+Pure: it knows texts and functions that count tokens and make prompts, no model. The rules' reasons and figures are
+in ARCHITECTURE.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import islice
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from efim_ls.answer import FrameKind
 from efim_ls.lines import enclosing_line, lines_upwards
 from efim_ls.window import MOST_CHARACTERS, Budget, Pieces, Window
-from model_runtime.closers import is_closers
+from model_runtime.ids import Ids, common_prefix
 from model_runtime.prompt import LEAD
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
 REMEMBERED_LINES = 200  # typed may span this many lines
+FRAMES = 8  # a file: undo, jumps back and forth, and places edited in turn find theirs again
+UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without a look at the others
+CHEAP = 64  # recomputed tokens: where a frame that fits costs no more, no new one is made
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`head + typed + rest` and tail are a window of the text around the cursor, exactly.
+    """`head + typed + rest`, the line's end and tail are a window of the text around the cursor, exactly.
 
-    `rest` is the text between cursor and line end. Where it is more than closers, the tail begins with it
-    (`rest_closes` false); else the tail begins on the next line and rest stays out of the prompt.
-    `start` is where the head begins, in code points.
+    `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is where the head
+    begins, in code points. `number` names the frame among the document's, for as long as it is remembered.
     """
 
     frame: FrameKind
+    number: int
     start: int
     head: str
     typed: str
     rest: str
     tail: str
-    rest_closes: bool
+
+
+PromptOf = Callable[[Plan], Ids]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A plan and the token ids of its prompt, as far as an arena may hold them."""
+
+    plan: Plan
+    ids: Ids
 
 
 class Planner:
-    """Plans for one document; remembers one frame, the last plan. Used on the engine thread only."""
+    """Plans for one document and remembers its frames, the last used at the end. Used on the engine thread only.
 
-    def __init__(self, budget: Budget, pieces: Pieces) -> None:
+    What a plan costs is judged by what the remembered frames' prompts have in common with it, not by what arenas
+    hold: the same edits make the same prompts, whatever was evicted, interrupted or computed ahead.
+    """
+
+    def __init__(self, budget: Budget, pieces: Pieces, prompt_of: PromptOf) -> None:
         """`pieces` cuts a text into the fragments that are tokenized apart, each with its number of tokens."""
-        self._budget, self._window = budget, Window(budget, pieces)
-        self._last: Plan | None = None
+        self._budget, self._window, self._prompt_of = budget, Window(budget, pieces), prompt_of
+        self._frames: list[Frame] = []
+        self._made = 0
 
     def plan(self, text: str, cursor: int) -> Plan:
-        """Keep the frame where it fits what the text is now, else make a new one at the cursor's line."""
-        line_start, line_end, below = enclosing_line(text, cursor)
-        rest = text[cursor:line_end]
-        closes = is_closers(rest)
-        tail_at = below if closes else cursor
-        last, anchor = self._last, self._kept_anchor(text, cursor, tail_at)
-        if last is not None and anchor is not None:
-            head, tail, frame, start = last.head, last.tail, "kept", anchor - len(last.head)
-        else:
-            anchor = self._new_anchor(text, line_start, cursor)
-            start, frame = self._window.start(text, anchor, last and (last.start, last.head)), "new"
-            head, tail = text[start:anchor], self._window.tail(text, tail_at)
-        self._last = Plan(frame, start, head, text[anchor:cursor], rest, tail, closes)
-        return self._last
+        """The plan with the fewest recomputed tokens (R10): a frame that fits or, where those cost much, a new one."""
+        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor)))
 
-    def _kept_anchor(self, text: str, cursor: int, tail_at: int) -> int | None:
-        """Where the last frame's anchor is now, or None where the frame does not fit.
+    def opening(self, text: str) -> Plan:
+        """The frame to have ready in a text whose cursor is not known: its head serves all that fits the head.
+
+        A prompt for any place within that shares the head up to there.
+        """
+        return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)))
+
+    def renewed(self, text: str, cursor: int) -> Plan | None:
+        """A frame to have ready where typed has nearly outgrown the last one; None where there is no need."""
+        if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
+            return None
+        last = self._frames[-1]
+        others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
+        plan = self._remember(self._cheapest(others, self._new(text, cursor)))
+        self._frames.append(self._frames.pop(self._frames.index(last)))  # it serves until it is outgrown
+        return plan
+
+    def copy(self) -> Planner:
+        """A planner that remembers the same, to try out what this one would plan."""
+        other = copy.copy(self)
+        other._frames = list(self._frames)
+        return other
+
+    def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan]) -> Frame:
+        best, least = None, sys.maxsize
+        for plan in chain(fitting, (plan for plan in new if least > CHEAP)):
+            frame = Frame(plan, self._prompt_of(plan))
+            if (cost := self._cost(frame)) < least:
+                best, least = frame, cost
+            if least <= UNBEATABLE:
+                break
+        assert best is not None
+        return best
+
+    def _cost(self, frame: Frame) -> int:
+        return len(frame.ids) - max((common_prefix(each.ids, frame.ids) for each in self._frames), default=0)
+
+    def _remember(self, frame: Frame) -> Plan:
+        self._frames = [each for each in self._frames if each.plan.number != frame.plan.number]
+        self._frames = [*self._frames, frame][-FRAMES:]
+        self._made = max(self._made, frame.plan.number + 1)
+        return frame.plan
+
+    def _fitting(self, text: str, cursor: int) -> Iterator[Plan]:
+        """The frames that fit what the text is now, the last used first."""
+        _, line_end, below = enclosing_line(text, cursor)
+        for frame in reversed(self._frames):
+            last = frame.plan
+            anchor = self._kept_anchor(text, cursor, below, last)
+            if anchor is not None:
+                kind = "kept" if frame is self._frames[-1] else "restored"
+                start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
+                yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
+
+    def _new(self, text: str, cursor: int) -> Iterator[Plan]:
+        """New frames at the cursor, one for each window that a remembered frame shows and that serves here, too."""
+        line_start, line_end, below = enclosing_line(text, cursor)
+        anchor, tail = self._new_anchor(text, line_start, cursor), self._window.tail(text, below)
+        windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
+        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in windows):
+            head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
+            yield Plan("new", self._made, start, head, typed, rest, tail)
+
+    def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
+        """Where a frame's anchor is now, or None where the frame does not fit.
 
         It is looked for in the text itself: edits are not tracked, so none can be missed.
         """
-        last = self._last
-        if last is None or not text.startswith(last.tail, tail_at) or not self._reaches(text, last, tail_at):
+        if not text.startswith(last.tail, below) or not self._reaches(text, last, below):
             return None
         size = len(last.head)
         if not size and last.start:
@@ -77,11 +148,11 @@ class Planner:
                 return anchor if self._window.fits(text[anchor:cursor], self._budget.typed) else None
         return None
 
-    def _reaches(self, text: str, last: Plan, tail_at: int) -> bool:
+    def _reaches(self, text: str, last: Plan, below: int) -> bool:
         """A tail that fits may have become too short, as when the cursor went up through typed lines."""
-        if tail_at + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
+        if below + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
             return True
-        return last.tail == self._window.tail(text, tail_at)
+        return last.tail == self._window.tail(text, below)
 
     def _new_anchor(self, text: str, line_start: int, cursor: int) -> int:
         """The start of a line a few lines above (R1), or a fixed place inside a line that is too long to be typed."""

@@ -30,8 +30,11 @@ NOT_MIRRORED = (
 )
 HEEDED = (types.CANCEL_REQUEST, types.SET_TRACE)  # other $/ notifications may be ignored, and are
 EXPLAIN = "efim/explain"
+DID_MOVE_CURSOR = "efim/didMoveCursor"
 LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]
-PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items()} | {EXPLAIN: types.TextDocumentPositionParams}
+PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items()} | dict.fromkeys(
+    (EXPLAIN, DID_MOVE_CURSOR), types.TextDocumentPositionParams
+)
 
 logger = logging.getLogger(__name__)
 

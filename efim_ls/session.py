@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
 from typing import Literal, Protocol
 
-from efim_ls.answer import Answer, Costs, Reason, Request
+from efim_ls.answer import Ahead, Answer, Costs, Reason, Request
+from efim_ls.counters import Counters
+from efim_ls.debounce import Debounce
 from efim_ls.document import Document
-from efim_ls.engine_thread import EngineThread, Stopped, Superseded
+from efim_ls.engine_thread import EngineThread, Job, Stopped, Superseded
+from efim_ls.foresight import Foresight
 from efim_ls.settings import Settings
+from efim_ls.sharing import Sharing
 from model_runtime.errors import ModelError
 
 Progress = Callable[[str, int], None]
-Event = Literal["shown", "accepted", "partially_accepted"]
-REMEMBERED = 1000  # suggestions whose fate may still be reported, and answers whose times are kept
 # Most of other documents that a completion reads: more text slows every token, more files outgrow cached tokens.
 OTHERS, CHARACTERS_OF_OTHERS = 32, 200_000
-NO_COSTS = Costs()
 LOADING = object()  # the key of the job that loads a model; those of completions are URIs
 
 logger = logging.getLogger(__name__)
@@ -31,6 +31,10 @@ class Completer(Protocol):
     """A loaded model. Used on the engine thread only."""
 
     def complete(self, request: Request, stopped: Stopped, /) -> Answer: ...
+    def foresee(self, request: Request, /) -> Job[bool]: ...
+    def foresee_opened(self, uri: str, text: str, /) -> Job[bool]: ...
+    @property
+    def ahead(self) -> Ahead: ...
     def explain(self, request: Request, /) -> dict[str, object]: ...
     def forget(self, uri: str, /) -> None: ...
     def describe(self) -> dict[str, object]: ...
@@ -55,7 +59,10 @@ class Session:
         self.settings = Settings()
         self.counters = Counters()
         self.engine = EngineThread()
+        self.debounce = Debounce()
+        self.foresight = Foresight(self.engine)
         self._load = load
+        self._sharing = Sharing(self._begin)
         self._completer: Completer | None = None
         self._loaded_for: Settings | None = None
         self._description: dict[str, object] = {}
@@ -92,6 +99,7 @@ class Session:
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; true when the model has to be loaded for them."""
         self.settings = settings
+        self.engine.allowance.seconds = settings.ahead_seconds_per_minute if settings.enabled else 0
         return settings.enabled and settings.of_model != self._loaded_for
 
     async def load(self, progress: Progress) -> None:
@@ -112,6 +120,8 @@ class Session:
             self._model = Status("error", f"loading the model failed ({type(error).__name__}): see the log")
         else:
             self._model = Status("ready", "the model is ready")
+            if self.documents:
+                self.rested(next(reversed(self.documents.values())))
 
     async def complete(self, request: Request) -> str:
         """The text to insert at the cursor, often none; the counters tell why, and what it cost."""
@@ -120,7 +130,7 @@ class Session:
             return ""
         text, outcome = "", "error"
         try:
-            answer = await self.engine.run(request.uri, self._completion(request))
+            answer = await self._sharing.answer(request.uri, request)
             text, outcome = answer.text, answer.reason or "suggestion"
         except Superseded:
             outcome = "superseded"
@@ -139,6 +149,10 @@ class Session:
         self.counters.answered[reason] += 1
         self.counters.note(uri, reason)
 
+    def rested(self, document: Document) -> None:
+        """Work ahead for the place where a document's cursor may rest, as far as completions can be had there."""
+        self.foresight.begin_when_still(document.uri, lambda: self._foreseen(document))
+
     async def explain(self, request: Request) -> dict[str, object]:
         """What the prompt of a request would be and cost, or the reason why there is none."""
         completer, reason = self._completer, self._refusal(request)
@@ -149,6 +163,7 @@ class Session:
     def forget(self, uri: str) -> None:
         """Drop all that is kept for a document."""
         self.documents.pop(uri, None)
+        self.foresight.drop(uri)
         self.engine.supersede(uri)
         if completer := self._completer:
             self.engine.run(("forget", uri), lambda _: completer.forget(uri)).add_done_callback(_log_failure)
@@ -163,6 +178,14 @@ class Session:
     def _too_large(self, text: str) -> bool:
         return len(text) > self.settings.max_file_kib * 1024
 
+    def _begin(self, request: Request) -> asyncio.Future[Answer]:
+        wait = 0.0
+        if not request.explicit:
+            now = asyncio.get_running_loop().time()
+            self.debounce.note_request(now, overtakes=self.engine.is_asked(request.uri))
+            wait = self.debounce.delay()
+        return self.engine.run(request.uri, self._completion(request), after=wait)
+
     def _completion(self, request: Request) -> Callable[[Stopped], Answer]:
         completer, loop = self._completer, asyncio.get_running_loop()
         assert completer is not None
@@ -170,71 +193,55 @@ class Session:
         def job(stopped: Stopped) -> Answer:
             answer = completer.complete(request, stopped)
             # Not left to whoever waits: tokens of an answer that nobody waits for any more were computed too.
-            loop.call_soon_threadsafe(self.counters.spend, request.uri, answer)
+            loop.call_soon_threadsafe(self._spend, request, answer)
             return answer
 
         return job
 
+    def _spend(self, request: Request, answer: Answer) -> None:
+        self.counters.spend(request.uri, answer)
+        costs = answer.costs
+        if costs.passes:
+            self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
+        job = self._foresee(accepted(request, answer.text))
+        if job and answer.reason != "superseded" and request.uri in self.documents:
+            self.foresight.begin(request.uri, job)
 
-class Counters:
-    """What was asked, answered, spent and done with the suggestions, since the start. Stays in this process."""
+    def _foreseen(self, document: Document) -> Job[bool] | None:
+        request = Request(document.uri, document.text, document.cursor or 0)
+        if self.documents.get(document.uri) is not document or self._refusal(request) or not self._completer:
+            return None
+        if document.cursor is None:
+            return self._timed(self._completer, self._completer.foresee_opened(document.uri, document.text))
+        return self._foresee(request)
 
-    def __init__(self) -> None:
-        self.answered: Counter[str] = Counter()
-        self._events: Counter[Event] = Counter()
-        self._tokens: Counter[str] = Counter()
-        self._milliseconds: deque[float] = deque(maxlen=REMEMBERED)
-        self._last: tuple[str, str | None, Costs] | None = None
-        self._offers: dict[str, set[Event]] = {}
-        self._numbers = itertools.count(1)
+    def _foresee(self, request: Request) -> Job[bool] | None:
+        completer = self._completer
+        return None if completer is None else self._timed(completer, completer.foresee(request))
 
-    def note(self, uri: str, reason: str | None, costs: Costs = NO_COSTS) -> None:
-        """Remember what the last answer was."""
-        self._last = (uri, reason, costs)
+    def _timed(self, completer: Completer, preparation: Job[bool]) -> Job[bool]:
+        loop = asyncio.get_running_loop()
 
-    def spend(self, uri: str, answer: Answer) -> None:
-        """Add up what an answer of the model cost."""
-        self.note(uri, answer.reason, answer.costs)
-        self._tokens.update(recomputed=answer.costs.recomputed, reused=answer.costs.reused)
-        if answer.reason != "superseded":
-            self._milliseconds.append(answer.costs.ms.total)
+        def job(stopped: Stopped) -> bool:
+            began = perf_counter()
+            done = preparation(stopped)
+            spent = (perf_counter() - began) * 1e3
+            loop.call_soon_threadsafe(self.counters.spend_ahead, completer.ahead, spent)
+            return done
 
-    def offer(self) -> str:
-        """Return the id by which a client will tell what became of a suggestion."""
-        number = str(next(self._numbers))
-        self._offers[number] = set()
-        if len(self._offers) > REMEMBERED:
-            del self._offers[next(iter(self._offers))]
-        return number
+        return job
 
-    def tell(self, number: str, event: Event) -> None:
-        """Count what became of a suggestion, once; ids that are unknown or forgotten count nothing."""
-        seen = self._offers.get(number)
-        if seen is not None and event not in seen:
-            seen.add(event)
-            self._events[event] += 1
 
-    def report(self) -> dict[str, object]:
-        """All of it as plain values."""
-        uri, reason, costs = self._last or (None, None, None)
-        return {
-            "requests": self.answered.total(),
-            "answered": dict(self.answered),
-            "shown": self._events["shown"],
-            "accepted": self._events["accepted"],
-            "partially_accepted": self._events["partially_accepted"],
-            "tokens": {"recomputed": self._tokens["recomputed"], "reused": self._tokens["reused"]},
-            "ms": {f"p{percent}": _percentile(self._milliseconds, percent) for percent in (50, 95)},
-            "last": costs and asdict(costs),
-            "last_reason": reason,
-            "last_uri": uri,
-        }
+def accepted(request: Request, suggested: str) -> Request:
+    """What would be asked next if the suggestion were accepted."""
+    before, after = request.text[: request.cursor] + suggested, request.text[request.cursor :]
+    return replace(request, text=before + after, cursor=len(before))
 
 
 def unexplained(reason: Reason | None) -> dict[str, object]:
     """What explains a request that would not reach the model."""
     parts = dict.fromkeys(("prompt", "head", "tail", "typed", "rest"), "")
-    return {**parts, "costs": asdict(NO_COSTS), "reason": reason}
+    return {**parts, "costs": asdict(Costs()), "reason": reason}
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:
@@ -245,7 +252,3 @@ def _log_failure(done: asyncio.Future[None]) -> None:
 def _loaded(load: Load, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
     completer = load(settings, progress)
     return completer, completer.describe()
-
-
-def _percentile(values: deque[float], percent: int) -> float | None:
-    return sorted(values)[(len(values) - 1) * percent // 100] if values else None

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args, get_type_hints
 
 SECTIONS = ("efim-ls", "efim_ls")
+MAY_BE_0 = ("ahead_seconds_per_minute",)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Invariant: every field holds what its type allows, and every number is positive.
+    """Invariant: every field holds what its type allows, and every number is positive, or 0 where that says "off".
 
     `model` is a checkpoint folder, empty for the embedded one. `menu` says who is offered completions in the
     completion menu: "auto" are clients without inline completion; it is read once, when a client connects.
+    `ahead_seconds_per_minute` bounds what the engine works ahead of need; 0 switches that off.
     """
 
     model: str = ""
@@ -28,11 +30,13 @@ class Settings:
     menu: Literal["auto", "always", "never"] = "auto"
     local_cache: bool = True
     max_file_kib: int = 4096
+    kv_memory_mib: int = 512
+    ahead_seconds_per_minute: int = 6
 
     @property
     def of_model(self) -> Settings:
         """The same as far as a loaded model depends on it: two that are equal here need no reload."""
-        return replace(self, enabled=True, menu="auto", max_file_kib=1)
+        return replace(self, enabled=True, menu="auto", max_file_kib=1, ahead_seconds_per_minute=0)
 
 
 def parse(*layers: object) -> tuple[Settings, list[str]]:
@@ -47,8 +51,8 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
         for name, value in _section(layer, problems).items():
             if name not in known:
                 problems.append(f"unknown setting {name!r}: expected one of {', '.join(known)}")
-            elif not _fits(value, known[name]):
-                problems.append(f"setting {name!r}: expected {_expected(known[name])}, got {value!r}")
+            elif not _fits(value, known[name], least := int(name not in MAY_BE_0)):
+                problems.append(f"setting {name!r}: expected {_expected(known[name], least)}, got {value!r}")
             else:
                 good[name] = value
     return replace(Settings(), **good), problems
@@ -66,13 +70,14 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
     return {}
 
 
-def _fits(value: object, kind: Any) -> bool:
+def _fits(value: object, kind: Any, least: int) -> bool:
     if choices := get_args(kind):
         return value in choices
-    return type(value) is kind and (kind is not int or cast("int", value) > 0)
+    return type(value) is kind and (kind is not int or cast("int", value) >= least)
 
 
-def _expected(kind: Any) -> str:
+def _expected(kind: Any, least: int) -> str:
     if choices := get_args(kind):
         return " or ".join(repr(choice) for choice in choices)
-    return {str: "a text", bool: "true or false", int: "a positive whole number"}[kind]
+    number = "a positive whole number" if least else "a whole number, 0 or more"
+    return {str: "a text", bool: "true or false", int: number}[kind]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from efim_ls.lines import starts_line
 
 Pieces = Callable[[str], list[tuple[str, int]]]
+MARKERS = 3  # tokens of the template
 MOST_CHARACTERS = 8  # a token: more text than this times the budget is not even looked at
 STARVED = 8  # a head of less than this part of its budget, with text above it, shows the model too little
 OPENING = 256  # characters by which a window's start is found again
@@ -25,6 +26,11 @@ class Budget:
     def typed(self) -> int:
         """Beyond this, what was typed moves into the head."""
         return self.head // 4
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The longest prompt: in a line that is too long to be typed, typed may be twice as long."""
+        return MARKERS + self.head + self.tail + 2 * self.typed
 
 
 class Window:
@@ -67,10 +73,14 @@ class Window:
 
     def tail(self, text: str, at: int) -> str:
         """The text from `at` on, as many whole fragments as the budget allows (R3)."""
+        return self.beginning(text, at, self._budget.tail)
+
+    def beginning(self, text: str, at: int, most: int) -> str:
+        """The text from `at` on, as many whole fragments as make at most so many tokens."""
         tokens, size = 0, 0
-        for piece, count in self._pieces(text[at : at + self._budget.tail * MOST_CHARACTERS]):
+        for piece, count in self._pieces(text[at : at + most * MOST_CHARACTERS]):
             tokens += count
-            if tokens > self._budget.tail:
+            if tokens > most:
                 break
             size += len(piece)
         return text[at : at + size]

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model_runtime.arena import Arena, ArenaPool
+from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig, read_config
 from model_runtime.decoder import Decoder
-from model_runtime.engine import Engine, Generation
+from model_runtime.drafts import NOTHING
+from model_runtime.engine import Engine, Generation, Rule
 from model_runtime.ids import Ids
 from model_runtime.linear import Format
 from model_runtime.local_cache import LocalCache
+from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import Prompt
 from model_runtime.stops import StopRule
 from model_runtime.tokenizer import Tokenizer
@@ -38,27 +40,30 @@ def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
 
 
 @dataclass
-class Pick:
-    """A token that was decoded, and by how much its score (a logit) exceeds the next one's."""
-
-    token: int
-    gap: float
-
-
-@dataclass
 class Log:
-    """What an engine did in one call of `generate`, in order: "asked", or the number of rows of a pass."""
+    """What an engine did in one call of `generate`, in order: "asked", or the number of rows of a pass.
+
+    `gaps` tell of each token that the model was asked for by how much its score exceeds the next one's.
+    """
 
     prompt: Prompt | None = None
     arena: Arena | None = None
     made: Generation | None = None
-    picks: list[Pick] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
     events: list[str | int] = field(default_factory=list)
 
     @property
     def passes(self) -> list[int]:
         """Rows of each forward pass."""
         return [event for event in self.events if isinstance(event, int)]
+
+    @property
+    def tokens(self) -> list[int]:
+        """What was said after the prompt."""
+        if self.prompt is None or self.arena is None or self.made is None or self.arena.choices is None:
+            return []
+        first = len(self.prompt.ids) - len(self.arena.choices._ids)
+        return self.arena.choices._tokens[first : first + self.made.new_tokens]
 
 
 class Watched(Engine):
@@ -74,27 +79,41 @@ class Watched(Engine):
     ) -> None:
         self.log = Log()
         self._watched = decoder
-        super().__init__(_Watch(decoder, self), tokenizer, _Pool(decoder.config, capacity, arenas, self), cache)
+        pool = _Pool(decoder.config, capacity, arenas, self)
+        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache)
 
     def generate(
-        self, owner: str, prompt: Prompt, rule: StopRule, limit: int, stopped: Callable[[], bool]
+        self,
+        owner: Owner,
+        prompt: Prompt,
+        rule: Rule,
+        limit: int,
+        stopped: Callable[[], bool],
+        expected: Ids = NOTHING,
     ) -> Generation:
         """As an engine does."""
         log = self.log = Log(prompt)
+        log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected)
+        return log.made
 
+    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
+        """As an engine does."""
+        self.log = Log()
+        return super().prepare(owner, ids, self._asking(stopped))
+
+    def _asking(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
         def asked() -> bool:
-            log.events.append("asked")
+            self.log.events.append("asked")
             return stopped()
 
-        log.made = super().generate(owner, prompt, rule, limit, asked)
-        return log.made
+        return asked
 
     def _pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> int:
         token = super()._pick(logits, history, stub)
         others = logits.clone()
         others[token] = -torch.inf
         runner_up = super()._pick(others, history, stub)
-        self.log.picks.append(Pick(token, float(logits[token] - others[runner_up])))
+        self.log.gaps.append(float(logits[token] - others[runner_up]))
         return token
 
 
@@ -103,17 +122,17 @@ class _Watch(Decoder):
         self.config = decoder.config
         self._decoder, self._engine = decoder, engine
 
-    def forward(self, ids: Ids, arena: Arena) -> torch.Tensor:
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
         self._engine.log.events.append(len(ids))
-        return self._decoder.forward(ids, arena)
+        return self._decoder.forward(ids, arena, rows)
 
 
-class _Pool(ArenaPool):
+class _Pool(Pool[Arena]):
     def __init__(self, config: ModelConfig, capacity: int, size: int, engine: Watched) -> None:
-        super().__init__(config, capacity, size)
+        super().__init__(lambda: Arena(config, capacity), size)
         self._engine = engine
 
-    def take(self, owner: str, ids: Ids) -> Arena:
+    def take(self, owner: Owner, ids: Ids) -> Arena:
         self._engine.log.arena = arena = super().take(owner, ids)
         return arena
 
@@ -125,12 +144,13 @@ class Scripted(Decoder):
         self.config = config
         self._start, self._script = start, script
 
-    def forward(self, ids: Ids, arena: Arena) -> torch.Tensor:
-        """Take the tokens in and say the next one."""
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Take the tokens in and say the next ones."""
         arena.append(ids)
-        said = arena.length - self._start
-        logits = torch.zeros(self.config.vocab)
-        logits[self._script[said] if 0 <= said < len(self._script) else 5] = 9.0
+        logits = torch.zeros(rows, self.config.vocab)
+        for row in range(rows):
+            said = arena.length - rows + 1 + row - self._start
+            logits[row, self._script[said] if 0 <= said < len(self._script) else 5] = 9.0
         return logits
 
 

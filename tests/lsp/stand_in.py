@@ -11,9 +11,10 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Callable
 from typing import NoReturn
 
-from efim_ls.answer import Answer, Costs, Milliseconds, Request
+from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.engine_thread import Stopped
 from efim_ls.server import serve
 from efim_ls.session import Progress
@@ -27,6 +28,7 @@ class StandIn:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.forgotten: list[str] = []
+        self.foreseen: list[tuple[str, str]] = []
 
     def complete(self, request: Request, stopped: Stopped) -> Answer:
         if "# block" in request.text:
@@ -43,10 +45,27 @@ class StandIn:
         text = said[1].replace("\\n", "\n") if said else ""
         return Answer(text, COSTS, None if text else "empty")
 
+    def foresee(self, request: Request) -> Callable[[Stopped], bool]:
+        return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)
+
+    def foresee_opened(self, uri: str, text: str) -> Callable[[Stopped], bool]:
+        return lambda stopped: self.work_ahead(uri, "opened", stopped)
+
+    def work_ahead(self, uri: str, what: str, stopped: Stopped) -> bool:
+        if "# fail ahead" in what:
+            raise ValueError(what)
+        self.foreseen.append((uri, what))
+        return not stopped()
+
+    @property
+    def ahead(self) -> Ahead:
+        return Ahead(len(self.foreseen), 0)
+
     def explain(self, request: Request) -> dict[str, object]:
         if "# crash" in request.text:
             raise ValueError(request.text)
-        return {"prompt": request.text[: request.cursor], "reason": None, "forgotten": self.forgotten}
+        seen = {"forgotten": self.forgotten, "foreseen": self.foreseen}
+        return {"prompt": request.text[: request.cursor], "reason": None, **seen}
 
     def forget(self, uri: str) -> None:
         if "crash" in uri:

@@ -1,0 +1,82 @@
+"""Prompts of other orders through the real engine, as other servers would send them: what the figures compare with.
+
+One arena, exact prefix reuse, nothing computed ahead; no healing, no local cache, single lines. The engine's drafts
+stay, as they only change decoding after the first token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from time import perf_counter
+
+import numpy as np
+
+from efim_ls.answer import Costs, Milliseconds
+from efim_ls.complete import fit_budget
+from efim_ls.count import NONE, POLICIES, Asked, Keystroke
+from efim_ls.settings import Settings
+from model_runtime.config import model_folder, read_config
+from model_runtime.engine import Generation
+from model_runtime.load import Model, load
+from model_runtime.pool import Owner
+from model_runtime.prompt import Prompt
+from model_runtime.stops import StopRule
+
+OWNER = Owner("baseline")  # of the one arena
+ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
+
+
+def costs(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[Costs]:
+    """Answer each keystroke under one of `count.POLICIES`; ModelError says what is wrong with the model."""
+    folder = model_folder(settings.model)
+    budget = fit_budget(settings, read_config(folder))
+    model = load(
+        folder,
+        weights=settings.weights,
+        threads=settings.threads,
+        capacity=budget.prompt_tokens + settings.max_new_tokens,
+        kv_memory_mib=settings.kv_memory_mib,
+        local_cache=False,
+        progress=lambda message, percent: None,
+    )
+    prompts = POLICIES[policy](model.tokenizer, model.template, budget)
+    for key in keystrokes:
+        if policy == "none":
+            _empty(model)
+        started = perf_counter()
+        asked = prompts.asked(key.text, key.cursor)
+        plan_ms = (perf_counter() - started) * 1e3
+        yield _costs(asked, _generated(model, asked, settings), plan_ms)
+
+
+def _empty(model: Model) -> None:
+    """Fill the arena with a token that no prompt begins with."""
+    model.engine.prepare(OWNER, np.array([model.template.middle], dtype=np.int32), lambda: False)
+
+
+def _generated(model: Model, asked: Asked, settings: Settings) -> Generation:
+    # Without a history nothing is known of an earlier answer to a prompt that this one goes on from.
+    prompt = Prompt(asked.ids, stub=b"", history=NONE, head=0, tail=0, typed=0)
+    return model.engine.generate(OWNER, prompt, ONE_LINE, settings.max_new_tokens, lambda: False)
+
+
+def _costs(asked: Asked, made: Generation, plan_ms: float) -> Costs:
+    spent = made.spent
+    ms = Milliseconds(
+        plan=plan_ms,
+        restore=made.restore_ms,
+        prefill=made.prefill_ms,
+        decode=made.decode_ms,
+        total=plan_ms + made.restore_ms + made.prefill_ms + made.decode_ms,
+    )
+    return Costs(
+        frame="new" if asked.new else "kept",
+        reused=made.reused,
+        recomputed=spent.recomputed,
+        new_tokens=made.new_tokens,
+        known=spent.known,
+        passes=spent.passes,
+        drafted=spent.drafted,
+        accepted=spent.accepted,
+        ms=ms,
+    )

@@ -1,0 +1,52 @@
+"""When work ahead of need is begun: after an answer, and where a cursor rests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from efim_ls.engine_thread import EngineThread, Job
+
+STILL = 0.1  # seconds: a key that is held down moves the cursor many times in that time
+
+
+class Foresight:
+    """The work ahead of need of each document, the latest in place of an older one. Used on the event loop only."""
+
+    def __init__(self, engine: EngineThread) -> None:
+        self._engine = engine
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._still = asyncio.Event()
+        self._still.set()
+
+    def begin(self, uri: str, job: Job[bool]) -> None:
+        """Have work done as soon as nobody waits for other."""
+        self._cancel(uri)
+        self._engine.ahead(uri, job)
+
+    def begin_when_still(self, uri: str, job_of: Callable[[], Job[bool] | None]) -> None:
+        """Have work done once nothing was asked of this for a moment; what it is, if any, is said then."""
+        self._cancel(uri)
+        self._timers[uri] = asyncio.get_running_loop().call_later(STILL, self._begin, uri, job_of)
+        self._still.clear()
+
+    def drop(self, uri: str) -> None:
+        """Forget the work of a document."""
+        self._cancel(uri)
+        self._engine.drop_ahead(uri)
+
+    async def settled(self) -> None:
+        """Wait until nothing is queued, to be queued or under way, save for what waits for its allowance."""
+        await self._still.wait()
+        await self._engine.settled()
+
+    def _begin(self, uri: str, job_of: Callable[[], Job[bool] | None]) -> None:
+        if (job := job_of()) is not None:
+            self._engine.ahead(uri, job)
+        self._cancel(uri)
+
+    def _cancel(self, uri: str) -> None:
+        if (timer := self._timers.pop(uri, None)) is not None:
+            timer.cancel()
+        if not self._timers:
+            self._still.set()

@@ -1,0 +1,77 @@
+"""After a storm of requests nothing is left of them but what is bounded: tasks, threads, frames, memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from efim_ls.answer import Answer, Request
+from efim_ls.complete import Completer
+from efim_ls.document import Document
+from efim_ls.planner import FRAMES
+from efim_ls.session import Session
+from efim_ls.settings import Settings
+from efim_ls.shown import REMEMBERED
+from model_runtime.arena import Arena
+from model_runtime.prompt import Prompt
+from tests.models import CODE
+
+STORM = 1000
+
+
+@pytest.fixture
+async def session(folder: Path) -> AsyncIterator[Session]:
+    session = Session(Completer.load)
+    settings = Settings(model=str(folder), head_tokens=200, tail_tokens=50, max_new_tokens=8, kv_memory_mib=1)
+    session.configure(replace(settings, ahead_seconds_per_minute=60))
+    await session.load(lambda *_: None)
+    assert session.status.state == "ready", session.status.message
+    yield session
+    assert session.engine.close(10)
+
+
+async def storm(session: Session) -> list[str]:
+    """Type on in several places of a few files, each key before the one before it was answered."""
+    asked = list[asyncio.Task[str]]()
+    for n in range(STORM):
+        uri, cursor = f"file:///{n % 3}.py", (n * 37) % len(CODE)
+        session.documents.setdefault(uri, Document(uri, "python", CODE))
+        asked.append(asyncio.create_task(session.complete(Request(uri, CODE[:cursor] + "x" * (n % 7), cursor))))
+        if not n % 10:
+            await asyncio.sleep(0)
+        if not n % 3:
+            asked[n // 2].cancel()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    await session.foresight.settled()
+    return ["cancelled" if isinstance(answer, BaseException) else answer for answer in answers]
+
+
+def alive(kind: type) -> int:
+    gc.collect()
+    return sum(type(each) is kind for each in gc.get_objects())
+
+
+async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
+    completer = cast("Completer", session._completer)
+    await storm(session)
+    kinds = (Answer, Prompt, asyncio.Task)
+    before, arenas, threads = [alive(kind) for kind in kinds], alive(Arena), threading.active_count()
+    assert len(await storm(session)) == STORM
+    assert session.counters.answered["superseded"] > STORM / 2
+    assert [alive(kind) for kind in kinds] == before
+    assert threading.active_count() == threads
+    assert alive(Arena) == arenas <= completer.describe()["arenas"]  # type: ignore[operator]
+    assert all(len(planner._frames) <= FRAMES for planner in completer._planners.values())
+    assert all(len(shown._suggestions) <= REMEMBERED for shown in completer._shown.values())
+    assert not session.engine._latest and not session.engine._queue and not session.engine._ahead
+    for uri in list(session.documents):
+        session.forget(uri)
+    await session.foresight.settled()
+    assert not completer._planners and not completer._shown
