@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
+from benchmarks import plot
 from benchmarks.table import show
 from editor_clients.headless import trace
 from editor_clients.headless.report import Row, summary
 from efim_ls.count import POLICIES, count
 from efim_ls.window import Budget
 
-COLUMNS = ("mean", "p50", "p90", "p95", "p99", "max")
+FOREGROUND = ("mean", "p50", "p90", "p95", "p99")
+HEADER = ("policy", "mean in all", "foreground", *FOREGROUND[1:], "background", "given up", "re-anchors")
+COMPARED = ("psm", "efim-paper")
 
 
-def measure(recorded: trace.Trace, name: str) -> list[dict[str, object]]:
-    """Count every policy on one trace, with the same budgets and windows."""
-    results = [_summary(recorded, policy) for policy in POLICIES]
-    rows = [
-        [r["policy"], *(float(cast("Any", r["recomputed"])[c]) for c in COLUMNS), r["reuse"], r["reanchors"]]
-        for r in results
-    ]
-    title = f"{name}: tokens recomputed per keystroke, {results[0]['keystrokes']:,} keystrokes"
-    show(title, ("policy", *COLUMNS, "reuse", "re-anchors"), rows)
-    return results
+def measure(recorded: trace.Trace, name: str, picture: Path | None) -> dict[str, Any]:
+    """Count every policy on one trace, with the same budgets and windows; draw it where a path is given (PNG)."""
+    rows = {policy: _rows(recorded, policy) for policy in POLICIES}
+    figures = {policy: summary(policy, found) for policy, found in rows.items()}
+    title = f"{name}: tokens recomputed per keystroke, {len(rows['efim']):,} keystrokes"
+    show(title, HEADER, [_line(each) for each in figures.values()])
+    if picture:
+        plot.draw({policy: rows[policy] for policy in plot.LABELS}, picture)
+    return {"trace": name, "figures": figures, "ratios": {f"{p}/efim": _ratios(figures, p) for p in COMPARED}}
 
 
-def _summary(recorded: trace.Trace, policy: str) -> dict[str, object]:
-    counts = count(trace.keystrokes(recorded), policy, Budget())
-    rows = [Row(c.prompt_tokens, c.recomputed, c.background, c.reanchored, None, None) for c in counts]
-    return summary(policy, rows)
+def _rows(recorded: trace.Trace, policy: str) -> list[Row]:
+    return [Row(**asdict(each)) for each in count(trace.keystrokes(recorded), policy, Budget())]
+
+
+def _line(figures: dict[str, Any]) -> list[object]:
+    foreground, background = figures["foreground"], figures["background"]
+    ranks = [foreground[name] for name in FOREGROUND]
+    means = [background["mean"], background["wasted_mean"]]
+    return [figures["policy"], figures["recomputed"]["mean"], *ranks, *means, figures["reanchors"]]
+
+
+def _ratios(figures: dict[str, dict[str, Any]], policy: str) -> dict[str, float]:
+    """How many times the tokens of efim a policy recomputes, in all and while the user waits."""
+    return {k: figures[policy][k]["mean"] / figures["efim"][k]["mean"] for k in ("recomputed", "foreground")}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from benchmarks.session import demo_session
 from benchmarks.table import show
-from editor_clients.headless.client import editor
-from editor_clients.headless.report import percentile
+from editor_clients.headless.client import Editor, editor
+from editor_clients.headless.report import percentile, row_of, summary
 from editor_clients.headless.trace import Event, requests_after
 
 URI = "file:///demo/typing.py"
@@ -25,30 +24,32 @@ class Keystroke(NamedTuple):
 
 
 def measure() -> dict[str, float]:
-    """Type the demo's edit without pauses; the first request, which computes the whole window, is left out."""
+    """Type the demo's edit fast; the first request, which computes the whole window, is left out."""
     strokes = asyncio.run(_typed())[1:]
-    outside = [s.costs["ms"]["total"] - s.costs["ms"]["prefill"] - s.costs["ms"]["decode"] for s in strokes]
-    transport = [s.round_trip - s.costs["ms"]["total"] for s in strokes]
-    kept = [s for s in strokes if s.types and s.costs["frame"] == "kept"]
-    step = median(_step(s) for s in strokes if s.costs["new_tokens"] > 1)
+    figures = summary("efim", [row_of(s.costs) for s in strokes])
+    typing = summary("efim", [row_of(s.costs) for s in strokes if s.types and s.costs["frame"] == "kept"])
+    step = figures["step_ms"]
     result = {
         "keystrokes": len(strokes),
-        "outside_model_p95_ms": percentile(outside, 95),
-        "transport_p95_ms": percentile(transport, 95),
+        "outside_model_p95_ms": percentile([_outside(s.costs["ms"]) for s in strokes], 95),
+        "transport_p95_ms": percentile([s.round_trip - s.costs["ms"]["total"] for s in strokes], 95),
         "step_ms": step,
-        "typing_recomputed_mean": sum(s.costs["recomputed"] for s in kept) / len(kept),
-        "typing_first_token_steps_p50": median(s.costs["ms"]["prefill"] for s in kept) / step,
-        "typing_first_token_steps_mean": sum(s.costs["ms"]["prefill"] for s in kept) / len(kept) / step,
-        "total_p50_ms": median(s.costs["ms"]["total"] for s in strokes),
-        "total_p95_ms": percentile([s.costs["ms"]["total"] for s in strokes], 95),
+        "typed_through": figures["typed_through"],
+        "known": figures["known"],
+        "passes": figures["passes"],
+        "tokens_per_pass": figures["tokens_per_pass"],
+        "typing_recomputed_mean": typing["foreground"]["mean"],
+        "typing_first_token_steps_p50": typing["ttft_ms"]["p50"] / step,
+        "typing_first_token_steps_p95": typing["ttft_ms"]["p95"] / step,
+        "total_p50_ms": figures["total_ms"]["p50"],
+        "total_p95_ms": figures["total_ms"]["p95"],
     }
     show("the demo's session through the server", ("figure", "value"), result.items())
     return result
 
 
-def _step(stroke: Keystroke) -> float:
-    """Milliseconds of one decode step: the first new token needs none."""
-    return stroke.costs["ms"]["decode"] / (stroke.costs["new_tokens"] - 1)
+def _outside(ms: dict[str, float]) -> float:
+    return ms["total"] - ms["prefill"] - ms["decode"]
 
 
 async def _typed() -> list[Keystroke]:
@@ -64,7 +65,7 @@ async def _typed() -> list[Keystroke]:
     return strokes
 
 
-async def _ask(headless: Any, event: Event, cursor: int) -> Keystroke:
+async def _ask(headless: Editor, event: Event, cursor: int) -> Keystroke:
     started = perf_counter()
     done = await headless.complete(URI, cursor)
     round_trip = (perf_counter() - started) * 1e3

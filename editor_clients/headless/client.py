@@ -26,10 +26,14 @@ CAPABILITIES = types.ClientCapabilities(
 
 @dataclass(frozen=True)
 class Completion:
-    """What the server suggests at a cursor, what that cost, and why `text` is empty where it is."""
+    """What the server suggests at a cursor, what that cost, and why `text` is empty where it is.
+
+    `ahead` is what was computed ahead of need since the server started.
+    """
 
     text: str
     costs: dict[str, Any]
+    ahead: dict[str, Any]
     reason: str | None
     command: types.Command | None = None
 
@@ -71,6 +75,18 @@ class Editor:
         params = types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri))
         self._connection.tell(types.TEXT_DOCUMENT_DID_CLOSE, params)
 
+    def move(self, uri: str, at: int) -> None:
+        """Report that the cursor went to `at` without an edit."""
+        self._connection.tell("efim/didMoveCursor", self._place(uri, at))
+
+    def focus(self, uri: str) -> None:
+        """Report that the user looks at a document now."""
+        self._connection.tell("textDocument/didFocus", {"textDocument": {"uri": uri}})
+
+    async def settled(self) -> None:
+        """Wait until no work is queued or under way, work ahead of need included."""
+        await self._connection.ask("efim/settled", {})
+
     async def complete(self, uri: str, at: int) -> Completion:
         """Ask as typing does for a completion at `at`."""
         params = types.InlineCompletionParams(
@@ -80,10 +96,11 @@ class Editor:
         )
         result = await self._connection.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params)
         stats = await self.stats()
+        costs, ahead = stats["last"], stats["ahead"]
         if not (result and result.items):
-            return Completion("", stats["last"], stats["last_reason"])
+            return Completion("", costs, ahead, stats["last_reason"])
         item = result.items[0]
-        return Completion(item.insert_text, stats["last"], None, item.command)
+        return Completion(item.insert_text, costs, ahead, None, item.command)
 
     async def accept(self, command: types.Command, length: int | None = None) -> None:
         """Report that a suggestion went into the text, or its first `length` code points."""
@@ -97,9 +114,12 @@ class Editor:
 
     async def explain(self, uri: str, at: int) -> dict[str, Any]:
         """The prompt that a completion at `at` would send, and what it would cost."""
+        return await self._connection.ask("efim/explain", self._place(uri, at))
+
+    def _place(self, uri: str, at: int) -> dict[str, object]:
         position = self._documents[uri].position(at)
         where = {"line": position.line, "character": position.character}
-        return await self._connection.ask("efim/explain", {"textDocument": {"uri": uri}, "position": where})
+        return {"textDocument": {"uri": uri}, "position": where}
 
 
 @asynccontextmanager

@@ -8,8 +8,11 @@ one answer line with the same `id`, in order. Offsets (`at`, `delete`, `length`)
     {"id": 3, "op": "complete", "path": "a.py", "at": 121}     -> {"id": 3, "text", "costs", "reason"}
     {"id": 4, "op": "accept", "path": "a.py", "length": 5}     length: all of the suggestion if left out
     {"id": 5, "op": "explain", "path": "a.py", "at": 121}      the prompt of a completion there, and its costs
-    {"id": 6, "op": "stats"}
-    {"id": 7, "op": "close", "path": "a.py"}
+    {"id": 6, "op": "move", "path": "a.py", "at": 40}          the cursor went there without an edit
+    {"id": 7, "op": "focus", "path": "a.py"}                   the user looks at this document now
+    {"id": 8, "op": "settle"}                                  answered once the server has no more work to do
+    {"id": 9, "op": "stats"}
+    {"id": 10, "op": "close", "path": "a.py"}
 
 A request that cannot be served is answered by `{"id": ..., "error": {"code": ..., "message": ...}}`, and the
 next one is served as if nothing had been.

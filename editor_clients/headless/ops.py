@@ -48,10 +48,13 @@ class Session:
         self._ops = {
             "open": self._open,
             "edit": self._edit,
+            "move": self._move,
+            "focus": self._focus,
             "complete": self._complete,
             "accept": self._accept,
             "explain": self._explain,
             "stats": self._stats,
+            "settle": self._settle,
             "close": self._close,
         }
 
@@ -78,6 +81,14 @@ class Session:
             raise Refused("bad-request", "delete counts code points, so it is not negative")
         self._editor.edit(uri, at, delete, insert)
         self._offers.pop(uri, None)
+        return {"ok": True}
+
+    async def _move(self, request: Answer) -> Answer:
+        self._editor.move(self._opened(request), _field(request, "at", int))
+        return {"ok": True}
+
+    async def _focus(self, request: Answer) -> Answer:
+        self._editor.focus(self._opened(request))
         return {"ok": True}
 
     async def _complete(self, request: Answer) -> Answer:
@@ -113,6 +124,10 @@ class Session:
 
     async def _stats(self, request: Answer) -> Answer:
         return {"ok": True, "stats": await self._editor.stats()}
+
+    async def _settle(self, request: Answer) -> Answer:
+        await self._editor.settled()
+        return {"ok": True}
 
     async def _close(self, request: Answer) -> Answer:
         uri = self._opened(request)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -12,50 +11,62 @@ from rich.progress import track
 from editor_clients.headless import trace
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import ServerError
-from editor_clients.headless.report import Row
+from editor_clients.headless.report import Row, row_of
 from editor_clients.headless.trace import Event, Trace
 
 LANGUAGES = ("go", "java", "javascript", "python", "ruby", "rust", "typescript")
 UNASKED = ("disabled", "error", "file too large", "loading", "no model")  # answers that cost and count nothing
-BEFORE_FIRST_TOKEN = ("plan", "tokenize", "restore", "prefill")
+# The recording's rests take no time here: what an allowance spreads over minutes must be done at once.
+UNBOUNDED = {"ahead_seconds_per_minute": 60}
 
 
 def run(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[Row]:
-    """Return a row for every request of a trace; a `name` such as rustcode.json tells the language."""
+    """Return a row for every request of a trace; a `name` such as rustcode.json tells the language.
+
+    Where the recording shows that the cursor rested, all work ahead of need is done before the next edit.
+    """
     return asyncio.run(_replay(recorded, name.partition(".")[0], settings))
 
 
 async def _replay(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[Row]:
     console = Console(stderr=True)
-    uri = f"file:///trace/{name}"
     language = next((known for known in LANGUAGES if name.startswith(known)), "plaintext")
-    rows: list[Row] = []
-    async with editor(settings) as headless:
-        headless.open(uri, recorded.start, language)
+    async with editor({**settings, **UNBOUNDED}) as headless:
+        player = Player(headless, f"file:///trace/{name}")
+        headless.open(player.uri, recorded.start, language)
         for event in track(recorded.events, "replaying", console=console, disable=not console.is_terminal):
-            rows.extend(await _play(headless, uri, event))
-    return rows
+            await player.play(event)
+    return player.rows
 
 
-async def _play(headless: Editor, uri: str, event: Event) -> list[Row]:
-    for at, deleted, inserted in event.patches:
-        headless.edit(uri, at, deleted, inserted)
-    cursor = trace.requests_after(event)
-    if cursor is None:
-        return []
-    completion = await headless.complete(uri, cursor)
-    if completion.reason in UNASKED:
-        raise ServerError(f"a keystroke was not completed: {completion.reason}")
-    return [_row(completion.costs)]
+class Player:
+    """Makes one event after the other happen in an open document, and keeps a row for every request."""
 
+    def __init__(self, headless: Editor, uri: str) -> None:
+        self.uri = uri
+        self.rows: list[Row] = []
+        self._headless = headless
+        self._last: Event | None = None
+        self._ahead = 0
 
-def _row(costs: Mapping[str, Any]) -> Row:
-    ms = costs["ms"]
-    return Row(
-        prompt_tokens=costs["reused"] + costs["recomputed"],
-        recomputed=costs["recomputed"],
-        background=False,
-        reanchored=costs["frame"] == "new",
-        ttft_ms=sum(ms[stage] for stage in BEFORE_FIRST_TOKEN),
-        total_ms=ms["total"],
-    )
+    async def play(self, event: Event) -> None:
+        """Rest where the recording does, edit, and ask where an editor would."""
+        await self._rest(trace.rested_at(event, self._last))
+        self._last = event
+        for at, deleted, inserted in event.patches:
+            self._headless.edit(self.uri, at, deleted, inserted)
+        cursor = trace.requests_after(event)
+        if cursor is not None:
+            self.rows.append(await self._ask(cursor))
+
+    async def _rest(self, at: int | None) -> None:
+        if at is not None:
+            self._headless.move(self.uri, at)
+            await self._headless.settled()
+
+    async def _ask(self, cursor: int) -> Row:
+        completion = await self._headless.complete(self.uri, cursor)
+        if completion.reason in UNASKED:
+            raise ServerError(f"a keystroke was not completed: {completion.reason}")
+        before, self._ahead = self._ahead, completion.ahead["tokens"]
+        return row_of(completion.costs, self._ahead - before, completion.ahead["wasted"])

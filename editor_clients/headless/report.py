@@ -3,67 +3,140 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
-MILLISECONDS = {"ttft_ms": "ms to the first new token", "total_ms": "ms to the whole answer"}
+COLUMNS = ("mean", *PERCENTILES, "max")
+BEFORE_FIRST_TOKEN = ("plan", "tokenize", "restore", "prefill")
+ENOUGH = 20  # answers without drafts, of which the milliseconds of a pass can be told
+
+
+class Made(NamedTuple):
+    """What a model did for one answer: milliseconds, forward passes after the first token's, and tokens.
+
+    Of the `new_tokens`, `known` were computed already, for an earlier suggestion; `accepted` of `drafted` came true.
+    """
+
+    ttft_ms: float
+    decode_ms: float
+    total_ms: float
+    passes: int
+    new_tokens: int
+    known: int
+    drafted: int
+    accepted: int
 
 
 class Row(NamedTuple):
-    """One keystroke: its prompt's tokens, those that went through the model again, times where a model ran.
+    """One keystroke: tokens of its prompt, those computed while its user waited, and those before, `ahead` of need.
 
-    Nobody waited for a `background` row, recomputed ahead of need; a `reanchored` one built a new frame.
+    `wasted` are all tokens computed ahead so far that were given up unused; a `reanchored` row built a new frame;
+    `made` is None where no model ran.
     """
 
     prompt_tokens: int
     recomputed: int
-    background: bool
+    ahead: int
+    wasted: int
     reanchored: bool
-    ttft_ms: float | None
-    total_ms: float | None
+    made: Made | None = None
+
+    @property
+    def typed_through(self) -> bool:
+        """Whether all of the answer was computed already, and nothing else had to be."""
+        made = self.made
+        return made is not None and not self.recomputed and not made.passes and 0 < made.known == made.new_tokens
 
 
-def summary(policy: str, rows: Sequence[Row]) -> dict[str, object]:
-    """The figures of at least one row; a background row counts as nothing recomputed in the foreground."""
+def row_of(costs: Mapping[str, Any], ahead: int = 0, wasted: int = 0) -> Row:
+    """The row of an answer, by the costs that the server tells."""
+    ms = costs["ms"]
+    made = Made(
+        ttft_ms=sum(ms[stage] for stage in BEFORE_FIRST_TOKEN),
+        decode_ms=ms["decode"],
+        total_ms=ms["total"],
+        passes=costs["passes"],
+        new_tokens=costs["new_tokens"],
+        known=costs["known"],
+        drafted=costs["drafted"],
+        accepted=costs["accepted"],
+    )
+    prompt_tokens = costs["reused"] + costs["recomputed"]
+    return Row(prompt_tokens, costs["recomputed"], ahead, wasted, costs["frame"] == "new", made)
+
+
+def summary(policy: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """The figures of at least one row; those of times, passes and new tokens only where a model ran."""
     prompt = sum(row.prompt_tokens for row in rows)
-    recomputed = [row.recomputed for row in rows]
-    figures: dict[str, object] = {
+    recomputed = [row.recomputed + row.ahead for row in rows]
+    wasted = rows[-1].wasted
+    figures: dict[str, Any] = {
         "policy": policy,
         "keystrokes": len(rows),
         "prompt_tokens_mean": prompt / len(rows),
         "recomputed": _spread(recomputed),
-        "foreground": _spread([0 if row.background else row.recomputed for row in rows]),
+        "foreground": _spread([row.recomputed for row in rows]),
+        "background": {
+            "mean": sum(row.ahead for row in rows) / len(rows),
+            "wasted": wasted,
+            "wasted_mean": wasted / len(rows),
+        },
         "reuse": 1 - sum(recomputed) / prompt if prompt else 0.0,
         "reanchors": sum(row.reanchored for row in rows),
     }
-    times = {name: [getattr(row, name) for row in rows] for name in MILLISECONDS}
-    measured = {name: [time for time in column if time is not None] for name, column in times.items()}
-    return figures | {name: _middle_and_tail(column) for name, column in measured.items() if column}
+    made = [row.made for row in rows if row.made]
+    if not made:
+        return figures
+    figures["typed_through"] = sum(row.typed_through for row in rows) / len(rows)
+    return figures | _decoding(made) | _times(made)
 
 
-def show(figures: dict[str, object]) -> None:
+def show(figures: Mapping[str, Any]) -> None:
     """Print the figures of `summary` as a table that fits 80 columns."""
     title = f"{figures['policy']}: {figures['keystrokes']:,} keystrokes, {figures['reanchors']:,} re-anchors"
     result = Table(title=title, caption=f"{figures['reuse']:.1%} of the prompts' tokens reused")
     result.add_column("per keystroke")
-    for name in ("mean", *PERCENTILES, "max"):
+    for name in COLUMNS:
         result.add_column(name, justify="right")
-    result.add_row("prompt tokens", f"{figures['prompt_tokens_mean']:,.1f}")
-    _add(result, "recomputed tokens", figures["recomputed"])
-    _add(result, "in the foreground", figures["foreground"])
-    for name, label in MILLISECONDS.items():
-        if name in figures:
-            _add(result, label, figures[name])
+    for label, cells in _lines(figures).items():
+        result.add_row(label, *(_cell(cells.get(name)) for name in COLUMNS))
     Console().print(result)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
     """The nearest-rank percentile: the smallest value that at least `percent` of all values do not exceed."""
     return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]
+
+
+def _decoding(made: Sequence[Made]) -> dict[str, float]:
+    passes, new_tokens = sum(m.passes for m in made), sum(m.new_tokens for m in made)
+    return {
+        "known": sum(m.known for m in made) / new_tokens if new_tokens else 0.0,
+        "passes": passes / len(made),
+        "tokens_per_pass": 1 + sum(m.accepted for m in made) / passes if passes else 1.0,
+    }
+
+
+def _times(made: Sequence[Made]) -> dict[str, Any]:
+    first = [m.ttft_ms for m in made]
+    times = {"ttft_ms": _middle_and_tail(first), "total_ms": _middle_and_tail([m.total_ms for m in made])}
+    step = _step_ms(made)
+    if step is None:
+        return times
+    return times | {"step_ms": step, "ttft_steps": _middle_and_tail([ms / step for ms in first])}
+
+
+def _step_ms(made: Sequence[Made]) -> float | None:
+    """Milliseconds of a pass after the first token's, by answers whose passes have no drafts, if there are enough."""
+    decoded = [m for m in made if m.passes]
+    plain = [m for m in decoded if not m.drafted]
+    timed = plain if len(plain) >= ENOUGH else decoded
+    return median(m.decode_ms / m.passes for m in timed) if timed else None
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
@@ -75,6 +148,32 @@ def _middle_and_tail(values: Sequence[float]) -> dict[str, float]:
     return {"p50": percentile(values, 50), "p95": percentile(values, 95)}
 
 
-def _add(target: Table, label: str, figures: object) -> None:
-    cells = [cast("dict[str, float]", figures).get(name) for name in ("mean", *PERCENTILES, "max")]
-    target.add_row(label, *("" if cell is None else f"{cell:,.1f}" for cell in cells))
+def _lines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the table shows: a label, and figures by column."""
+    lines: dict[str, dict[str, Any]] = {
+        "prompt tokens": {"mean": figures["prompt_tokens_mean"]},
+        "recomputed tokens": figures["recomputed"],
+        "  in the foreground": figures["foreground"],
+        "  in the background": {"mean": figures["background"]["mean"]},
+        "  of these given up": {"mean": figures["background"]["wasted_mean"]},
+    }
+    if "ttft_ms" not in figures:
+        return lines
+    return lines | {
+        "ms to the first new token": figures["ttft_ms"],
+        "  in decode passes": figures.get("ttft_steps", {}),
+        "ms to the whole answer": figures["total_ms"],
+        "ms of a decode pass": {"p50": figures.get("step_ms")},
+        "decode passes": {"mean": figures["passes"]},
+        "tokens of a decode pass": {"mean": figures["tokens_per_pass"]},
+        "new tokens known before": {"mean": f"{figures['known']:.0%}"},
+        "answers typed through": {"mean": f"{figures['typed_through']:.0%}"},
+    }
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.{2 if value < 10 else 1 if value < 1000 else 0}f}"

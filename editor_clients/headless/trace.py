@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, cast
 
+REST = 1.0  # seconds
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -35,6 +36,14 @@ class Event(NamedTuple):
 
     time: float
     patches: list[Patch]
+
+
+class Keystroke(NamedTuple):
+    """The text and the cursor that a completion is asked for; `rested` are those before it, if the cursor rested."""
+
+    text: str
+    cursor: int
+    rested: tuple[str, int] | None = None
 
 
 class Trace(NamedTuple):
@@ -84,14 +93,27 @@ def part(whole: Trace, skip: int, limit: int | None) -> Trace:
     return Trace(start, events)
 
 
-def keystrokes(recorded: Trace) -> Iterator[tuple[str, int]]:
-    """The text and the cursor of every request."""
-    text = recorded.start
+def rested_at(event: Event, last: Event | None) -> int | None:
+    """Where the cursor must have rested before an event that asks, by the trace's clock; None where it did not.
+
+    An editor reports a cursor that was moved; a trace records edits only, but where it shows a second without any,
+    the cursor stood where the next one is made.
+    """
+    if last is None or event.time - last.time < REST or requests_after(event) is None:
+        return None
+    at, deleted, _ = event.patches[0]
+    return at + deleted
+
+
+def keystrokes(recorded: Trace) -> Iterator[Keystroke]:
+    """Every request."""
+    text, last = recorded.start, None
     for event in recorded.events:
-        text = _apply(text, event)
-        cursor = requests_after(event)
+        before, text = text, _apply(text, event)
+        at, cursor = rested_at(event, last), requests_after(event)
         if cursor is not None:
-            yield text, cursor
+            yield Keystroke(text, cursor, None if at is None else (before, at))
+        last = event
 
 
 def _apply(text: str, event: Event) -> str:

@@ -1,0 +1,34 @@
+"""A slice of a recorded session through the real server, beside FIM's prompts through the same model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.table import show
+from editor_clients.headless import replay, trace
+from editor_clients.headless.report import Row, row_of, summary
+from efim_ls import baseline
+from efim_ls.settings import Settings
+
+SKIP, REQUESTS = 8_000, 300
+HEADER = ("policy", "foreground tokens", "ms to first token, p50", "p95", "in passes, p50", "p95", "typed through")
+
+
+def measure(recorded: trace.Trace, name: str) -> dict[str, Any]:
+    """Milliseconds of the keystrokes after the first 8,000, or after the half of a shorter session."""
+    part = trace.part(recorded, min(SKIP, len(recorded.events) // 2), REQUESTS)
+    rows = {"psm": _baseline(part, "psm"), "efim": replay.run(part, name, {})}
+    figures = {policy: summary(policy, found) for policy, found in rows.items()}
+    show(f"{name}: {len(rows['efim'])} keystrokes, embedded model", HEADER, [_line(f) for f in figures.values()])
+    return figures
+
+
+def _baseline(part: trace.Trace, policy: str) -> list[Row]:
+    return [row_of(asdict(costs)) for costs in baseline.costs(trace.keystrokes(part), policy, Settings())]
+
+
+def _line(figures: dict[str, Any]) -> list[object]:
+    ms, steps = figures["ttft_ms"], figures["ttft_steps"]
+    times = [ms["p50"], ms["p95"], steps["p50"], steps["p95"]]
+    return [figures["policy"], figures["foreground"]["mean"], *times, f"{figures['typed_through']:.0%}"]
