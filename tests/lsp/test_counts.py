@@ -59,3 +59,13 @@ async def test_malformed_reports_of_what_was_shown_are_only_logged(editor: Edito
     editor.tell("textDocument/didShowCompletion", {"item": {}})
     editor.tell("textDocument/didPartiallyAcceptCompletion", None)
     assert await editor.open(SAYING).ghost()
+
+
+async def test_work_ahead_of_need_is_counted(editor: Editor):
+    before = (await editor.stats())["ahead"]
+    await editor.open("one\n‸two").ghost()
+    await editor.ask("efim/settled", {})
+    after = (await editor.stats())["ahead"]
+    assert after["tokens"] > before["tokens"]
+    assert (before["wasted"], after["wasted"]) == (0, 0)
+    assert after["ms"] > before["ms"]

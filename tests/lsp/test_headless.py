@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from editor_clients.headless import connection
-from editor_clients.headless.client import editor
-from editor_clients.headless.connection import ServerDied
+from editor_clients.headless.client import Editor, editor
+from editor_clients.headless.connection import Connection, ServerDied
 
 HEADLESS = [sys.executable, "-m", "efim_ls", "headless"]
 PATIENCE = 300.0  # seconds until a process that hangs is killed
@@ -89,6 +89,19 @@ def test_typing_on_recomputes_next_to_nothing(ask: Asker):
     second = ask("complete", path="b.py", at=len(text) + 1)["costs"]
     assert second["frame"] == "kept"
     assert second["recomputed"] <= 2 < 100 < first["recomputed"] + first["reused"]
+
+
+def test_a_cursor_that_rests_finds_its_frame_computed(ask: Asker):
+    text = LINE * 20
+    at = len(LINE) * 5 - 1
+    ask("open", path="k.py", text=text)
+    ask("complete", path="k.py", at=len(text))
+    ask("settle")
+    before = ask("stats")["stats"]["ahead"]["tokens"]
+    assert ask("move", path="k.py", at=at) == {"ok": True}
+    assert ask("settle") == {"ok": True}
+    assert ask("stats")["stats"]["ahead"]["tokens"] > before
+    assert ask("complete", path="k.py", at=at)["costs"]["recomputed"] == 0
 
 
 def test_a_suggestion_is_accepted_in_parts(ask: Asker):
@@ -177,6 +190,10 @@ def test_both_sides_hold_the_same_text_whatever_is_edited(ask: Asker, seed: int)
         ('{"id": 5, "op": "edit", "path": "h.py", "at": 1, "delete": 3}', 5, "out-of-range"),
         ('{"id": 6, "op": "complete", "path": "h.py", "at": 4}', 6, "out-of-range"),
         ('{"id": 7, "op": "accept", "path": "h.py"}', 7, "no-suggestion"),
+        ('{"id": 8, "op": "move", "path": "h.py"}', 8, "bad-request"),
+        ('{"id": 8, "op": "move", "path": "h.py", "at": 4}', 8, "out-of-range"),
+        ('{"id": 8, "op": "move", "path": "never.py", "at": 0}', 8, "unknown-document"),
+        ('{"id": 9, "op": "focus", "path": "never.py"}', 9, "unknown-document"),
     ],
 )
 def test_a_bad_line_is_refused_and_the_next_one_served(ask: Asker, line: str, number: object, code: str):
@@ -211,6 +228,30 @@ def test_a_model_that_is_not_there_is_a_clear_error():
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "no/such/model" in done.stderr
+
+
+class Told(Connection):
+    """A connection without a server that remembers its notifications."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, Any]] = []
+
+    def tell(self, method: str, params: Any = None) -> None:
+        self.told.append((method, params))
+
+
+def test_moves_and_looks_are_told_as_the_server_reads_them():
+    told = Told()
+    headless = Editor(told)
+    headless.open("file:///a.py", "x = 1\n😀 = 2\n", "python")
+    headless.move("file:///a.py", 8)
+    headless.focus("file:///a.py")
+    document = {"textDocument": {"uri": "file:///a.py"}}
+    assert told.told[1:] == [
+        ("efim/didMoveCursor", document | {"position": {"line": 1, "character": 2}}),
+        ("textDocument/didFocus", document),
+    ]
 
 
 async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCaptureFixture):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from editor_clients.headless.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
 from efim_ls.count import POLICIES, Count, count
 from efim_ls.window import Budget
 
@@ -24,18 +25,32 @@ COUNTED = {
     "spm": [(14, 14), (15, 1), (16, 1), (16, 13)],
     # P [a _= _ 1 ⏎] S [⏎ c _= _ 3 ⏎] M [x]: typing appends, a new place is a new session
     "efim-paper": [(14, 14), (15, 1), (16, 1), (16, 11)],
-    # P S [c _= _ 3 ⏎] M [a _= _ 1 ⏎ x]: lines above are typed, the last piece is left to the first new tokens
-    "efim": [(13, 13), (13, 0), (14, 1), (14, 12)],
+    # P S [c _= _ 3 ⏎] M [a _= _ 1 ⏎ x]: lines above are typed, the last piece is left to the first new tokens; a new
+    # place has a sequence of its own
+    "efim": [(13, 13), (13, 0), (14, 1), (14, 14)],
 }
 NEW = {"efim": [True, False, False, True], "efim-paper": [True, False, False, True]}
 
 
-def session(*drawn: str) -> list[tuple[str, int]]:
-    return [(before + after, len(before)) for before, _, after in (text.partition("‸") for text in drawn)]
+def session(*drawn: str) -> list[Keystroke]:
+    return [Keystroke(before + after, len(before)) for before, _, after in (text.partition("‸") for text in drawn)]
 
 
-def typing(above: str, typed: str, below: str) -> list[tuple[str, int]]:
+def rested(key: Keystroke, *drawn: str) -> Keystroke:
+    (before,) = session(*drawn)
+    return key._replace(rested=before[:2])
+
+
+def typing(above: str, typed: str, below: str) -> list[Keystroke]:
     return session(*(f"{above}{typed[:n]}‸{below}" for n in range(len(typed) + 1)))
+
+
+def jumping(seconds: float) -> list[Keystroke]:
+    """A letter at the end of every line of a text, with a pause before each."""
+    text = "total = first + second\n" * 12
+    ends = [at for at, character in enumerate(text) if character == "\n"]
+    events = [Event(seconds * number, [Patch(at + number, 0, "s")]) for number, at in enumerate(ends)]
+    return list(keystrokes(Trace(text, events)))
 
 
 TYPED = typing(
@@ -43,11 +58,11 @@ TYPED = typing(
 )
 
 
-def counted(policy: str, edits: list[tuple[str, int]]) -> list[Count]:
+def counted(policy: str, edits: list[Keystroke]) -> list[Count]:
     return list(count(edits, policy, BUDGET))
 
 
-def recomputed(policy: str, edits: list[tuple[str, int]]) -> int:
+def recomputed(policy: str, edits: list[Keystroke]) -> int:
     return sum(each.recomputed for each in counted(policy, edits))
 
 
@@ -72,8 +87,41 @@ def test_a_keystroke_recomputes_no_more_than_its_prompt(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_nothing_is_counted_as_background_work(policy: str) -> None:
-    assert not any(each.background for each in counted(policy, session(*DRAWN)))
+def test_where_the_cursor_never_rested_nothing_is_computed_ahead(policy: str) -> None:
+    assert [(each.ahead, each.wasted) for each in counted(policy, session(*DRAWN))] == [(0, 0)] * len(DRAWN)
+
+
+def test_a_rest_at_the_place_makes_the_frame_ahead_of_the_keystroke() -> None:
+    *typed, up = session(*DRAWN)
+    last = counted("efim", [*typed, rested(up, "a = ‸\nx y\nc = 3\n")])[-1]
+    assert last == Count(prompt_tokens=14, recomputed=1, ahead=13, wasted=0, reanchored=False)
+
+
+def test_what_was_computed_ahead_and_given_up_unused_is_told_from_then_on() -> None:
+    # typed [x] is computed as far as [x _) _)], then truncated
+    first, second, third = session("a\nx‸ ) ) )\nc\n", "a\nx ‸ ) ) )\nc\n", "a\nx y‸ ) ) )\nc\n")
+    counts = counted("efim", [first, rested(second, "a\nx ) ) )‸\nc\n"), third])
+    assert [(each.ahead, each.wasted) for each in counts] == [(0, 0), (3, 3), (0, 3)]
+
+
+def test_what_was_computed_ahead_and_used_is_no_waste() -> None:
+    first, second, third = session("a\nx‸ ) ) )\nc\n", "a\nx ) ) ) y‸\nc\n", "a\nx z w‸\nc\n")
+    counts = counted("efim", [first, rested(second, "a\nx ) ) )‸\nc\n"), third])
+    assert [(each.ahead, each.wasted) for each in counts] == [(0, 0), (3, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES.keys() - {"efim"}))
+def test_other_policies_compute_nothing_ahead(policy: str) -> None:
+    *typed, up = session(*DRAWN)
+    assert counted(policy, [*typed, rested(up, "a = ‸\nx y\nc = 3\n")]) == counted(policy, session(*DRAWN))
+
+
+def test_jumps_after_a_rest_wait_for_little() -> None:
+    hasty, patient = counted("efim", jumping(REST / 2)), counted("efim", jumping(REST))
+    assert all(each.ahead == 0 for each in hasty)
+    assert sum(each.ahead for each in patient) > 100
+    assert max(each.recomputed for each in patient[1:]) <= 2
+    assert max(each.recomputed for each in hasty[1:]) > 30
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES.keys() - {"none"}))

@@ -113,8 +113,37 @@ SESSION = Trace(
     ],
 )
 def test_a_part_skips_events_and_limits_requests(skip: int, limit: int | None, expected: list[tuple[str, int]]):
-    assert list(trace.keystrokes(trace.part(SESSION, skip, limit))) == expected
+    assert [key[:2] for key in trace.keystrokes(trace.part(SESSION, skip, limit))] == expected
 
 
 def test_skipped_events_are_in_the_text_a_part_starts_from():
     assert trace.part(SESSION, 2, None).start == "abcdef"
+
+
+@pytest.mark.parametrize(
+    ("patches", "seconds", "place"),
+    [
+        ([Patch(5, 0, "x")], 1.0, 5),
+        ([Patch(5, 1, "")], 1.0, 6),
+        ([Patch(5, 30, "")], 7.0, 35),
+        ([Patch(5, 0, "x")], 0.0, None),
+        ([Patch(5, 0, "x")], -1.0, None),
+        ([Patch(5, 0, "xy")], 9.0, None),
+        ([], 9.0, None),
+    ],
+)
+def test_the_cursor_rested_where_the_next_edit_comes_a_second_later(
+    patches: list[Patch], seconds: float, place: int | None
+):
+    last = Event(100.0, [Patch(0, 0, "x")])
+    assert trace.rested_at(Event(100.0 + seconds, patches), last) == place
+
+
+def test_before_the_first_event_nothing_rests():
+    assert trace.rested_at(Event(100.0, [Patch(5, 0, "x")]), None) is None
+
+
+def test_a_keystroke_tells_the_text_and_the_place_of_the_rest_before_it():
+    times = [0.0, 0.5, 2.0, 2.5]
+    session = Trace("ab", [event._replace(time=time) for event, time in zip(SESSION.events, times, strict=True)])
+    assert [key.rested for key in trace.keystrokes(session)] == [None, ("abcdef", 6), None]
