@@ -67,7 +67,7 @@ class Planner:
         self._made = 0
 
     def plan(self, text: str, cursor: int) -> Plan:
-        """The plan with the fewest recomputed tokens (R10): a frame that fits or, where those cost much, a new one."""
+        """The plan with the fewest recomputed tokens (R10): a frame that fits or, where all cost much, a new one."""
         return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor)))
 
     def opening(self, text: str) -> Plan:

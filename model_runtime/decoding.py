@@ -86,7 +86,7 @@ class Decoding:
         """Choose the next token, which must spell on with the stub; raises Stopped rather than begin a pass."""
         token = self._choices.at(self._length, stub, self._means.spells)
         if token is None:
-            logits = self._logits(drafting=not stub or len(self._expected) > 0)
+            logits = self._logits(stub)
             token = self._means.pick(logits, self._history[: len(self._prompt.history) + self._count], stub)
             self._choices.add(self._length, token, stub)
         else:
@@ -131,38 +131,36 @@ class Decoding:
         self._expected = after(self._expected, token)
         self._count += 1
 
-    def _logits(self, drafting: bool) -> torch.Tensor:
+    def _logits(self, stub: bytes) -> torch.Tensor:
         """The logits [vocab] that follow the row."""
         n = self._length
         if self._arena.logits is not None and self._arena.logits_at == n:
             return self._arena.logits
         if not 0 <= n - self._rows_at < len(self._rows):
-            self._pass(drafting)
+            self._pass(stub)
         return self._rows[n - self._rows_at]
 
-    def _pass(self, drafting: bool) -> None:
+    def _pass(self, stub: bytes) -> None:
         """Compute what the arena lacks of the row, and a draft with it."""
         n, arena = self._length, self._arena
         if arena.length >= n:  # keys and values are there, what follows them is not: the last token once more
             self._expected = self._expected if len(self._expected) else arena.ids[n:].copy()
             arena.truncate(n - 1)
-        self._account(n - arena.length)
+        self.spent.recomputed += max(0, len(self._prompt.ids) - arena.length)
+        self.spent.passes += self._count > 0
         while n - arena.length > CHUNK:
             self._forward(self._row[arena.length : arena.length + CHUNK], 1)
-        self._draft, self._kind = self._drafted() if drafting else (NOTHING, 0)
+        self._draft, self._kind = self._drafted(stub)
         self.spent.drafted += len(self._draft)
         self._rows_at = n
         self._rows = self._forward(np.concatenate((self._row[arena.length : n], self._draft)), 1 + len(self._draft))
         if not self._count:
             arena.keep_logits(self._rows[0].clone(), n)
 
-    def _account(self, tokens: int) -> None:
-        if self._count:
-            self.spent.passes += 1
-        else:
-            self.spent.recomputed += tokens
-
-    def _drafted(self) -> tuple[Ids, int]:
+    def _drafted(self, stub: bytes) -> tuple[Ids, int]:
+        """A draft and its kind; where a stub has to be spelled, only what is expected may spell it."""
+        if stub and not (len(self._expected) and self._means.spells(int(self._expected[0]), stub)):
+            return NOTHING, 0
         most = min(len(self._room) - self._count - 1, self._arena.capacity - self._length)
         history = self._history[: len(self._prompt.history) + self._count]
         draft, kind = self._means.drafts.propose(history, self._expected, self._means.pace)

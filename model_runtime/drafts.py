@@ -16,6 +16,7 @@ LONGEST_MATCH = 8  # tokens; longer matches are no better
 MOST = 15  # tokens of one draft
 DOUBT = 0.5  # how often guesses come true, before any was seen
 MEMORY = 0.9  # what one guess leaves of the experience before it
+FORGIVENESS = 0.01  # of a kind's bad experience that is forgotten whenever it is not tried
 NOTHING = np.zeros(0, dtype=np.int32)
 
 
@@ -38,7 +39,11 @@ class Drafts:
         return draft, kind
 
     def _worth(self, draft: Ids, kind: int, pace: Pace) -> Ids:
-        return draft[: pace.worth(float(self._hits[kind]), min(len(draft), MOST))]
+        """As much of a draft as pays; a kind that does not is trusted a little more each time, to be tried again."""
+        size = pace.worth(float(self._hits[kind]), min(len(draft), MOST))
+        if len(draft) and not size:
+            self._hits[kind] += FORGIVENESS * (DOUBT - self._hits[kind])
+        return draft[:size]
 
     def learn(self, kind: int, came_true: bool) -> None:
         """Take in whether a drafted token came true, where those before it had."""

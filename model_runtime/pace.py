@@ -7,10 +7,11 @@ FIRST_GUESS = 0.1  # cost of a further row of a small pass, in passes of one row
 CHUNK = 64  # rows of one prefill pass: how long a newer request may have to wait
 CHUNK_MS = 20.0  # milliseconds that a pass ahead of need should take; at most 30
 LEAST_CHUNK = 4
+SMALL = 16  # rows up to which a pass is a decode step with a draft
 
 
 class Pace:
-    """Milliseconds of a pass as a line over its rows, fitted to small passes, and of a row of a large one."""
+    """Milliseconds of a pass as a line over its rows, fitted to small passes, and of a row of the last wider one."""
 
     def __init__(self) -> None:
         """Nothing is measured yet."""
@@ -19,10 +20,10 @@ class Pace:
 
     def note(self, rows: int, ms: float) -> None:
         """Take in what a pass cost."""
-        if rows <= LEAST_CHUNK * 4:
+        if rows <= SMALL:
             terms = (1.0, rows, rows * rows, ms, rows * ms)
             self._sums = [FADE * old + new for old, new in zip(self._sums, terms, strict=True)]
-        else:
+        if rows >= LEAST_CHUNK:
             self._ms_per_row = max(ms, 1e-3) / rows
 
     @property
@@ -53,5 +54,5 @@ class Pace:
     def chunk_ahead(self) -> int:
         """Rows of a pass that nobody waits for: as many as a keystroke can wait for."""
         if self._ms_per_row is None:
-            return LEAST_CHUNK * 4 + 1
+            return LEAST_CHUNK
         return max(LEAST_CHUNK, min(CHUNK, int(CHUNK_MS / self._ms_per_row)))

@@ -86,14 +86,37 @@ def chunks(length: int, longest: int, seed: int) -> Iterator[int]:
         length -= size
 
 
+def last(decoder: Decoder, arena: Arena, ids: Ids) -> torch.Tensor:
+    """Append tokens; the logits [vocab] that follow them."""
+    logits = decoder.forward(ids, arena)
+    assert logits.shape == (1, decoder.config.vocab)
+    return logits[0]
+
+
 def in_chunks(decoder: Decoder, arena: Arena, ids: Ids, sizes: Iterator[int]) -> dict[int, torch.Tensor]:
     """Append tokens chunk by chunk; the logits after each chunk by the position of its last token."""
     logits: dict[int, torch.Tensor] = {}
     for size in sizes:
         at = arena.length
-        logits[at + size - 1] = decoder.forward(ids[at : at + size], arena)
+        logits[at + size - 1] = last(decoder, arena, ids[at : at + size])
     assert arena.length == len(ids)
     return logits
+
+
+def in_rows(decoder: Decoder, arena: Arena, before: int, new: int, rows: int) -> torch.Tensor:
+    """The logits [rows, vocab] of the last rows of one pass over `new` tokens, after `before` others."""
+    if before:
+        decoder.forward(TOKENS[:before], arena)
+    logits = decoder.forward(TOKENS[before : before + new], arena, rows)
+    assert arena.ids.tolist() == TOKENS[: before + new].tolist()
+    return logits
+
+
+def in_steps(decoder: Decoder, arena: Arena, before: int, steps: int) -> torch.Tensor:
+    """The logits [steps, vocab] after each of so many tokens, one pass for each."""
+    if before:
+        decoder.forward(TOKENS[:before], arena)
+    return torch.stack([last(decoder, arena, TOKENS[n : n + 1]) for n in range(before, before + steps)])
 
 
 def assert_close(found: dict[int, torch.Tensor], reference: torch.Tensor, tolerance: float = CLOSE) -> None:
@@ -112,7 +135,7 @@ def test_the_tiny_models_spread_their_logits_and_attend_to_more_than_the_last_to
 def test_one_pass_without_a_cache_equals_transformers(model: Model) -> None:
     reference = model.reference(TOKENS)
     for length in (1, 2, 17, CONTEXT):
-        logits = model.decoder().forward(TOKENS[:length], model.arena())
+        logits = last(model.decoder(), model.arena(), TOKENS[:length])
         assert distance(logits, reference[length - 1]) <= CLOSE
 
 
@@ -125,6 +148,36 @@ def test_token_by_token_up_to_the_end_of_the_context_equals_transformers(model: 
 def test_chunks_of_any_size_equal_transformers(model: Model, seed: int) -> None:
     logits = in_chunks(model.decoder(), model.arena(), TOKENS, chunks(CONTEXT, 90, seed))
     assert_close(logits, model.reference(TOKENS))
+
+
+@pytest.mark.parametrize(("before", "new", "rows"), [(0, 1, 1), (0, 9, 9), (40, 16, 16), (40, 64, 5), (311, 9, 3)])
+def test_each_of_the_last_rows_equals_transformers_and_a_step_of_its_own(
+    model: Model, before: int, new: int, rows: int
+) -> None:
+    found = in_rows(model.decoder(), model.arena(), before, new, rows)
+    end = before + new
+    assert distance(found, model.reference(TOKENS[:end])[end - rows :]) <= CLOSE
+    assert distance(found, in_steps(model.decoder(), model.arena(), end - rows, rows)) <= CLOSE
+
+
+@PACKED
+@pytest.mark.parametrize(("before", "new", "rows"), [(0, 9, 9), (40, 16, 16), (40, 64, 5)])
+def test_each_of_the_last_rows_of_a_packed_model_equals_a_step_of_its_own(
+    half: Model, before: int, new: int, rows: int
+) -> None:
+    decoder, end = half.decoder("fp16"), before + new
+    found = in_rows(decoder, half.arena(), before, new, rows)
+    assert distance(found, in_steps(decoder, half.arena(), end - rows, rows)) <= 1e-3
+    reference = half.reference(TOKENS[:end])[end - rows :]
+    assert distance(found, reference) <= CLOSE * float(reference.abs().max())
+
+
+def test_a_draft_that_was_cut_off_leaves_nothing_behind(model: Model) -> None:
+    decoder, arena = model.decoder(), model.arena()
+    decoder.forward(TOKENS[:20], arena, rows=9)
+    arena.truncate(13)
+    other = np.concatenate((TOKENS[:13], TOKENS[100:160]))
+    assert_close(in_chunks(decoder, arena, other, iter([1] * 60)), model.reference(other))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, CONTEXT - 1])
@@ -174,7 +227,7 @@ def test_packed_logits_hardly_depend_on_how_the_tokens_arrived(model: Model) -> 
     warm.truncate(120)
     other = np.concatenate((TOKENS[:120], TOKENS[:150]))
     logits = in_chunks(decoder, warm, other, chunks(150, 64, 2))[len(other) - 1]
-    assert distance(logits, decoder.forward(other, model.arena())) <= 1e-4
+    assert distance(logits, last(decoder, model.arena(), other)) <= 1e-4
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -195,7 +248,7 @@ def test_a_config_without_the_optional_fields_means_what_transformers_takes_it_f
         del raw[name]
     (folder / "config.json").write_text(json.dumps(raw), encoding="utf-8")
     model = Model(folder)
-    assert_close({CONTEXT - 1: model.decoder().forward(TOKENS, model.arena())}, model.reference(TOKENS))
+    assert_close({CONTEXT - 1: last(model.decoder(), model.arena(), TOKENS)}, model.reference(TOKENS))
 
 
 def test_biases_that_a_llama_config_asks_for_are_computed_or_refused(tmp_path: Path) -> None:
@@ -207,7 +260,7 @@ def test_biases_that_a_llama_config_asks_for_are_computed_or_refused(tmp_path: P
     theirs.save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(raw), encoding="utf-8")
     try:
-        found = decoder_of(tmp_path).forward(TOKENS, Arena(read_config(tmp_path), CONTEXT))
+        found = last(decoder_of(tmp_path), Arena(read_config(tmp_path), CONTEXT), TOKENS)
     except ModelError:
         return
     assert distance(found, Model(tmp_path).reference(TOKENS)[-1]) <= CLOSE

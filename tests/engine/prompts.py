@@ -1,0 +1,104 @@
+"""Prompts of a small file, and models that say something canonical after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from model_runtime.config import read_config
+from model_runtime.drafts import NOTHING
+from model_runtime.engine import Generation, Rule
+from model_runtime.ids import Ids
+from model_runtime.pace import CHUNK, Pace
+from model_runtime.pool import Owner
+from model_runtime.prompt import Prompt, build, heal
+from model_runtime.template import find_template
+from model_runtime.tokenizer import Tokenizer
+from tests.engine.doubles import ENDLESS, Log, Scripted, Watched, never
+from tests.models import CODE
+
+HEAD = CODE[: CODE.index("def write")]
+TAIL = CODE[CODE.index("def total") :]
+A, B, C = Owner("a"), Owner("b"), Owner("c")
+TIE = 1e-4  # two tokens whose scores are this close are equally good
+
+
+class Eager(Pace):
+    """Drafts whatever there is, and works ahead in the largest chunks."""
+
+    def worth(self, chance: float, most: int) -> int:
+        return most
+
+    @property
+    def chunk_ahead(self) -> int:
+        return CHUNK
+
+
+class Shy(Pace):
+    """Drafts nothing."""
+
+    def worth(self, chance: float, most: int) -> int:
+        return 0
+
+
+def paced(engine: Watched, pace: Pace) -> Watched:
+    """The engine, which from now on takes passes to cost what it is told."""
+    engine._means = replace(engine._means, pace=pace)
+    return engine
+
+
+def prompt_of(tokenizer: Tokenizer, typed: str, head: str = HEAD, tail: str = TAIL) -> Prompt:
+    return build(tokenizer, find_template(tokenizer.special), head, tail, typed)
+
+
+def generate(
+    engine: Watched,
+    prompt: Prompt,
+    rule: Rule = ENDLESS,
+    limit: int = 12,
+    owner: Owner = A,
+    stopped: Callable[[], bool] = never,
+    expected: Ids = NOTHING,
+) -> Generation:
+    return engine.generate(owner, prompt, rule, limit, stopped, expected)
+
+
+def scripted(folder: Path, prompt: Prompt, script: Sequence[int], tokenizer: Tokenizer) -> Watched:
+    """An engine whose model says these tokens after the prompt, then a letter for ever."""
+    return Watched(Scripted(read_config(folder), len(prompt.ids), script), tokenizer)
+
+
+def canonical(tokenizer: Tokenizer, typed: str, suggestion: str) -> list[int]:
+    """The tokens that go on with a line and end it, as they would be in a file."""
+    done, line = tokenizer.encode(heal(tokenizer, typed)[0]).tolist(), tokenizer.encode(typed + suggestion + "\n")
+    assert line[: len(done)].tolist() == done
+    return line[len(done) :].tolist()
+
+
+def bytewise(tokenizer: Tokenizer, text: str) -> list[int]:
+    """One token for each byte of a text."""
+    return [tokenizer.token_bytes.index(bytes([byte])) for byte in text.encode()]
+
+
+def spelled(log: Log, tokenizer: Tokenizer) -> bytes:
+    """What was said, the unfinished word with it."""
+    return b"".join(tokenizer.token_bytes[token] for token in log.tokens)
+
+
+def after(questions: int) -> Callable[[], bool]:
+    """True from the question of this number on."""
+    asked = iter(range(questions))
+    return lambda: next(asked, None) is None
+
+
+def assert_same_tokens(log: Log, cold: Log) -> None:
+    """The same tokens as an engine said that had to choose each of them."""
+    assert len(cold.tokens) == len(cold.gaps)
+    for token, other, gap in zip(log.tokens, cold.tokens, cold.gaps, strict=False):
+        if token != other:
+            assert 0 <= gap < TIE, "only a genuine tie may fall another way"
+            return
+    assert log.tokens == cold.tokens
+    assert log.made is not None and cold.made is not None
+    assert (log.made.text, log.made.complete) == (cold.made.text, cold.made.complete)

@@ -1,0 +1,283 @@
+"""What is recalled is what a fresh greedy pick would give, on made-up scores of every row of tokens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from model_runtime.choices import Choices
+from model_runtime.ids import Ids
+from model_runtime.local_cache import LocalCache
+from model_runtime.vocabulary import Vocabulary
+
+TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]
+VOCABULARY = Vocabulary(TABLE)
+LIMIT = 6
+caches = st.sampled_from([None, LocalCache((0.5,), 10.0), LocalCache((0.5,), 20.0)])
+rows = st.lists(st.integers(2, len(TABLE) - 1), min_size=1, max_size=5).map(tuple)
+histories = st.lists(st.integers(-1, 3), max_size=3).map(tuple)
+stubs = st.text("abc", max_size=5).map(str.encode)
+
+
+def ids(tokens: Sequence[int]) -> Ids:
+    return np.array(tokens, dtype=np.int32)
+
+
+def spells(token: int, stub: bytes) -> bool:
+    spelled = TABLE[token]
+    return bool(spelled) and (spelled.startswith(stub) or stub.startswith(spelled))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt of a tail and a row; its history is what stands `before` the row, and the row."""
+
+    row: tuple[int, ...]
+    stub: bytes = b""
+    before: tuple[int, ...] = ()
+    cache: LocalCache | None = None
+    tail: tuple[int, ...] = ()
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return (*self.tail, *self.row)
+
+    @property
+    def history(self) -> tuple[int, ...]:
+        return (*self.before, *self.row)
+
+    def on(self, tokens: Sequence[int]) -> Asked:
+        return replace(self, row=(*self.row, *tokens))
+
+
+@dataclass
+class World:
+    """Scores of every token after everything that a choice may depend on, no two of them alike.
+
+    `steady` scores depend on the place alone, so that the same words come after other beginnings as well.
+    """
+
+    seed: int
+    steady: bool = False
+
+    def pick(self, asked: Asked) -> int:
+        where = len(asked.history) if self.steady else (asked.ids, asked.history, asked.cache)
+        scores = list(range(len(TABLE)))
+        random.Random(f"{self.seed} {where}").shuffle(scores)
+        fitting = VOCABULARY.fitting(asked.stub).tolist() if asked.stub else range(len(TABLE))
+        return max(fitting, key=scores.__getitem__)
+
+
+@dataclass
+class Made:
+    """The tokens of an answer, and which of them were recalled."""
+
+    tokens: list[int] = field(default_factory=list)
+    recalled: list[bool] = field(default_factory=list)
+
+
+class Memory:
+    """Answers as a decoding does, with the choices of the answer before."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.choices: Choices | None = None
+
+    def answer(self, asked: Asked, limit: int = LIMIT) -> Made:
+        made, stub = Made(), asked.stub
+        key = ids(asked.ids), ids(asked.history), asked.cache
+        if self.choices is None or not self.choices.hold(*key):
+            self.choices = Choices(*key)
+        for position in range(len(asked.ids), len(asked.ids) + limit):
+            token = self.choices.at(position, stub, spells)
+            made.recalled.append(token is not None)
+            if token is None:
+                token = self.world.pick(replace(asked.on(made.tokens), stub=stub))
+                self.choices.add(position, token, stub)
+            made.tokens.append(token)
+            stub = stub[len(TABLE[token]) :]
+        return made
+
+
+def fresh(world: World, asked: Asked, limit: int = LIMIT) -> list[int]:
+    return Memory(world).answer(asked, limit).tokens
+
+
+worlds = st.builds(World, st.integers(0, 10_000), st.booleans())
+changes = st.one_of(
+    st.tuples(st.just("go on"), st.integers(0, LIMIT), stubs),
+    st.tuples(st.just("go on and spell"), st.integers(0, LIMIT), st.integers(0, 5)),
+    st.tuples(st.just("go on otherwise"), st.integers(0, LIMIT), rows),
+    st.tuples(st.just("spell more"), st.integers(1, 3)),
+    st.tuples(st.just("spell less"), st.integers(1, 3)),
+    st.tuples(st.just("spell"), stubs),
+    st.tuples(st.just("take back"), st.integers(1, 3)),
+    st.tuples(st.just("other history"), histories),
+    st.tuples(st.just("other cache"), caches),
+    st.tuples(st.just("other prompt"), rows),
+    st.tuples(st.just("other tail"), histories),
+    st.tuples(st.just("again")),
+)
+
+
+def changed(asked: Asked, said: list[int], name: str, *arguments: object) -> Asked:
+    """The next prompt, of which nothing is known but that it is near the last one."""
+    text = b"".join(TABLE[token] for token in said)
+    match name, *arguments:
+        case "go on", int(count), bytes(stub):
+            return replace(asked.on(said[:count]), stub=stub)
+        case "go on and spell", int(count), int(size):
+            return replace(asked.on(said[:count]), stub=b"".join(TABLE[token] for token in said[count:])[:size])
+        case "go on otherwise", int(count), tuple(row):
+            return asked.on([*said[:count], *row])
+        case "spell more", int(count):
+            return replace(asked, stub=text[: len(asked.stub) + count])
+        case "spell less", int(count):
+            return replace(asked, stub=asked.stub[:-count])
+        case "spell", bytes(stub):
+            return replace(asked, stub=stub)
+        case "take back", int(count):
+            return replace(asked, row=asked.row[:-count] or asked.row)
+        case "other history", tuple(before):
+            return replace(asked, before=before)
+        case "other cache", cache:
+            return replace(asked, cache=cache)
+        case "other prompt", tuple(row):
+            return replace(asked, row=row)
+        case "other tail", tuple(tail):
+            return replace(asked, tail=tail)
+    return asked
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    world=worlds,
+    start=st.builds(Asked, rows, stubs, histories, caches),
+    changes=st.lists(st.tuples(changes, st.integers(0, LIMIT)), max_size=8),
+)
+def test_what_is_recalled_is_what_would_be_chosen_anew(
+    world: World, start: Asked, changes: list[tuple[tuple[str, object], int]]
+) -> None:
+    memory, asked = Memory(world), start
+    said = memory.answer(asked).tokens
+    for change, limit in changes:
+        asked = changed(asked, said, *change)
+        said = memory.answer(asked, limit).tokens
+        assert said == fresh(world, asked, limit)
+
+
+@settings(deadline=None, max_examples=200)
+@given(world=worlds, start=st.builds(Asked, rows, stubs, histories, caches), count=st.integers(0, LIMIT))
+def test_an_answer_is_recalled_whole_behind_its_prompt_and_behind_what_was_chosen(
+    world: World, start: Asked, count: int
+) -> None:
+    memory = Memory(world)
+    said = memory.answer(start).tokens
+    left = start.stub[sum(len(TABLE[token]) for token in said[:count]) :]
+    made = memory.answer(replace(start.on(said[:count]), stub=left), LIMIT - count)
+    assert (made.tokens, made.recalled) == (said[count:], [True] * (LIMIT - count))
+    assert memory.answer(start).recalled == [True] * LIMIT, "taking it back as well"
+
+
+@settings(deadline=None, max_examples=200)
+@given(world=worlds, start=st.builds(Asked, rows, st.just(b""), histories, caches), size=st.integers(1, 9))
+@example(World(0), Asked((2,)), 2)
+def test_typing_into_what_was_chosen_freely_recalls_all_of_it(world: World, start: Asked, size: int) -> None:
+    memory = Memory(world)
+    said = memory.answer(start).tokens
+    text = b""
+    for token in said:
+        if not TABLE[token]:
+            break  # the end of a text cannot be typed
+        text += TABLE[token]
+    made = memory.answer(replace(start, stub=text[:size]))
+    assert (made.tokens, made.recalled) == (said, [True] * LIMIT)
+
+
+def test_a_shorter_stub_is_chosen_for_anew() -> None:
+    for seed in range(50):
+        memory = Memory(World(seed))
+        memory.answer(Asked((2,), b"abc"))
+        made = memory.answer(Asked((2,), b"ab"))
+        assert not made.recalled[0]
+        assert made.tokens == fresh(memory.world, Asked((2,), b"ab"))
+
+
+def test_what_was_chosen_for_the_shorter_stub_too_keeps_what_was_chosen_after_it() -> None:
+    kept = 0
+    for seed in range(50):
+        memory, long, short = Memory(World(seed)), Asked((2,), b"abc"), Asked((2,), b"ab")
+        before = memory.answer(long)
+        if fresh(memory.world, short)[0] == before.tokens[0] == TABLE.index(b"abc"):
+            kept += 1
+            assert memory.answer(short).recalled == [False] + [True] * (LIMIT - 1)
+            assert memory.answer(short).recalled == memory.answer(long).recalled == [True] * LIMIT
+    assert kept
+
+
+START = Asked((2, 3), b"a", (1, -1), LocalCache((0.5,), 10.0), tail=(5,))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(START, row=(2, 4)),
+        replace(START, row=(2,)),
+        replace(START, row=(2, 3, 2, 2)),
+        replace(START, before=(1,)),
+        replace(START, before=(2, -1)),
+        replace(START, before=(1, 1, -1)),
+        replace(START, cache=LocalCache((0.5,), 20.0)),
+        replace(START, cache=None),
+        replace(START, tail=(4,)),
+        replace(START, tail=()),
+        replace(START, tail=(5, 5)),
+    ],
+)
+def test_nothing_is_recalled_behind_another_prompt_history_or_cache(other: Asked) -> None:
+    memory = Memory(World(3))
+    memory.answer(START)
+    assert memory.choices is not None
+    assert not memory.choices.hold(ids(other.ids), ids(other.history), other.cache)
+    assert not memory.answer(other).recalled[0]
+
+
+@pytest.mark.parametrize("same", range(LIMIT - 1))
+def test_nothing_is_recalled_behind_a_prompt_that_goes_on_otherwise_somewhere(same: int) -> None:
+    memory, start = Memory(World(3)), Asked((2, 3))
+    said = memory.answer(start).tokens
+    other = start.on([*said[:same], said[same] % 3 + 2, *said[same + 1 :]])
+    assert other != start.on(said)
+    assert not any(memory.answer(other, 1).recalled)
+
+
+def test_a_cache_of_equal_figures_is_the_same_cache() -> None:
+    memory = Memory(World(3))
+    memory.answer(Asked((2,), cache=LocalCache((0.5,), 10.0)))
+    assert memory.answer(Asked((2,), cache=LocalCache((0.5,), 10.0))).recalled == [True] * LIMIT
+
+
+def test_nothing_is_recalled_beyond_what_was_chosen_nor_before_the_prompt() -> None:
+    choices = Choices(ids([2, 3]), ids([2, 3]), None)
+    choices.add(2, 4, b"")
+    assert [choices.at(position, b"", spells) for position in range(5)] == [None, None, 4, None, None]
+
+
+def test_another_choice_makes_those_after_it_void() -> None:
+    choices = Choices(ids([2]), ids([2]), None)
+    for position, token in enumerate((5, 6, 7), 1):
+        choices.add(position, token, b"")
+    choices.add(2, 8, b"")
+    assert [choices.at(position, b"", spells) for position in (1, 2, 3)] == [5, 8, None]
+
+
+def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spelled() -> None:
+    choices = Choices(ids([2]), ids([2]), None)
+    choices.add(1, 0, b"")
+    assert (choices.at(1, b"", spells), choices.at(1, b"a", spells)) == (0, None)

@@ -1,0 +1,234 @@
+"""Who has which arena, without tensors: least recently used first, what is common is copied, promises are kept."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from model_runtime.ids import Ids
+from model_runtime.pool import WORTH_COPYING, Owner, Pool
+from model_runtime.sequence import Sequence
+
+CAPACITY = 48
+TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
+DOCUMENTS = st.sampled_from("abc")
+OWNERS = st.builds(Owner, DOCUMENTS, st.integers(0, 2))
+A, B, C = Owner("a"), Owner("b"), Owner("c")
+
+
+def ids(tokens: list[int]) -> Ids:
+    return np.array(tokens, dtype=np.int32)
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> list[int]:
+    """The beginning of one of a few texts, and perhaps something else after it."""
+    beginning = draw(st.sampled_from(TEXTS))[: draw(st.integers(0, CAPACITY))]
+    return [*beginning, *draw(st.lists(st.integers(0, 9), max_size=4))][:CAPACITY] or [0]
+
+
+class Lending(RuleBasedStateMachine):
+    """A pool, and who should have which arena: an arena that changes hands is a released one, else the oldest."""
+
+    @initialize(size=st.integers(1, 4))
+    def start(self, size: int) -> None:
+        self.size = size
+        self.made: list[Sequence] = []
+        self.pool = Pool(self.make, size)
+        self.owned: dict[Owner, Sequence] = {}
+        self.released: set[Owner] = set()
+        self.computed_ahead = 0
+
+    def make(self) -> Sequence:
+        self.made.append(Sequence(CAPACITY))
+        return self.made[-1]
+
+    @rule(owner=OWNERS, prompt=prompts(), computed=st.floats(0, 1), ahead=st.booleans())
+    def request(self, owner: Owner, prompt: list[int], computed: float, ahead: bool) -> None:
+        """Take an arena and bring it to the prompt, or only part of the way, as a stopped request does."""
+        before = self.contents()
+        told = self.pool.reusable(owner, ids(prompt))
+        assert self.contents() == before, "asking changes nothing"
+
+        arena = self.pool.take(owner, ids(prompt))
+        self.check_whose(owner, arena)
+        found = max((longest_common(prompt, held) for held in before.values()), default=0)
+        assert found - WORTH_COPYING < arena.common(ids(prompt)) <= found
+        assert told == arena.reusable(ids(prompt))
+        assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
+        self.bring_to(arena, prompt, computed, ahead)
+
+    def check_whose(self, owner: Owner, arena: Sequence) -> None:
+        if owner in self.owned:
+            assert arena is self.owned.pop(owner)
+        elif len(self.owned) < self.size:
+            assert arena is self.made[-1]
+            assert all(arena is not each for each in self.owned.values())
+        else:
+            loser = next(name for name, each in self.owned.items() if each is arena)
+            assert loser in self.released if self.released else loser == next(iter(self.owned))
+            del self.owned[loser]
+            self.released.discard(loser)
+        self.owned[owner] = arena
+        self.released.discard(owner)
+
+    def bring_to(self, arena: Sequence, prompt: list[int], computed: float, ahead: bool) -> None:
+        common = arena.common(ids(prompt))
+        if not ahead:
+            arena.need(common)
+        arena.truncate(common)
+        new = prompt[common : common + round(computed * (len(prompt) - common))]
+        arena.append(ids(new))
+        if ahead:
+            arena.mark_unneeded(common)
+            self.computed_ahead += len(new)
+        if arena.ids.tolist() == prompt:
+            arena.logits_at = arena.length
+
+    @rule(document=DOCUMENTS)
+    def release(self, document: str) -> None:
+        self.pool.release(document)
+        self.released |= {owner for owner in self.owned if owner.document == document}
+
+    def contents(self) -> dict[int, list[int]]:
+        return {id(each): each.ids.tolist() for each in self.made}
+
+    @invariant()
+    def never_makes_more_arenas_than_its_size(self) -> None:
+        assert len(self.made) == len(self.owned) <= self.size
+
+    @invariant()
+    def tells_what_was_wasted_in_all_arenas(self) -> None:
+        assert self.pool.wasted == sum(each.wasted for each in self.made) <= self.computed_ahead
+
+
+def longest_common(a: list[int], b: list[int]) -> int:
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+Lending.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestLending = Lending.TestCase
+
+
+def pool_of(size: int) -> Pool[Sequence]:
+    return Pool(lambda: Sequence(CAPACITY), size)
+
+
+def fill(pool: Pool[Sequence], owner: Owner, tokens: list[int]) -> Sequence:
+    arena = pool.take(owner, ids(tokens))
+    arena.truncate(arena.common(ids(tokens)))
+    arena.append(ids(tokens[arena.length :]))
+    return arena
+
+
+def test_an_owner_gets_its_own_arena_again_with_what_it_computed() -> None:
+    pool = pool_of(2)
+    arena = fill(pool, A, [1, 2])
+    fill(pool, B, [3])
+    assert pool.take(A, ids([1, 2, 3])) is arena
+    assert arena.ids.tolist() == [1, 2]
+
+
+def test_each_frame_of_a_document_has_an_arena_of_its_own() -> None:
+    pool = pool_of(3)
+    frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
+    assert len(set(map(id, frames))) == 3
+    for n, arena in enumerate(frames):
+        assert pool.take(Owner("a", n), ids([n])) is arena
+
+
+@pytest.mark.parametrize("copied", [WORTH_COPYING - 1, WORTH_COPYING])
+def test_a_common_prefix_is_copied_where_that_saves_enough(copied: int) -> None:
+    pool = pool_of(2)
+    first = fill(pool, A, [1] * 40)
+    prompt = [1] * copied + [2] * 9
+    second = pool.take(B, ids(prompt))
+    assert second.ids.tolist() == ([1] * copied if copied == WORTH_COPYING else [])
+    assert first.ids.tolist() == [1] * 40
+
+
+def test_an_arena_that_holds_most_of_a_prompt_itself_keeps_what_it_has() -> None:
+    pool = pool_of(2)
+    fill(pool, A, [1] * 40)
+    mine = fill(pool, B, [1] * 30 + [2])
+    assert pool.take(B, ids([1] * 40)) is mine
+    assert mine.ids.tolist() == [1] * 30 + [2]
+
+
+def test_a_copy_has_all_but_what_follows_its_last_token() -> None:
+    pool = pool_of(2)
+    fill(pool, A, [1] * 40).logits_at = 40
+    assert pool.reusable(B, ids([1] * 40)) == 39
+    assert pool.take(B, ids([1] * 40)).reusable(ids([1] * 40)) == 39
+
+
+def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
+    pool = pool_of(1)
+    arena = fill(pool, A, [1] * 5)
+    assert pool.reusable(B, ids([1, 1, 2])) == 2
+    assert pool.take(B, ids([1, 1, 2])) is arena
+    assert arena.common(ids([1, 1, 2])) == 2
+
+
+def test_the_frame_used_longest_ago_loses_its_arena() -> None:
+    pool = pool_of(3)
+    arenas = {owner: fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))}
+    pool.take(A, ids([0]))
+    assert pool.take(Owner("d"), ids([7])) is arenas[B]
+    assert pool.take(A, ids([0])) is arenas[A]
+
+
+def test_asking_what_is_reusable_is_no_use() -> None:
+    pool = pool_of(2)
+    first = fill(pool, A, [1])
+    fill(pool, B, [2])
+    pool.reusable(A, ids([1]))
+    assert pool.take(C, ids([3])) is first
+
+
+def test_all_frames_of_a_released_document_go_before_any_other() -> None:
+    pool = pool_of(4)
+    kept = fill(pool, B, [9])
+    frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
+    pool.release("a")
+    taken = [pool.take(Owner("d", n), ids([8])) for n in range(3)]
+    assert set(map(id, taken)) == set(map(id, frames))
+    assert pool.take(B, ids([9])) is kept
+
+
+def test_what_a_released_document_computed_stays_usable() -> None:
+    pool = pool_of(2)
+    arena = fill(pool, A, [1] * 20)
+    pool.release("a")
+    assert pool.reusable(A, ids([1] * 25)) == 20
+    assert pool.reusable(B, ids([1] * 25)) == 20
+    assert pool.take(A, ids([1] * 25)) is arena
+
+
+def test_a_released_document_that_is_used_again_keeps_its_arena() -> None:
+    pool = pool_of(2)
+    arena, other = fill(pool, A, [1]), fill(pool, B, [2])
+    pool.release("a")
+    pool.take(A, ids([1]))
+    assert pool.take(C, ids([3])) is other
+    assert pool.take(A, ids([1])) is arena
+
+
+def test_releasing_an_unknown_document_does_nothing() -> None:
+    pool = pool_of(1)
+    pool.release("a")
+    assert (pool.reusable(A, ids([1])), pool.wasted) == (0, 0)
+
+
+def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
+    pool, told = pool_of(1), [0]
+    for n, owner in enumerate((A, B, C)):
+        arena = fill(pool, owner, [n] * (n + 1))
+        arena.mark_unneeded(0)
+        told.append(pool.wasted)
+    assert [b - a for a, b in pairwise(told)] == [0, 1, 2]
