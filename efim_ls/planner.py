@@ -105,7 +105,12 @@ class Planner:
         return best
 
     def _cost(self, frame: Frame) -> int:
-        return len(frame.ids) - max((common_prefix(each.ids, frame.ids) for each in self._frames), default=0)
+        least = len(frame.ids)
+        for each in reversed(self._frames):
+            least = min(least, len(frame.ids) - common_prefix(each.ids, frame.ids))
+            if least <= UNBEATABLE:
+                break
+        return least
 
     def _remember(self, frame: Frame) -> Plan:
         self._frames = [each for each in self._frames if each.plan.number != frame.plan.number]

@@ -67,6 +67,8 @@ class Pool(Generic[S]):
     def _source(self, ids: Ids, arena: S | None) -> tuple[S, int] | None:
         """Another arena that holds so much more of `ids` that copying pays, and how much; None if there is none."""
         held = arena.common(ids) if arena else 0
+        if held + WORTH_COPYING > len(ids):
+            return None
         others = [(other, other.common(ids)) for other in self._owned.values() if other is not arena]
         best = max(others, key=lambda pair: pair[1], default=None)
         return best if best and best[1] >= held + WORTH_COPYING else None

@@ -48,6 +48,11 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
         ("tail_tokens", "384", "a positive whole number"),
         ("threads", True, "a positive whole number"),
         ("max_file_kib", [], "a positive whole number"),
+        ("kv_memory_mib", 0, "a positive whole number"),
+        ("kv_memory_mib", "1 GiB", "a positive whole number"),
+        ("ahead_seconds_per_minute", -1, "a whole number, 0 or more"),
+        ("ahead_seconds_per_minute", 0.5, "a whole number, 0 or more"),
+        ("ahead_seconds_per_minute", False, "a whole number, 0 or more"),
         ("weights", "int4", "'auto' or 'fp32' or 'fp16'"),
         ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
         ("menu", True, "'auto' or 'always' or 'never'"),
@@ -73,11 +78,16 @@ def test_an_empty_section_is_none(layer) -> None:
     assert parse(layer) == (Settings(), [])
 
 
+@pytest.mark.parametrize(("name", "least"), [("kv_memory_mib", 1), ("ahead_seconds_per_minute", 0)])
+def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
+    assert parse({name: least}) == (replace(Settings(), **{name: least}), [])
+
+
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
-    same = Settings(enabled=False, menu="never", max_file_kib=9)
+    same = Settings(enabled=False, menu="never", max_file_kib=9, ahead_seconds_per_minute=9)
     assert same.of_model == Settings().of_model
     changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
-    changes |= {"threads": 9, "weights": "fp32", "local_cache": False}
+    changes |= {"threads": 9, "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
-    assert len(changes) + 3 == len(fields(Settings))
+    assert len(changes) + 4 == len(fields(Settings))

@@ -167,6 +167,14 @@ def test_a_tail_holds_as_many_whole_fragments_as_its_budget_allows(text: str, pl
     assert tail == max((t for t in whole if window.count(t) <= BUDGET.tail), key=len)
 
 
+def test_the_beginning_at_a_place_is_as_many_whole_fragments_as_are_asked_for() -> None:
+    text = "value_0\n" * 9
+    assert WINDOW.beginning(text, 8, 7) == "value_0\n" * 3
+    assert WINDOW.beginning(text, 8, 8) == "value_0\n" * 4
+    assert WINDOW.beginning(text, 8, 100) == text[8:]
+    assert WINDOW.beginning("", 0, 5) == WINDOW.beginning("x = 1", 0, 0) == ""
+
+
 def test_a_tail_begins_where_it_is_told_to() -> None:
     assert WINDOW.tail("abc\n", 4) == ""
     assert WINDOW.tail("abc\ndef\n", 4) == "def\n"
