@@ -7,17 +7,17 @@ stay, as they only change decoding after the first token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from time import perf_counter
 
 import numpy as np
 
 from efim_ls.answer import Costs, Milliseconds
-from efim_ls.complete import fit_budget
+from efim_ls.complete import load_model
 from efim_ls.count import NONE, POLICIES, Asked, Keystroke
 from efim_ls.settings import Settings
-from model_runtime.config import model_folder, read_config
 from model_runtime.engine import Generation
-from model_runtime.load import Model, load
+from model_runtime.load import Model
 from model_runtime.pool import Owner
 from model_runtime.prompt import Prompt
 from model_runtime.stops import StopRule
@@ -28,17 +28,7 @@ ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 def costs(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[Costs]:
     """Answer each keystroke under one of `count.POLICIES`; ModelError says what is wrong with the model."""
-    folder = model_folder(settings.model)
-    budget = fit_budget(settings, read_config(folder))
-    model = load(
-        folder,
-        weights=settings.weights,
-        threads=settings.threads,
-        capacity=budget.prompt_tokens + settings.max_new_tokens,
-        kv_memory_mib=settings.kv_memory_mib,
-        local_cache=False,
-        progress=lambda message, percent: None,
-    )
+    model, budget = load_model(replace(settings, local_cache=False), lambda message, percent: None)
     prompts = POLICIES[policy](model.tokenizer, model.template, budget)
     for key in keystrokes:
         if policy == "none":
@@ -61,7 +51,6 @@ def _generated(model: Model, asked: Asked, settings: Settings) -> Generation:
 
 
 def _costs(asked: Asked, made: Generation, plan_ms: float) -> Costs:
-    spent = made.spent
     ms = Milliseconds(
         plan=plan_ms,
         restore=made.restore_ms,
@@ -72,11 +61,7 @@ def _costs(asked: Asked, made: Generation, plan_ms: float) -> Costs:
     return Costs(
         frame="new" if asked.new else "kept",
         reused=made.reused,
-        recomputed=spent.recomputed,
         new_tokens=made.new_tokens,
-        known=spent.known,
-        passes=spent.passes,
-        drafted=spent.drafted,
-        accepted=spent.accepted,
         ms=ms,
+        **asdict(made.spent),
     )

@@ -46,17 +46,7 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
-        folder = model_folder(settings.model)
-        budget = fit_budget(settings, read_config(folder))
-        model = load(
-            folder,
-            weights=settings.weights,
-            threads=settings.threads,
-            capacity=budget.prompt_tokens + settings.max_new_tokens,
-            kv_memory_mib=settings.kv_memory_mib,
-            local_cache=settings.local_cache,
-            progress=progress,
-        )
+        model, budget = load_model(settings, progress)
         return cls(model, settings, budget)
 
     def complete(self, request: Request, stopped: Callable[[], bool]) -> Answer:
@@ -207,6 +197,22 @@ class Completer:
         costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
         reason = None if text else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
         return Answer(text, _timed(costs, started), reason)
+
+
+def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tuple[Model, Budget]:
+    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
+    folder = model_folder(settings.model)
+    budget = fit_budget(settings, read_config(folder))
+    model = load(
+        folder,
+        weights=settings.weights,
+        threads=settings.threads,
+        capacity=budget.prompt_tokens + settings.max_new_tokens,
+        kv_memory_mib=settings.kv_memory_mib,
+        local_cache=settings.local_cache,
+        progress=progress,
+    )
+    return model, budget
 
 
 def fit_budget(settings: Settings, config: ModelConfig) -> Budget:

@@ -7,10 +7,9 @@ in ARCHITECTURE.md.
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 
 from efim_ls.answer import FrameKind
 from efim_ls.lines import enclosing_line, lines_upwards
@@ -94,14 +93,22 @@ class Planner:
         return other
 
     def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan]) -> Frame:
-        best, least = None, sys.maxsize
-        for plan in chain(fitting, (plan for plan in new if least > CHEAP)):
-            frame = Frame(plan, self._prompt_of(plan))
-            if (cost := self._cost(frame)) < least:
-                best, least = frame, cost
-            if least <= UNBEATABLE:
+        kept = self._least(fitting)
+        if kept is not None and kept[0] <= CHEAP:
+            return kept[1]
+        made = self._least(new)
+        assert made is not None
+        return made[1] if kept is None or made[0] < kept[0] else kept[1]
+
+    def _least(self, plans: Iterator[Plan]) -> tuple[int, Frame] | None:
+        """The plan with the fewest recomputed tokens, and how many; the first of equals."""
+        best = None
+        for frame in (Frame(plan, self._prompt_of(plan)) for plan in plans):
+            cost = self._cost(frame)
+            if best is None or cost < best[0]:
+                best = cost, frame
+            if cost <= UNBEATABLE:
                 break
-        assert best is not None
         return best
 
     def _cost(self, frame: Frame) -> int:

@@ -18,6 +18,11 @@ class Suggestion:
     after: str
     text: str
 
+    def ends_with(self, other: Suggestion) -> bool:
+        """Whether another one is what is left of this one when its beginning is typed."""
+        whole = self.after == other.after and self.before + self.text == other.before + other.text
+        return whole and len(self.before) <= len(other.before)
+
 
 class Shown:
     """The last suggestions of one document. Used on the engine thread only."""
@@ -27,11 +32,12 @@ class Shown:
         self._suggestions: deque[Suggestion] = deque(maxlen=REMEMBERED)
 
     def add(self, text: str, cursor: int, suggested: str) -> None:
-        """Remember what was suggested at a place."""
+        """Remember what was suggested at a place, once however often what is left of it is suggested again."""
         made = Suggestion(text[:cursor], text[cursor:], suggested)
-        if made in self._suggestions:
-            self._suggestions.remove(made)
-        self._suggestions.append(made)
+        known = next((each for each in self._suggestions if each.ends_with(made)), None)
+        if known is not None:
+            self._suggestions.remove(known)
+        self._suggestions.append(known or made)
 
     def left(self, text: str, cursor: int) -> str:
         """What is left of a suggestion whose beginning stands before the cursor; nothing if there is none."""

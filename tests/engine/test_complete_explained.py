@@ -1,0 +1,101 @@
+"""What a completion would do, told without doing it; and documents that are forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from efim_ls.answer import Request
+from model_runtime.tokenizer import Tokenizer
+from tests.engine.doubles import never
+from tests.engine.test_complete import PLACE, Make, ask, explained, maker
+from tests.models import CODE
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> Make:
+    return maker(folder)
+
+
+def counts(costs: dict[str, Any]) -> dict[str, object]:
+    """What a prompt is made of and what of it is computed."""
+    return {name: costs[name] for name in ("frame", "head", "tail", "typed", "reused", "recomputed")}
+
+
+# Explaining
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.sampled_from([0, 1, 2]),
+        st.floats(0, 1),
+        st.sampled_from(["complete", "complete", "foresee", "open", "only explain"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(moves=moves)
+def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
+    made: Make, tokenizer: Tokenizer, moves: list[tuple[str, int, float, str]]
+) -> None:
+    (explaining, engine), (other, _) = made(), made()
+    for uri, size, place, action in moves:
+        text = CODE[: 600 * (size + 1)]
+        cursor = int(place * len(text))
+        told = explained(explaining, text, cursor, uri)
+        assert told == explained(explaining, text, cursor, uri)
+        if action == "complete":
+            answer, same = ask(explaining, text, cursor, uri), ask(other, text, cursor, uri)
+            assert answer.reason == told["reason"] or answer.reason in ("empty", "duplicate", "no fit")
+            assert counts(told["costs"]) == counts(asdict(answer.costs))
+            assert engine.log.prompt is not None
+            assert told["prompt"] == tokenizer.decode(engine.log.prompt.ids)
+            assert (same.text, counts(asdict(same.costs))) == (answer.text, counts(asdict(answer.costs)))
+        elif action != "only explain":
+            request = Request(uri, text, cursor)
+            for each in (explaining, other):
+                prepare = each.foresee(request) if action == "foresee" else each.foresee_opened(uri, text)
+                assert prepare(never)
+        assert explaining.ahead == other.ahead
+
+
+def test_an_explanation_shows_the_window(made: Make) -> None:
+    told = explained(made()[0], "w = 1\nx = 1\ny = 1\na = 1\nb = \nc = 3\n", 28)
+    typed = "x = 1\ny = 1\na = 1\nb = "
+    assert (told["head"], told["typed"], told["rest"], told["tail"]) == ("w = 1\n", typed, "", "c = 3\n")
+    assert told["prompt"] == f"<|fim_prefix|>w = 1\n<|fim_suffix|>c = 3\n<|fim_middle|>{typed.rstrip()}"
+
+
+# Forgetting
+
+
+def test_a_forgotten_document_starts_anew_with_the_same_answer(made: Make) -> None:
+    completer, _ = made()
+    first = ask(completer, CODE, PLACE)
+    assert ask(completer, CODE, PLACE).costs.frame == "kept"
+    completer.forget("file:///a.py")
+    again = ask(completer, CODE, PLACE)
+    assert again.costs.frame == "new"
+    assert again.text == first.text
+
+
+def test_a_forgotten_document_gives_its_arena_up_first(made: Make) -> None:
+    completer, _ = made()
+    ask(completer, CODE, PLACE, uri="a")
+    other = "import os\n" * 9
+    ask(completer, other, 20, uri="b")
+    completer.forget("b")
+    ask(completer, "\n\n", 1, uri="c")
+    assert ask(completer, CODE, PLACE, uri="a").costs.recomputed == 0
+
+
+def test_forgetting_an_unknown_document_does_nothing(made: Make) -> None:
+    made()[0].forget("file:///never.py")

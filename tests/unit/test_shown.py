@@ -1,0 +1,123 @@
+"""What is left of a suggestion as its user types through it, and where a text that goes on with it ends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_ls.shown import REMEMBERED, Again, Shown
+from model_runtime.stops import StopRule
+
+BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
+ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
+
+texts = st.text("ab \n(é😀", max_size=8)
+suggestions = st.text("ab \n(é😀", min_size=1, max_size=8)
+
+
+def shown(*suggested: str, before: str = BEFORE, after: str = AFTER) -> Shown:
+    made = Shown()
+    for each in suggested:
+        made.add(before + after, len(before), each)
+    return made
+
+
+def left(made: Shown, before: str, after: str = AFTER) -> str:
+    return made.left(before + after, len(before))
+
+
+def test_where_nothing_was_suggested_nothing_is_left() -> None:
+    assert left(Shown(), BEFORE) == ""
+
+
+@given(before=texts, after=texts, suggested=suggestions)
+def test_at_every_character_of_a_suggestion_what_is_left_is_its_end(before: str, after: str, suggested: str) -> None:
+    made = shown(suggested, before=before, after=after)
+    for typed in [*range(len(suggested)), *reversed(range(len(suggested)))]:
+        assert left(made, before + suggested[:typed], after) == suggested[typed:]
+
+
+def test_of_a_suggestion_that_was_typed_out_nothing_is_left() -> None:
+    assert left(shown("return 1"), BEFORE + "return 1") == ""
+    assert left(shown("return 1"), BEFORE + "return 1 ") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (BEFORE + "x", AFTER),
+        (BEFORE + "return 2", AFTER),
+        (BEFORE[:-1], AFTER),
+        ("# new\n" + BEFORE, AFTER),
+        (BEFORE, AFTER + "x"),
+        (BEFORE, AFTER[1:]),
+        (BEFORE + "ret", ")" + AFTER),
+    ],
+    ids=["another key", "it diverges", "before it", "text above", "text below", "less below", "a closer after it"],
+)
+def test_elsewhere_and_in_another_text_nothing_is_left(before: str, after: str) -> None:
+    assert left(shown("return 1"), before, after) == ""
+
+
+def test_a_diverging_key_that_is_taken_back_brings_the_suggestion_back() -> None:
+    made = shown("return 1")
+    assert left(made, BEFORE + "return x") == ""
+    assert left(made, BEFORE + "return ") == "1"
+
+
+def test_a_place_has_the_last_suggestion_that_was_made_there() -> None:
+    assert left(shown("return 1", "pass", "return 2"), BEFORE + "return ") == "2"
+    assert left(shown("return 1", "pass", "return 2"), BEFORE + "pa") == "ss"
+    assert left(shown("return 1", "pass", "return 1"), BEFORE) == "return 1"
+    assert left(shown("return 1", "pass", "return 2", "return 1"), BEFORE + "return ") == "1"
+
+
+def test_one_that_was_typed_out_does_not_hide_an_older_one_that_goes_on() -> None:
+    assert left(shown("return 1 + 1", "return"), BEFORE + "return") == " 1 + 1"
+
+
+def test_sixteen_suggestions_are_remembered_and_the_oldest_goes() -> None:
+    made = shown(*(f"{i:02}." for i in range(REMEMBERED + 1)))
+    assert REMEMBERED == 16
+    assert [i for i in range(REMEMBERED + 1) if left(made, f"{BEFORE}{i:02}")] == list(range(1, REMEMBERED + 1))
+
+
+def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None:
+    made, suggested = shown("older"), "x" * (2 * REMEMBERED)
+    for size in range(len(suggested)):
+        made.add(BEFORE + suggested[:size] + AFTER, len(BEFORE) + size, suggested[size:])
+    for size in reversed(range(len(suggested))):
+        assert left(made, BEFORE + suggested[:size]) == suggested[size:]
+    assert left(made, BEFORE + "old") == "er"
+
+
+def test_a_suggestion_made_again_counts_once_and_as_the_last() -> None:
+    made = shown("first", *["again"] * (2 * REMEMBERED), "second")
+    assert left(made, BEFORE + "fi") == "rst"
+    made = shown("first", *(f"{i:02}" for i in range(REMEMBERED - 1)), "first", "new")
+    assert left(made, BEFORE + "fi") == "rst"
+
+
+def test_a_text_that_goes_on_with_what_is_left_ends_where_that_ends() -> None:
+    rule = Again("a\n    b", ONE_LINE)
+    assert [rule.cut(text) for text in ("", "a", "a\n", "a\n    ")] == [None] * 4
+    assert rule.cut("a\n    b") == rule.cut("a\n    bc\nd") == len("a\n    b")
+
+
+def test_a_text_that_leaves_the_suggestion_ends_by_the_other_rule() -> None:
+    rule = Again("a\n    b", ONE_LINE)
+    assert rule.cut("x") is None
+    assert rule.cut("x\ny") == 1
+    assert rule.cut("a\n  c") == 1
+
+
+@given(suggested=suggestions, text=texts)
+def test_it_ends_with_the_suggestion_or_as_the_other_rule_says(suggested: str, text: str) -> None:
+    cut = Again(suggested, ONE_LINE).cut(text)
+    if text.startswith(suggested):
+        assert cut == len(suggested)
+    elif suggested.startswith(text):
+        assert cut is None
+    else:
+        assert cut == ONE_LINE.cut(text)
