@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.planner import Planner
+from efim_ls.planner import Plan, Planner
 from efim_ls.window import Budget
 from model_runtime.config import EMBEDDED
 from model_runtime.prompt import LONGEST_STUB, Prompt, Surroundings, build, heal
@@ -46,12 +46,16 @@ class Case:
     def made(self) -> Prompt:
         before, mark, after = self.document.partition("‸")
         assert mark
-        planner = Planner(Budget(self.head_tokens, self.tail_tokens), TOKENIZER.pieces)
+        planner = Planner(Budget(self.head_tokens, self.tail_tokens), TOKENIZER.pieces, lambda plan: sent(plan).ids)
         plan = planner.plan(before + after, len(before))
         for key in self.keys:
             before += key
             plan = planner.plan(before + after, len(before))
-        return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed)
+        return sent(plan)
+
+
+def sent(plan: Plan) -> Prompt:
+    return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed)
 
 
 CASES = {
