@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import decoding, documents, policies, replays, typing
+from benchmarks import decoding, documents, policies, replays, through, typing
 from benchmarks.session import demo_session
 from editor_clients.headless import trace
 
@@ -27,6 +27,7 @@ def main(path: Path | None = None) -> None:
         "documents": documents.measure(),
         "decoding": decoding.measure(),
         "typing": typing.measure(),
+        "through": through.measure(),
     }
     if path:
         results["replays"] = replays.measure(recorded, name)
