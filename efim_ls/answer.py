@@ -64,10 +64,11 @@ class Costs:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Tokens computed ahead of need since the start, and those of them that were given up before they were needed."""
+    """Tokens computed ahead of need, those of them that were given up unused, and milliseconds that it all took."""
 
-    tokens: int
-    wasted: int
+    tokens: int = 0
+    wasted: int = 0
+    ms: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from time import perf_counter
 
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
@@ -14,14 +15,14 @@ from efim_ls.lines import enclosing_line
 from efim_ls.planner import Plan, Planner, PromptOf
 from efim_ls.postprocess import Place, clean
 from efim_ls.settings import Settings
-from efim_ls.shown import Again, Shown
+from efim_ls.shown import Shown
 from efim_ls.window import MARKERS, Budget
-from model_runtime.closers import is_closers
 from model_runtime.config import ModelConfig, model_folder, read_config
 from model_runtime.decoding import Stopped
 from model_runtime.drafts import NOTHING as NO_DRAFT
-from model_runtime.engine import Generation, Rule
+from model_runtime.engine import Generation
 from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
 from model_runtime.load import Model, load
 from model_runtime.pool import Owner
 from model_runtime.prompt import NOTHING, Prompt, Surroundings, build
@@ -40,6 +41,9 @@ class Completer:
     def __init__(self, model: Model, settings: Settings, budget: Budget) -> None:
         """Complete with a model that was loaded for these settings."""
         self._model, self._settings, self._budget = model, settings, budget
+        # Bound to the model alone: a cycle through this object would keep a model that was replaced in memory.
+        self._prompt_of: PromptOf = partial(_ids_of, model)
+        self._ahead_ms = 0.0
         self._planners: dict[str, Planner] = {}
         self._shown: dict[str, Shown] = {}
 
@@ -55,16 +59,19 @@ class Completer:
         plan = self._planner(request.uri).plan(request.text, request.cursor)
         ms = Milliseconds(plan=_ms(started, planned := perf_counter()))
         costs = Costs(frame=plan.frame, ms=ms)
+        left = self._shown_in(request.uri).left(request.text, request.cursor, request.others)
         try:
-            prompt = self._prompt(plan, self._surroundings(request, plan, stopped))
+            alone = left and not request.explicit
+            prompt = self._prompt(plan, NOTHING if alone else self._surroundings(request, plan, stopped))
             costs = _costs(plan, prompt, replace(ms, tokenize=_ms(planned, perf_counter())))
             if reason := self._refusal(plan, prompt):
                 return Answer("", _timed(costs, started), reason)
-            left = self._left(request, plan)
+            if alone:
+                return self._left(request, prompt, left, costs, started)
             made = self._generate(request, plan, prompt, left, stopped)
         except Stopped:
             return Answer("", _timed(costs, started), "superseded")
-        return self._answer(request, plan, made, left, _with(costs, made), started)
+        return self._answer(request, plan, made, _with(costs, made), started)
 
     def foresee(self, request: Request) -> Preparation:
         """Work that computes ahead what a completion there will need."""
@@ -108,14 +115,13 @@ class Completer:
 
     @property
     def ahead(self) -> Ahead:
-        """What was computed ahead of need since the start."""
+        """What was computed ahead of need with this model; may be read on any thread."""
         engine = self._model.engine
-        return Ahead(engine.computed_ahead, engine.wasted_ahead)
+        return Ahead(engine.computed_ahead, engine.wasted_ahead, self._ahead_ms)
 
     def _planner(self, uri: str) -> Planner:
         if uri not in self._planners:
-            ids_of: PromptOf = lambda plan: self._prompt(plan).ids  # noqa: E731
-            self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces, ids_of)
+            self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces, self._prompt_of)
         return self._planners[uri]
 
     def _prompt(self, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
@@ -126,8 +132,11 @@ class Completer:
         plans: list[Plan | None] = []
 
         def prepare(stopped: Callable[[], bool]) -> bool:
+            began = perf_counter()
             plans[:] = plans or plans_of()
-            return all(self._prepare(uri, plan, stopped) for plan in plans if plan)
+            done = all(self._prepare(uri, plan, stopped) for plan in plans if plan)
+            self._ahead_ms += _ms(began, perf_counter())
+            return done
 
         return prepare
 
@@ -158,45 +167,48 @@ class Completer:
         room = self._model.engine.capacity - self._settings.max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
-    def _left(self, request: Request, plan: Plan) -> str:
-        """What is left of a suggestion that the cursor stands in.
+    def _left(self, request: Request, prompt: Prompt, left: str, costs: Costs, started: float) -> Answer:
+        """Answer with what is left of a suggestion: the model has said it, and the filters have seen it."""
+        self._remember(request, left)
+        tokens = len(self._said(prompt, left))
+        costs = replace(costs, reused=len(prompt.ids), new_tokens=tokens, known=tokens)
+        return Answer(left, _timed(costs, started))
 
-        None of one that ends where it meets code: it has to meet that again.
-        """
-        if request.explicit or not is_closers(plan.rest):
-            return ""
-        return self._shown_in(request.uri).left(request.text, request.cursor)
+    def _said(self, prompt: Prompt, left: str) -> Ids:
+        """The tokens that spell a prompt's stub and what is left of a suggestion."""
+        return self._model.tokenizer.encode(prompt.stub.decode() + left)
 
     def _generate(
         self, request: Request, plan: Plan, prompt: Prompt, left: str, stopped: Callable[[], bool]
     ) -> Generation:
-        """Let the model go on: with what is left of a suggestion up to its end, else to where the rule says."""
-        rule: Rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
-        expected = self._model.tokenizer.encode(prompt.stub.decode() + left) if left else NO_DRAFT
+        """Let the model go on to where the rule says; what is left of a suggestion is likely to come again."""
         return self._model.engine.generate(
             Owner(request.uri, plan.number),
             prompt,
-            Again(left, rule) if left else rule,
+            stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines),
             self._settings.max_new_tokens,
             stopped,
-            expected,
+            self._said(prompt, left) if left else NO_DRAFT,
         )
+
+    def _remember(self, request: Request, suggested: str) -> None:
+        self._shown_in(request.uri).add(request.text, request.cursor, suggested, request.others)
 
     def _shown_in(self, uri: str) -> Shown:
         return self._shown.setdefault(uri, Shown())
 
-    def _answer(
-        self, request: Request, plan: Plan, made: Generation, left: str, costs: Costs, started: float
-    ) -> Answer:
-        """Filter what the model said; what is left of a suggestion was filtered when there was more of it."""
-        before, text, emptied_by = perf_counter(), made.text, None
-        if not left or text != left:
-            text, emptied_by = clean(text, _place(request, plan), self._settings.max_lines)
+    def _answer(self, request: Request, plan: Plan, made: Generation, costs: Costs, started: float) -> Answer:
+        before = perf_counter()
+        text, emptied_by = clean(made.text, _place(request, plan), self._settings.max_lines)
         if text:
-            self._shown_in(request.uri).add(request.text, request.cursor, text)
+            self._remember(request, text)
         costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
         reason = None if text else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
         return Answer(text, _timed(costs, started), reason)
+
+
+def _ids_of(model: Model, plan: Plan) -> Ids:
+    return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed).ids
 
 
 def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tuple[Model, Budget]:

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import asdict
 from typing import Literal
 
-from efim_ls.answer import Ahead, Answer, Costs
+from efim_ls.answer import Answer, Costs
 
 Event = Literal["shown", "accepted", "partially_accepted"]
 REMEMBERED = 1000  # suggestions whose fate may still be reported, and answers whose times are kept
@@ -21,7 +21,6 @@ class Counters:
         self.answered: Counter[str] = Counter()
         self._events: Counter[Event] = Counter()
         self._tokens: Counter[str] = Counter()
-        self._ahead, self._ahead_ms = Ahead(0, 0), 0.0
         self._milliseconds: deque[float] = deque(maxlen=REMEMBERED)
         self._last: tuple[str, str | None, Costs] | None = None
         self._offers: dict[str, set[Event]] = {}
@@ -37,11 +36,6 @@ class Counters:
         self._tokens.update(recomputed=answer.costs.recomputed, reused=answer.costs.reused)
         if answer.reason != "superseded":
             self._milliseconds.append(answer.costs.ms.total)
-
-    def spend_ahead(self, ahead: Ahead, ms: float) -> None:
-        """Take in what was computed ahead of need up to now, and add the time that the last piece of it took."""
-        self._ahead = ahead
-        self._ahead_ms += ms
 
     def offer(self) -> str:
         """Return the id by which a client will tell what became of a suggestion."""
@@ -68,7 +62,6 @@ class Counters:
             "accepted": self._events["accepted"],
             "partially_accepted": self._events["partially_accepted"],
             "tokens": {"recomputed": self._tokens["recomputed"], "reused": self._tokens["reused"]},
-            "ahead": asdict(self._ahead) | {"ms": self._ahead_ms},
             "ms": {f"p{percent}": _percentile(self._milliseconds, percent) for percent in (50, 95)},
             "last": costs and asdict(costs),
             "last_reason": reason,

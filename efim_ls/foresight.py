@@ -20,14 +20,15 @@ class Foresight:
         self._still.set()
 
     def begin(self, uri: str, job: Job[bool]) -> None:
-        """Have work done as soon as nobody waits for other."""
+        """Have work done as soon as nobody waits for other; none is kept while none is allowed."""
         self._cancel(uri)
-        self._engine.ahead(uri, job)
+        if self._engine.allowance.seconds > 0:
+            self._engine.ahead(uri, job)
 
-    def begin_when_still(self, uri: str, job_of: Callable[[], Job[bool] | None]) -> None:
-        """Have work done once nothing was asked of this for a moment; what it is, if any, is said then."""
+    def when_still(self, uri: str, begin: Callable[[], None]) -> None:
+        """Call `begin` once nothing was asked of this for a moment."""
         self._cancel(uri)
-        self._timers[uri] = asyncio.get_running_loop().call_later(STILL, self._begin, uri, job_of)
+        self._timers[uri] = asyncio.get_running_loop().call_later(STILL, self._begin, uri, begin)
         self._still.clear()
 
     def drop(self, uri: str) -> None:
@@ -40,9 +41,8 @@ class Foresight:
         await self._still.wait()
         await self._engine.settled()
 
-    def _begin(self, uri: str, job_of: Callable[[], Job[bool] | None]) -> None:
-        if (job := job_of()) is not None:
-            self._engine.ahead(uri, job)
+    def _begin(self, uri: str, begin: Callable[[], None]) -> None:
+        begin()
         self._cancel(uri)
 
     def _cancel(self, uri: str) -> None:

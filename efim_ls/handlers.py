@@ -73,6 +73,7 @@ def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> Non
     if document is None:
         logger.warning("ignoring a change of a document that is not open")
         return
+    ls.session.foresight.drop(document.uri)
     document.apply(map(_change, params.content_changes), ls.encoding)
     document.version = params.text_document.version
 
@@ -160,7 +161,7 @@ async def settled(ls: EfimServer, _: object) -> None:
 
 def stats(ls: EfimServer, _: object) -> dict[str, object]:
     """What was asked, answered and spent, and the costs of the last answer."""
-    return ls.session.counters.report()
+    return ls.session.report()
 
 
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:

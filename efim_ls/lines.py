@@ -15,6 +15,12 @@ def enclosing_line(text: str, offset: int) -> tuple[int, int, int]:
     return (start, end.start(), end.end()) if end else (start, len(text), len(text))
 
 
+def line_end_in(text: str) -> str:
+    """What ends the first line of a text, a line feed where nothing does."""
+    end = LINE_END.search(text)
+    return end[0] if end else "\n"
+
+
 def line_start(text: str, offset: int) -> int:
     """Start of the line that an offset is in."""
     feed = text.rfind("\n", 0, offset)

@@ -56,7 +56,7 @@ class Planner:
     """Plans for one document and remembers its frames, the last used at the end. Used on the engine thread only.
 
     What a plan costs is judged by what the remembered frames' prompts have in common with it, not by what arenas
-    hold: the same edits make the same prompts, whatever was evicted, interrupted or computed ahead.
+    hold: the same calls make the same plans, whatever was evicted or interrupted.
     """
 
     def __init__(self, budget: Budget, pieces: Pieces, prompt_of: PromptOf) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from time import perf_counter
 from typing import Literal, Protocol
 
 from efim_ls.answer import Ahead, Answer, Costs, Reason, Request
@@ -15,6 +14,7 @@ from efim_ls.debounce import Debounce
 from efim_ls.document import Document
 from efim_ls.engine_thread import EngineThread, Job, Stopped, Superseded
 from efim_ls.foresight import Foresight
+from efim_ls.lines import line_end_in
 from efim_ls.settings import Settings
 from efim_ls.sharing import Sharing
 from model_runtime.errors import ModelError
@@ -105,6 +105,8 @@ class Session:
     async def load(self, progress: Progress) -> None:
         """Load the model that the settings ask for; the status says what came of it."""
         settings = self.settings
+        for uri in self.documents:
+            self.foresight.drop(uri)
         self._completer, self._loaded_for = None, settings.of_model
         self._model = Status("loading", "the model is being loaded")
         try:
@@ -144,6 +146,10 @@ class Session:
             self.counters.answered[outcome] += 1
         return text
 
+    def report(self) -> dict[str, object]:
+        """All counters as plain values."""
+        return self.counters.report() | {"ahead": asdict(self._completer.ahead if self._completer else Ahead())}
+
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""
         self.counters.answered[reason] += 1
@@ -151,7 +157,7 @@ class Session:
 
     def rested(self, document: Document) -> None:
         """Work ahead for the place where a document's cursor may rest, as far as completions can be had there."""
-        self.foresight.begin_when_still(document.uri, lambda: self._foreseen(document))
+        self.foresight.when_still(document.uri, lambda: self._work_ahead_in(document))
 
     async def explain(self, request: Request) -> dict[str, object]:
         """What the prompt of a request would be and cost, or the reason why there is none."""
@@ -203,38 +209,29 @@ class Session:
         costs = answer.costs
         if costs.passes:
             self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
-        job = self._foresee(accepted(request, answer.text))
-        if job and answer.reason != "superseded" and request.uri in self.documents:
-            self.foresight.begin(request.uri, job)
+        if answer.reason != "superseded":
+            self._work_ahead(accepted(request, answer.text))
 
-    def _foreseen(self, document: Document) -> Job[bool] | None:
+    def _work_ahead_in(self, document: Document) -> None:
+        """Prepare the place of a document's cursor or, where that was never told, its beginning."""
         request = Request(document.uri, document.text, document.cursor or 0)
-        if self.documents.get(document.uri) is not document or self._refusal(request) or not self._completer:
-            return None
-        if document.cursor is None:
-            return self._timed(self._completer, self._completer.foresee_opened(document.uri, document.text))
-        return self._foresee(request)
+        if document.cursor is not None:
+            self._work_ahead(request)
+        elif (completer := self._completer) and self._may_foresee(request):
+            self.foresight.begin(document.uri, completer.foresee_opened(document.uri, document.text))
 
-    def _foresee(self, request: Request) -> Job[bool] | None:
-        completer = self._completer
-        return None if completer is None else self._timed(completer, completer.foresee(request))
+    def _work_ahead(self, request: Request) -> None:
+        if (completer := self._completer) and self._may_foresee(request):
+            self.foresight.begin(request.uri, completer.foresee(request))
 
-    def _timed(self, completer: Completer, preparation: Job[bool]) -> Job[bool]:
-        loop = asyncio.get_running_loop()
-
-        def job(stopped: Stopped) -> bool:
-            began = perf_counter()
-            done = preparation(stopped)
-            spent = (perf_counter() - began) * 1e3
-            loop.call_soon_threadsafe(self.counters.spend_ahead, completer.ahead, spent)
-            return done
-
-        return job
+    def _may_foresee(self, request: Request) -> bool:
+        return request.uri in self.documents and self._refusal(request) is None
 
 
 def accepted(request: Request, suggested: str) -> Request:
     """What would be asked next if the suggestion were accepted."""
-    before, after = request.text[: request.cursor] + suggested, request.text[request.cursor :]
+    inserted = suggested.replace("\n", line_end_in(request.text))
+    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
     return replace(request, text=before + after, cursor=len(before))
 
 

@@ -5,23 +5,35 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from model_runtime.engine import Rule
-
 REMEMBERED = 16  # suggestions a document
+NEARBY = 500  # characters on either side by which a place is known again; with both lengths, not to be mistaken
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A suggestion and the text around the cursor where it was made."""
+    r"""A suggestion and the place where it was made: sizes of the text around the cursor and the nearest of it.
 
+    Lines of `text` end in \n, whatever ends those of the document. `others` is the hash of the other open texts.
+    """
+
+    start: int
     before: str
+    remaining: int
     after: str
     text: str
+    others: int
 
-    def ends_with(self, other: Suggestion) -> bool:
-        """Whether another one is what is left of this one when its beginning is typed."""
-        whole = self.after == other.after and self.before + self.text == other.before + other.text
-        return whole and len(self.before) <= len(other.before)
+    def left(self, text: str, cursor: int, others: int) -> str:
+        """What is left of it where its beginning stands before the cursor and nothing else has changed."""
+        same = (
+            others == self.others
+            and len(text) - cursor == self.remaining
+            and 0 <= cursor - self.start <= 2 * len(self.text)
+            and text.startswith(self.after, cursor)
+            and text.startswith(self.before, self.start - len(self.before))
+        )
+        typed = text[self.start : cursor].replace("\r\n", "\n").replace("\r", "\n") if same else ""
+        return self.text[len(typed) :] if same and self.text.startswith(typed) else ""
 
 
 class Shown:
@@ -31,37 +43,16 @@ class Shown:
         """Nothing was suggested yet."""
         self._suggestions: deque[Suggestion] = deque(maxlen=REMEMBERED)
 
-    def add(self, text: str, cursor: int, suggested: str) -> None:
+    def add(self, text: str, cursor: int, suggested: str, others: tuple[str, ...] = ()) -> None:
         """Remember what was suggested at a place, once however often what is left of it is suggested again."""
-        made = Suggestion(text[:cursor], text[cursor:], suggested)
-        known = next((each for each in self._suggestions if each.ends_with(made)), None)
+        before, after, beside = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY], hash(others)
+        made = Suggestion(cursor, before, len(text) - cursor, after, suggested, beside)
+        known = next((each for each in self._suggestions if each.left(text, cursor, beside) == suggested), None)
         if known is not None:
             self._suggestions.remove(known)
         self._suggestions.append(known or made)
 
-    def left(self, text: str, cursor: int) -> str:
-        """What is left of a suggestion whose beginning stands before the cursor; nothing if there is none."""
-        before, after = text[:cursor], text[cursor:]
-        for made in reversed(self._suggestions):
-            typed = before[len(made.before) :]
-            same = after == made.after and before.startswith(made.before) and made.text.startswith(typed)
-            if same and len(typed) < len(made.text):
-                return made.text[len(typed) :]
-        return ""
-
-
-@dataclass(frozen=True)
-class Again:
-    """The rule for a text that goes on with a suggestion: it ends where the suggestion ended.
-
-    Otherwise several lines would shrink to one as soon as the first of them is begun.
-    """
-
-    left: str
-    otherwise: Rule
-
-    def cut(self, text: str) -> int | None:
-        """Length of the finished suggestion at the start of `text`, None while it may go on."""
-        if text.startswith(self.left):
-            return len(self.left)
-        return None if self.left.startswith(text) else self.otherwise.cut(text)
+    def left(self, text: str, cursor: int, others: tuple[str, ...] = ()) -> str:
+        """What is left of the latest suggestion whose beginning stands before the cursor, nothing if none is."""
+        found = (made.left(text, cursor, hash(others)) for made in reversed(self._suggestions))
+        return next((left for left in found if left), "")

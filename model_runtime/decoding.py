@@ -51,7 +51,7 @@ class Spent:
 
 
 class Decoding:
-    """Chooses the tokens behind a prompt one by one.
+    """Chooses the tokens behind a prompt one by one; `count` of them so far, the first at `first_at` (perf_counter).
 
     The row is the prompt and what was chosen. The arena holds the beginning of the row, all of it or not, or the
     whole row and after it tokens of an earlier answer or of a draft, which are taken where they come true.
@@ -67,27 +67,26 @@ class Decoding:
         stopped: Callable[[], bool],
     ) -> None:
         """Begin behind a prompt; at most `limit` tokens will be asked for, of which `expected` are thought likely."""
-        self.spent = Spent()
+        self.spent, self.count, self.first_at = Spent(), 0, 0.0
         self._means, self._arena, self._prompt, self._stopped = means, arena, prompt, stopped
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
-        self._count = 0
         self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NOTHING, 0
         self._choices = self._recalled()
         self._expected = self._begin(expected)
 
     @property
     def full(self) -> bool:
-        """Whether neither arena nor limit has room for another token."""
-        return self._count == len(self._room) or self._length > self._arena.capacity
+        """Whether arena or limit has no room for another token; for the first there always is."""
+        return self.count > 0 and (self.count == len(self._room) or self._length > self._arena.capacity)
 
     def next(self, stub: bytes) -> int:
         """Choose the next token, which must spell on with the stub; raises Stopped rather than begin a pass."""
         token = self._choices.at(self._length, stub, self._means.spells)
         if token is None:
             logits = self._logits(stub)
-            token = self._means.pick(logits, self._history[: len(self._prompt.history) + self._count], stub)
+            token = self._means.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
             self._choices.add(self._length, token, stub)
         else:
             self.spent.known += 1
@@ -96,7 +95,7 @@ class Decoding:
 
     @property
     def _length(self) -> int:
-        return len(self._prompt.ids) + self._count
+        return len(self._prompt.ids) + self.count
 
     def _recalled(self) -> Choices:
         prompt, cache, choices = self._prompt, self._means.local_cache, self._arena.choices
@@ -127,9 +126,10 @@ class Decoding:
         if not held:
             arena.truncate(min(n, arena.length))
             self._rows, self._draft = self._rows[:0], NOTHING
-        self._row[n] = self._history[len(self._prompt.history) + self._count] = token
+        self._row[n] = self._history[len(self._prompt.history) + self.count] = token
         self._expected = after(self._expected, token)
-        self._count += 1
+        self.first_at = self.first_at or perf_counter()
+        self.count += 1
 
     def _logits(self, stub: bytes) -> torch.Tensor:
         """The logits [vocab] that follow the row."""
@@ -147,22 +147,22 @@ class Decoding:
             self._expected = self._expected if len(self._expected) else arena.ids[n:].copy()
             arena.truncate(n - 1)
         self.spent.recomputed += max(0, len(self._prompt.ids) - arena.length)
-        self.spent.passes += self._count > 0
+        self.spent.passes += self.count > 0
         while n - arena.length > CHUNK:
             self._forward(self._row[arena.length : arena.length + CHUNK], 1)
         self._draft, self._kind = self._drafted(stub)
         self.spent.drafted += len(self._draft)
         self._rows_at = n
         self._rows = self._forward(np.concatenate((self._row[arena.length : n], self._draft)), 1 + len(self._draft))
-        if not self._count:
+        if not self.count:
             arena.keep_logits(self._rows[0].clone(), n)
 
     def _drafted(self, stub: bytes) -> tuple[Ids, int]:
         """A draft and its kind; where a stub has to be spelled, only what is expected may spell it."""
         if stub and not (len(self._expected) and self._means.spells(int(self._expected[0]), stub)):
             return NOTHING, 0
-        most = min(len(self._room) - self._count - 1, self._arena.capacity - self._length)
-        history = self._history[: len(self._prompt.history) + self._count]
+        most = min(len(self._room) - self.count - 1, self._arena.capacity - self._length)
+        history = self._history[: len(self._prompt.history) + self.count]
         draft, kind = self._means.drafts.propose(history, self._expected, self._means.pace)
         return draft[: max(most, 0)], kind
 

@@ -57,6 +57,7 @@ class Engine:
         """
         self.capacity = capacity
         self.computed_ahead = 0
+        self._asked: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
         self._local_cache = local_cache
         self._vocabulary = Vocabulary(tokenizer.token_bytes)
@@ -81,34 +82,42 @@ class Engine:
         `expected` tokens are verified in one pass where they are likely; they never change what is said.
         """
         started = perf_counter()
-        arena = self._pool.take(owner, prompt.ids)
+        arena, self._asked = self._pool.take(owner, prompt.ids), owner
         restored = perf_counter()
         decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
-        stub, spelled, count, complete, first = prompt.stub, b"", 0, False, restored
-        while not complete and not (count and decoding.full):
-            token = decoding.next(stub)
-            first = first if count else perf_counter()
-            count += 1
-            if token in self._ends:
-                complete = True
-                break
-            piece = self._tokenizer.token_bytes[token]
-            stub, piece = stub[len(piece) :], piece[len(stub) :]
-            spelled += piece
-            complete = rule.cut(_text(spelled)) is not None
+        spelled, complete = self._say(decoding, prompt.stub, rule)
         return Generation(
             text=_finished(spelled, rule, complete),
             reused=len(prompt.ids) - decoding.spent.recomputed,
-            new_tokens=count,
+            new_tokens=decoding.count,
             spent=decoding.spent,
             restore_ms=(restored - started) * 1e3,
-            prefill_ms=(first - restored) * 1e3,
-            decode_ms=(perf_counter() - first) * 1e3,
+            prefill_ms=(decoding.first_at - restored) * 1e3,
+            decode_ms=(perf_counter() - decoding.first_at) * 1e3,
             complete=complete,
         )
 
+    def _say(self, decoding: Decoding, stub: bytes, rule: Rule) -> tuple[bytes, bool]:
+        """Return the bytes spelled after the stub, and whether a rule ended them."""
+        spelled = b""
+        while not decoding.full:
+            token = decoding.next(stub)
+            if token in self._ends:
+                return spelled, True
+            piece = self._tokenizer.token_bytes[token]
+            stub, piece = stub[len(piece) :], piece[len(stub) :]
+            spelled += piece
+            if rule.cut(_text(spelled)) is not None:
+                return spelled, True
+        return spelled, False
+
     def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
-        """Compute a prompt that nobody waits for, as far as `stopped()` lets it; true when it is all there."""
+        """Compute a prompt that nobody waits for, as far as `stopped()` lets it; true when no more is to be done.
+
+        The arena of the last answer is left alone, should there be no other.
+        """
+        if self._asked is not None and owner != self._asked == self._pool.holder(owner):
+            return True
         arena = self._pool.take(owner, ids)
         held = arena.common(ids)
         if held < len(ids):

@@ -30,16 +30,17 @@ class Pool(Generic[S]):
         """Lend at most `size` arenas."""
         self._make, self._size = make, size
         self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
+        self._all: list[S] = []
 
     @property
     def wasted(self) -> int:
-        """Tokens computed ahead of need that were given up before anyone needed them."""
-        return sum(arena.wasted for arena in self._owned.values())
+        """Tokens computed ahead of need that were given up before anyone needed them; may be read on any thread."""
+        return sum(arena.wasted for arena in self._all)
 
     def take(self, owner: Owner, ids: Ids) -> S:
         """Return the owner's arena, filled with the longest prefix of `ids` that any arena holds."""
-        holder = self._holder(owner)
-        arena = self._make() if holder is None else self._owned.pop(holder)
+        holder = self.holder(owner)
+        arena = self._new() if holder is None else self._owned.pop(holder)
         if source := self._source(ids, arena):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
@@ -47,7 +48,7 @@ class Pool(Generic[S]):
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
         """Tokens of a prompt that need no pass once its owner takes an arena; changes nothing."""
-        holder = self._holder(owner)
+        holder = self.holder(owner)
         arena = None if holder is None else self._owned[holder]
         if source := self._source(ids, arena):
             return min(source[1], len(ids) - 1)
@@ -58,7 +59,12 @@ class Pool(Generic[S]):
         for owner in [owner for owner in self._owned if owner.document == document]:
             self._owned.move_to_end(owner, last=False)
 
-    def _holder(self, owner: Owner) -> Owner | None:
+    def _new(self) -> S:
+        arena = self._make()
+        self._all.append(arena)
+        return arena
+
+    def holder(self, owner: Owner) -> Owner | None:
         """Who holds the arena that the owner gets: itself, nobody (it is a new one), the least recent user."""
         if owner in self._owned:
             return owner

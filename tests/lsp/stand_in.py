@@ -59,7 +59,7 @@ class StandIn:
 
     @property
     def ahead(self) -> Ahead:
-        return Ahead(len(self.foreseen), 0)
+        return Ahead(len(self.foreseen), 0, float(len(self.foreseen)))
 
     def explain(self, request: Request) -> dict[str, object]:
         if "# crash" in request.text:

@@ -1,4 +1,4 @@
-"""What is left of a suggestion as its user types through it, and where a text that goes on with it ends."""
+"""What is left of a suggestion as its user types through it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.shown import REMEMBERED, Again, Shown
-from model_runtime.stops import StopRule
+from efim_ls.shown import NEARBY, REMEMBERED, Shown
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
-ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 texts = st.text("ab \n(é😀", max_size=8)
 suggestions = st.text("ab \n(é😀", min_size=1, max_size=8)
@@ -99,25 +97,25 @@ def test_a_suggestion_made_again_counts_once_and_as_the_last() -> None:
     assert left(made, BEFORE + "fi") == "rst"
 
 
-def test_a_text_that_goes_on_with_what_is_left_ends_where_that_ends() -> None:
-    rule = Again("a\n    b", ONE_LINE)
-    assert [rule.cut(text) for text in ("", "a", "a\n", "a\n    ")] == [None] * 4
-    assert rule.cut("a\n    b") == rule.cut("a\n    bc\nd") == len("a\n    b")
+@pytest.mark.parametrize("line_end", ["\r\n", "\r"])
+def test_it_is_typed_with_the_documents_line_ends(line_end: str) -> None:
+    before, suggested = BEFORE.replace("\n", line_end), "if x:\n    return\n"
+    made = shown(suggested, before=before)
+    for size in range(len(suggested)):
+        assert left(made, before + suggested[:size].replace("\n", line_end)) == suggested[size:]
 
 
-def test_a_text_that_leaves_the_suggestion_ends_by_the_other_rule() -> None:
-    rule = Again("a\n    b", ONE_LINE)
-    assert rule.cut("x") is None
-    assert rule.cut("x\ny") == 1
-    assert rule.cut("a\n  c") == 1
+def test_where_another_text_has_changed_nothing_is_left() -> None:
+    made = Shown()
+    made.add(BEFORE + AFTER, len(BEFORE), "return 1", ("one", "two"))
+    assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2, ("one", "two")) == "turn 1"
+    assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2, ("one", "2")) == ""
+    assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2) == ""
 
 
-@given(suggested=suggestions, text=texts)
-def test_it_ends_with_the_suggestion_or_as_the_other_rule_says(suggested: str, text: str) -> None:
-    cut = Again(suggested, ONE_LINE).cut(text)
-    if text.startswith(suggested):
-        assert cut == len(suggested)
-    elif suggested.startswith(text):
-        assert cut is None
-    else:
-        assert cut == ONE_LINE.cut(text)
+def test_of_a_long_text_only_what_is_near_is_kept() -> None:
+    before, after = "x" * 10 * NEARBY, "y" * 10 * NEARBY
+    made = shown("return 1", before=before, after=after)
+    assert left(made, before + "ret", after) == "urn 1"
+    assert sum(len(each.before) + len(each.after) for each in made._suggestions) == 2 * NEARBY
+    assert left(made, before[:-1] + "zret", after) == left(made, before + "ret", "z" + after[1:]) == ""
