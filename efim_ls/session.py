@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -247,5 +248,6 @@ def _log_failure(done: asyncio.Future[None]) -> None:
 
 
 def _loaded(load: Load, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
+    gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
     completer = load(settings, progress)
     return completer, completer.describe()

@@ -225,3 +225,12 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
     assert engine.wasted_ahead <= engine.computed_ahead
+
+
+def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "def ")
+    assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, never)
+    generate(engine, prompt)
+    assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, never)
+    assert engine.log.passes == []
+    assert generate(engine, prompt).spent.recomputed == 0

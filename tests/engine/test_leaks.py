@@ -58,6 +58,15 @@ def alive(kind: type) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
+async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None:
+    await storm(session)
+    assert alive(Arena)
+    session.configure(replace(session.settings, max_lines=3))
+    loading = asyncio.create_task(session.load(lambda *_: None))
+    await loading
+    assert [type(each) for each in gc.get_objects() if type(each) in (Completer, Arena)] == [Completer]
+
+
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
     completer = cast("Completer", session._completer)
     await storm(session)

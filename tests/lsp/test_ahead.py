@@ -44,6 +44,14 @@ async def test_a_place_is_prepared_where_the_cursor_comes_to_rest(editor: Editor
     assert await foreseen(page) == ["x = 1\ny = é"]
 
 
+async def test_a_text_that_has_changed_meanwhile_is_not_worked_on(editor: Editor):
+    page = editor.open("x = 1\n‸")
+    await foreseen(page)
+    move(page)
+    page.type("y")
+    assert await foreseen(page) == ["opened"]
+
+
 async def test_a_document_that_comes_to_the_front_is_prepared_where_its_cursor_was(editor: Editor):
     page = editor.open("x = 1\n‸")
     page.cursor = 3

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from efim_ls.answer import Answer, Costs, Milliseconds
+from efim_ls.answer import Answer, Costs, Milliseconds, Request
 from efim_ls.counters import REMEMBERED, Counters
 from efim_ls.document import Document
 from efim_ls.server import DiscreetFormatter
-from efim_ls.session import CHARACTERS_OF_OTHERS, OTHERS, Session
+from efim_ls.session import CHARACTERS_OF_OTHERS, OTHERS, Session, accepted
 from efim_ls.settings import Settings
 
 
@@ -112,3 +112,11 @@ def test_texts_of_other_documents_are_not_copied() -> None:
     session = session_of("text of the other document", "b")
     (text,) = others_of(session, "1")
     assert text is session.documents["0"].text
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a\nb", "a\nx\nyb"), ("a\r\nb", "a\r\nx\r\nyb"), ("a", "ax\ny")])
+def test_an_accepted_suggestion_has_the_documents_line_ends(text: str, expected: str) -> None:
+    cursor = max(text.find("b"), 0) or len(text)
+    made = accepted(Request("uri", text, cursor), "x\ny")
+    assert made.text == expected
+    assert made.text[: made.cursor].endswith("y")
