@@ -13,8 +13,8 @@ from time import perf_counter
 import numpy as np
 
 from efim_ls.answer import Costs, Milliseconds
-from efim_ls.complete import load_model
 from efim_ls.count import NONE, POLICIES, Asked, Keystroke
+from efim_ls.loading import load_model
 from efim_ls.settings import Settings
 from model_runtime.engine import Generation
 from model_runtime.load import Model

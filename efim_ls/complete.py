@@ -7,28 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from time import perf_counter
 
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
 from efim_ls.lines import enclosing_line
+from efim_ls.loading import load_model
 from efim_ls.planner import Plan, Planner, PromptOf
 from efim_ls.postprocess import Place, clean
 from efim_ls.settings import Settings
 from efim_ls.shown import Shown
-from efim_ls.window import MARKERS, Budget
-from model_runtime.config import ModelConfig, model_folder, read_config
+from efim_ls.window import Budget
 from model_runtime.decoding import Stopped
 from model_runtime.drafts import NOTHING as NO_DRAFT
 from model_runtime.engine import Generation
-from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.load import Model, load
+from model_runtime.load import Model
 from model_runtime.pool import Owner
 from model_runtime.prompt import NOTHING, Prompt, Surroundings, build
 from model_runtime.stops import stop_rule
 
-LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
 Preparation = Callable[[Callable[[], bool]], bool]  # works until it is told to stop; true when nothing is left
@@ -42,7 +39,7 @@ class Completer:
         """Complete with a model that was loaded for these settings."""
         self._model, self._settings, self._budget = model, settings, budget
         # Bound to the model alone: a cycle through this object would keep a model that was replaced in memory.
-        self._prompt_of: PromptOf = partial(_ids_of, model)
+        self._prompt_of: PromptOf = lambda plan: _built(model, plan).ids
         self._ahead_ms = 0.0
         self._planners: dict[str, Planner] = {}
         self._shown: dict[str, Shown] = {}
@@ -125,7 +122,7 @@ class Completer:
         return self._planners[uri]
 
     def _prompt(self, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
-        return build(self._model.tokenizer, self._model.template, plan.head, plan.tail, plan.typed, around)
+        return _built(self._model, plan, around)
 
     def _preparing(self, uri: str, plans_of: Callable[[], list[Plan | None]]) -> Preparation:
         """Plan once, when the work begins: it may be interrupted, and the document change before it goes on."""
@@ -207,35 +204,8 @@ class Completer:
         return Answer(text, _timed(costs, started), reason)
 
 
-def _ids_of(model: Model, plan: Plan) -> Ids:
-    return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed).ids
-
-
-def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tuple[Model, Budget]:
-    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
-    folder = model_folder(settings.model)
-    budget = fit_budget(settings, read_config(folder))
-    model = load(
-        folder,
-        weights=settings.weights,
-        threads=settings.threads,
-        capacity=budget.prompt_tokens + settings.max_new_tokens,
-        kv_memory_mib=settings.kv_memory_mib,
-        local_cache=settings.local_cache,
-        progress=progress,
-    )
-    return model, budget
-
-
-def fit_budget(settings: Settings, config: ModelConfig) -> Budget:
-    """Shrink the wanted budget in proportion where head, tail, typed and new text exceed the model's context."""
-    wanted = Budget(settings.head_tokens, settings.tail_tokens)
-    room = config.context - MARKERS - settings.max_new_tokens
-    if room < LEAST_PROMPT:
-        limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
-        raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
-    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed))
-    return Budget(int(wanted.head * share), int(wanted.tail * share))
+def _built(model: Model, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
+    return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, around)
 
 
 def _line_before(request: Request) -> str:

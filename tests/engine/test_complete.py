@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer, fit_budget
+from efim_ls.complete import Completer
+from efim_ls.loading import fit_budget
 from efim_ls.settings import Settings
 from efim_ls.window import Budget
 from model_runtime.arena import arena_bytes
