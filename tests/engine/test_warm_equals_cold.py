@@ -65,6 +65,7 @@ class Session:
         self.past: list[list[Place]] = [[], []]
         self.suggested = ["", ""]
         self.background = False
+        self.explicit = False
         self.beside = True
 
     @property
@@ -149,6 +150,12 @@ class Session:
     def again(self) -> Iterator[None]:
         yield
 
+    def invoke(self) -> Iterator[None]:
+        """Ask by a key, which no earlier suggestion answers."""
+        self.explicit = True
+        yield
+        self.explicit = False
+
 
 Step = Callable[[Session], Iterator[None]]
 
@@ -181,6 +188,8 @@ steps = st.one_of(
     step("save_as"),
     step("open_or_close"),
     step("again"),
+    step("invoke"),
+    step("invoke"),
 )
 patience = st.one_of(st.just(10_000), st.just(10_000), st.integers(0, 8))
 sessions = st.lists(st.tuples(steps, patience, st.none() | st.integers(0, 8)), min_size=1, max_size=12)
@@ -239,9 +248,8 @@ def test_a_warm_answer_is_the_cold_answer(
     for (name, *arguments), patience, ahead in sessions:
         for _ in getattr(session, str(name))(*arguments):
             other = session.places[1 - session.open].text
-            request = Request(
-                DOCUMENTS[session.open], session.place.text, session.place.cursor, others=(other,) * session.beside
-            )
+            place, others = session.place, (other,) * session.beside
+            request = Request(DOCUMENTS[session.open], place.text, place.cursor, session.explicit, others)
             if session.background:
                 session.background = False
                 preparation = warm.foresee(request)
