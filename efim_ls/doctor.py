@@ -16,7 +16,7 @@ from model_runtime.errors import ModelError
 from model_runtime.machine import cuda_state
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
-KEYSTROKES = "total += value"
+KEYSTROKES = "qux = zed(vex, wye)"  # nothing that a model would say: what was suggested before costs nothing to type
 
 
 def run(model: str) -> int:
@@ -49,11 +49,13 @@ def _machine() -> dict[str, str]:
 
 def _measured(completer: Completer) -> dict[str, str]:
     answers = [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(len(KEYSTROKES))]
-    steps = [a.costs.ms.decode / a.costs.new_tokens for a in answers if a.costs.new_tokens > 1]
-    totals = [a.costs.ms.total for a in answers[1:]]
+    passes = [a.costs.ms.decode / a.costs.passes for a in answers if a.costs.passes]
+    totals = [a.costs.ms.total for a in answers[1:] if a.costs.passes]
+    if not totals:
+        return {"decoding": "not measured: the model had no suggestions"}
     return {
-        "decoding": f"{median(steps):.1f} ms a token (median, measured now)" if steps else "not measured",
-        "keystroke": f"{median(totals):.1f} ms to a whole suggestion (median of {len(totals)}, measured now)",
+        "decoding": f"{median(passes):.1f} ms a pass (median, measured now)",
+        "keystroke": f"{median(totals):.1f} ms to a whole new suggestion (median of {len(totals)}, measured now)",
     }
 
 

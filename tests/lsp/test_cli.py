@@ -99,6 +99,12 @@ def test_help_loads_no_library():
     assert all(command in done.stdout for command in ("serve", "headless", "complete", "doctor", "replay", "demo"))
 
 
+def test_the_doctor_measures_what_the_model_says_anew():
+    done = run("doctor")
+    assert done.returncode == 0
+    assert "ms a pass" in done.stdout and "whole new suggestion" in done.stdout
+
+
 def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path):
     start = "def area(width, height):\n    return width * height\n\n\n"
     path = trace(tmp_path, *typed("def edge(wid", len(start)), start=start)
