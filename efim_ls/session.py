@@ -105,14 +105,14 @@ class Session:
 
     async def load(self, progress: Progress) -> None:
         """Load the model that the settings ask for; the status says what came of it."""
-        settings = self.settings
+        settings, again = self.settings, self._loaded_for is not None
         for uri in self.documents:
             self.foresight.drop(uri)
         self._completer, self._loaded_for = None, settings.of_model
         self._model = Status("loading", "the model is being loaded")
         try:
             self._completer, self._description = await self.engine.run(
-                LOADING, lambda _: _loaded(self._load, settings, progress)
+                LOADING, lambda _: _loaded(self._load, settings, progress, again)
             )
         except Superseded:
             return
@@ -247,7 +247,8 @@ def _log_failure(done: asyncio.Future[None]) -> None:
         logger.error("a closed document could not be forgotten", exc_info=error)
 
 
-def _loaded(load: Load, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
-    gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
+def _loaded(load: Load, settings: Settings, progress: Progress, again: bool) -> tuple[Completer, dict[str, object]]:
+    if again:
+        gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
     completer = load(settings, progress)
     return completer, completer.describe()

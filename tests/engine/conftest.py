@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from model_runtime.decoder import Decoder
 from model_runtime.tokenizer import Tokenizer
+from tests.engine.doubles import decoder_of
 from tests.models import Tiny, make
 
 torch.set_num_threads(1)
@@ -29,3 +31,9 @@ def qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer that all tiny models share."""
     return Tokenizer(folder / "tokenizer.json")
+
+
+@pytest.fixture(scope="session")
+def decoder(folder: Path) -> Decoder:
+    """The tiny Llama's decoder; it keeps nothing between passes."""
+    return decoder_of(folder)

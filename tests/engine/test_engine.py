@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from model_runtime.pool import Owner
 from model_runtime.prompt import NOTHING, Surroundings, build
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, decoder_of, ids_of, never
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
 from tests.engine.prompts import (
     HEAD,
     TAIL,
@@ -40,11 +39,6 @@ from tests.engine.prompts import (
 from tests.models import CODE
 
 LINES = CODE.splitlines()
-
-
-@pytest.fixture(scope="module")
-def decoder(folder: Path) -> Decoder:
-    return decoder_of(folder)
 
 
 # What is computed

@@ -16,7 +16,7 @@ from model_runtime.pace import CHUNK, Pace
 from model_runtime.pool import Owner
 from model_runtime.prompt import Prompt
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ONE_LINE, Watched, decoder_of, never
+from tests.engine.doubles import CACHE, ONE_LINE, Watched, never
 from tests.engine.prompts import (
     A,
     B,
@@ -32,11 +32,6 @@ from tests.engine.prompts import (
 from tests.models import CODE
 
 OTHER = "y = 2\n"
-
-
-@pytest.fixture(scope="module")
-def decoder(folder: Path) -> Decoder:
-    return decoder_of(folder)
 
 
 def other_of(tokenizer: Tokenizer) -> Prompt:

@@ -14,7 +14,7 @@ from model_runtime.drafts import LONGEST_MATCH, MOST, NOTHING, Drafts, lookup
 from model_runtime.pace import Pace
 from model_runtime.prompt import Prompt
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ONE_LINE, Watched, decoder_of, ids_of
+from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
 from tests.engine.prompts import (
     A,
     B,
@@ -31,11 +31,6 @@ from tests.models import CODE, VOCABULARY
 
 LINES = CODE.splitlines(keepends=True)
 tokens = st.integers(5, VOCABULARY - 1)
-
-
-@pytest.fixture(scope="module")
-def decoder(folder: Path) -> Decoder:
-    return decoder_of(folder)
 
 
 @st.composite

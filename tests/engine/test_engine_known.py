@@ -11,7 +11,7 @@ from model_runtime.local_cache import LocalCache
 from model_runtime.prompt import Surroundings, build
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ONE_LINE, Watched, decoder_of, ids_of
+from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
 from tests.engine.prompts import A, Eager, Shy, canonical, generate, paced, prompt_of, scripted, spelled
 from tests.models import CODE
 
@@ -23,11 +23,6 @@ SUGGESTIONS = [
     ("# ", "one word, and another"),
 ]
 each_suggestion = pytest.mark.parametrize(("typed", "suggestion"), SUGGESTIONS)
-
-
-@pytest.fixture(scope="module")
-def decoder(folder: Path) -> Decoder:
-    return decoder_of(folder)
 
 
 def suggesting(folder: Path, tokenizer: Tokenizer, typed: str, suggestion: str) -> Watched:

@@ -13,7 +13,7 @@ from model_runtime.decoder import Decoder
 from model_runtime.decoding import Stopped
 from model_runtime.pace import CHUNK
 from model_runtime.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ONE_LINE, Watched, decoder_of
+from tests.engine.doubles import CACHE, ONE_LINE, Watched
 from tests.engine.prompts import (
     Eager,
     Shy,
@@ -25,11 +25,6 @@ from tests.engine.prompts import (
     prompt_of,
     scripted,
 )
-
-
-@pytest.fixture(scope="module")
-def decoder(folder: Path) -> Decoder:
-    return decoder_of(folder)
 
 
 @pytest.mark.parametrize("pace", [Eager, Shy])

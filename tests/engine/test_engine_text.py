@@ -15,12 +15,6 @@ from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, bytewise, generate, prompt_of, scripted, spelled
 from tests.models import Tiny, make
 
-
-@pytest.fixture(scope="module")
-def decoder(folder: Path) -> Decoder:
-    return decoder_of(folder)
-
-
 # Where it ends
 
 
