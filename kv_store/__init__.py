@@ -1,1 +1,1 @@
-"""Blocks of keys and values as bytes, outliving the process; no torch, no LSP. Nothing is kept yet."""
+"""Blocks of keys and values as bytes, outliving the process; no torch, no LSP."""

@@ -1,0 +1,47 @@
+"""What users are told when the cache on disk fails: once for each cause, with what helps."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from kv_store.geometry import SegmentError
+from kv_store.segment import FORBIDDEN
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+VANISHED = "the cache on disk has vanished and begins anew: let nothing clean its folder while a server runs"
+DAMAGED = "damaged blocks in the cache on disk are computed anew: check the disk if this happens again"
+READ_ONLY = "the cache on disk may only be read, so nothing is added: make its folder and file writable"
+TOO_SMALL = "the cache on disk may not even hold one block, so there is none: allow it more"
+NOT_HERE = "there is no cache on disk on this system: what is kept ends with the server"
+
+Failure = OSError | SegmentError
+
+
+class Complaints:
+    """Passes each sentence on the first time; on any thread. None has a path or a text of the user's in it."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        """Tell whom to report to."""
+        self._report, self._said = report, set[str]()
+
+    def say(self, sentence: str) -> None:
+        """Tell what was found."""
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._report(sentence)
+
+    def begins_anew(self, error: SegmentError) -> None:
+        """Tell why a file is put in place of another; all that was in that is lost."""
+        self.say(f"the cache on disk begins anew: {error}")
+
+    def failed(self, done: str, error: Failure) -> None:
+        """Tell why something could not be done."""
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        number = error.errno if isinstance(error, OSError) else None
+        if number in FORBIDDEN:
+            self.say(READ_ONLY)
+        elif number in NO_ROOM:
+            self.say(f"blocks cannot be kept on disk ({reason}): make room, or allow the cache less")
+        else:
+            self.say(f"the cache on disk cannot be {done} ({reason}): mend its folder, or name another")

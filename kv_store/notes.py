@@ -1,0 +1,80 @@
+"""Notes on documents: what a server wants to remember of each when it starts again, a small file each.
+
+They are no keys and values: without them other prompts may be sent, without blocks the same ones cost more.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import xxhash
+
+from kv_store.files import make_folder, replace_file
+
+CHECK_BYTES = 8
+MOST_NOTE_BYTES = 1 << 24  # of a note as it was written: a damaged one must not fill the memory
+SUFFIX = ".note"
+
+
+class Notes:
+    """One file for each document, named by its tag: a checksum and the compressed note."""
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        """Keep notes in a folder, that is made when the first is written; those not written for longest make room."""
+        self._folder, self._most_bytes = folder, most_bytes
+
+    def read(self, document: int) -> bytes | None:
+        """The document's note; None where there is none or it is damaged."""
+        try:
+            return _unpacked(self._path(document).read_bytes())
+        except (OSError, ValueError, zlib.error):
+            return None
+
+    def write(self, document: int, note: bytes) -> None:
+        """Keep a note in place of the document's last; raises OSError."""
+        packed = _packed(note)
+        if len(packed) > self._most_bytes:
+            self.forget(document)
+            return
+        make_folder(self._folder)
+        self._make_room(self._path(document), len(packed))
+        replace_file(self._path(document), packed)
+
+    def forget(self, document: int) -> None:
+        """Drop a document's note; raises OSError."""
+        self._path(document).unlink(missing_ok=True)
+
+    def documents(self) -> Iterator[int]:
+        """The tags of all documents that have a note."""
+        for path in self._folder.glob(f"*{SUFFIX}"):
+            try:
+                yield int(path.stem, 16)
+            except ValueError:  # not one of ours
+                continue
+
+    def _path(self, document: int) -> Path:
+        return self._folder / f"{document:016x}{SUFFIX}"
+
+    def _make_room(self, for_path: Path, size: int) -> None:
+        others = sorted((path.stat().st_mtime, path) for path in self._folder.glob(f"*{SUFFIX}") if path != for_path)
+        room = self._most_bytes - size - sum(path.stat().st_size for _, path in others)
+        for _, path in others:
+            if room >= 0:
+                return
+            room += path.stat().st_size
+            path.unlink(missing_ok=True)
+
+
+def _packed(note: bytes) -> bytes:
+    compressed = zlib.compress(note)
+    return xxhash.xxh3_64_digest(compressed) + compressed
+
+
+def _unpacked(content: bytes) -> bytes:
+    check, compressed = content[:CHECK_BYTES], content[CHECK_BYTES:]
+    if xxhash.xxh3_64_digest(compressed) != check:
+        raise ValueError("damaged")
+    decompress = zlib.decompressobj()
+    return decompress.decompress(compressed, MOST_NOTE_BYTES)

@@ -1,0 +1,145 @@
+"""The 64 bytes that say what a slot holds: how they are made and checked. `segment.py` has the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from kv_store.block import Block, Bytes, Codec
+from kv_store.names import NAME_BYTES, Name
+
+RECORD = np.dtype(
+    [
+        ("name", f"V{NAME_BYTES}"),
+        ("parent", f"V{NAME_BYTES}"),
+        ("document", "<u8"),
+        ("data_check", "<u8"),
+        ("size", "<u4"),
+        ("used", "<u4"),
+        ("codec", "u1"),
+        ("approximate", "u1"),
+        ("part", "u1"),
+        ("parts", "u1"),
+        ("own_check", "<u4"),
+    ]
+)
+RECORD_BYTES = RECORD.itemsize
+CHECKED_BYTES = RECORD_BYTES - 4  # all but own_check
+MOST_PARTS = 255
+WORDS = RECORD_BYTES // 8
+CODECS = frozenset(Codec)
+
+Records = npt.NDArray[np.void]  # of RECORD
+Slots = npt.NDArray[np.intp]
+
+
+class Record(NamedTuple):
+    """A record as Python has it; the fields are those of RECORD."""
+
+    name: Name
+    parent: Name
+    document: int
+    data_check: int
+    size: int
+    used: int
+    codec: int
+    approximate: int
+    part: int
+    parts: int
+    own_check: int
+
+    @property
+    def of_block(self) -> tuple[Name, Name, int, int, int, int, int]:
+        """What all parts of a block have in common, but for when they were used."""
+        return (self.name, self.parent, self.document, self.size, self.codec, self.approximate, self.parts)
+
+    @property
+    def lasting(self) -> Record:
+        """The record without what a use of the block changes."""
+        return self._replace(used=0, own_check=0)
+
+
+def parsed(records: Records) -> list[Record]:
+    """Turn records into what Python compares quickly."""
+    return [Record._make(row) for row in records.tolist()]
+
+
+def parts_of(size: int, slot_bytes: int) -> int:
+    """How many slots a block takes."""
+    return max(1, -(-size // slot_bytes))
+
+
+def pieces(data: Bytes, slot_bytes: int) -> list[Bytes]:
+    """A block's bytes as its slots have them, views of `data`."""
+    return [data[i * slot_bytes : (i + 1) * slot_bytes] for i in range(parts_of(len(data), slot_bytes))]
+
+
+def describe(block: Block, slots: Sequence[int], slot_bytes: int, used: int) -> Records:
+    """The records of a block in its slots; `used` in Unix seconds."""
+    records = np.zeros(len(slots), RECORD)
+    of_block = (np.void(block.name), np.void(block.parent), block.document)
+    for part, piece in enumerate(pieces(block.data, slot_bytes)):
+        what = (len(block.data), used, block.codec, block.approximate, part, len(slots))
+        records[part] = (*of_block, xxhash.xxh3_64_intdigest(piece.data), *what, 0)
+    seal(records, slots)
+    return records
+
+
+def seal(records: Records, slots: Iterable[int]) -> None:
+    """Write each record's check over itself, for the slot where it is to be."""
+    records["own_check"] = _checks(records, slots)
+
+
+def changed(before: Records, after: Records) -> Slots:
+    """Which records of two tables differ."""
+    return np.unique(np.flatnonzero(_words(before).ravel() != _words(after).ravel()) // WORDS)
+
+
+def damaged(records: Records, slots: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Which of the records, in the slots given, are neither all zero nor fit their own check."""
+    return _words(records).any(1) & (records["own_check"] != _checks(records, slots))
+
+
+def whole_blocks(found: Iterable[tuple[int, Record]], slot_bytes: int) -> Iterator[tuple[Record, tuple[int, ...]]]:
+    """Put sound records, given with their slots, together: the blocks that have all their parts, and their slots.
+
+    Of two that say the same the later one is passed over.
+    """
+    parts = dict[Name, dict[int, tuple[int, Record]]]()
+    for slot, record in found:
+        parts.setdefault(record.name, {}).setdefault(record.part, (slot, record))
+    for by_part in parts.values():
+        _, first = next(iter(by_part.values()))
+        if first.codec in CODECS and first.parts == parts_of(first.size, slot_bytes) and _agree(by_part, first):
+            yield first, tuple(by_part[part][0] for part in range(first.parts))
+
+
+def _agree(by_part: dict[int, tuple[int, Record]], first: Record) -> bool:
+    complete = by_part.keys() == set(range(first.parts))
+    return complete and all(record.of_block == first.of_block for _, record in by_part.values())
+
+
+def runs(slots: Iterable[int]) -> list[tuple[int, int]]:
+    """Slots as runs of adjacent ones, in their order: the first of each, and how many."""
+    found = list[tuple[int, int]]()
+    for slot in slots:
+        if found and slot == sum(found[-1]):
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((slot, 1))
+    return found
+
+
+def _words(records: Records) -> npt.NDArray[np.uint64]:
+    return records.view(np.uint64).reshape(-1, WORDS)
+
+
+def _checks(records: Records, slots: Iterable[int]) -> list[int]:
+    raw, check = records.view(np.uint8).data, xxhash.xxh3_64_intdigest
+    starts = range(0, len(raw), RECORD_BYTES)
+    checks = [check(raw[at : at + CHECKED_BYTES], slot) for at, slot in zip(starts, slots, strict=True)]
+    return [each & 0xFFFFFFFF for each in checks]

@@ -1,0 +1,190 @@
+"""The store of one model: tiers, the fastest first, and what moves blocks between them and the arenas."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kv_store.away import Away
+from kv_store.block import Block, Codec
+from kv_store.codec import Coder, codec_at
+from kv_store.memory import MemoryTier
+from kv_store.names import TOKENS, Name, chain, root
+from kv_store.tier import Tier, TierStats
+from kv_store.writer import Writer
+
+LEFT_BEHIND = 64  # documents out of sight whose blocks are held
+
+KeysValues = npt.NDArray[np.float32]
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Tokens whose keys and values somebody has: the names of their blocks, each block's numbers, how many are exact.
+
+    `numbers(i)` are those of the i-th block, [2, layers, kv_heads, 16, head_dim]. `length` counts the tokens of the
+    whole sequence that the blocks begin.
+    """
+
+    names: Sequence[Name]
+    numbers: Callable[[int], KeysValues]
+    exact_blocks: int
+    length: int
+
+
+class Lower(NamedTuple):
+    """A tier that is slow to write, and how blocks are written there."""
+
+    tier: Tier
+    codec: Codec
+
+
+class Store:
+    """Keeps blocks of one model. Used on one thread, the engine's; a thread of its own writes to the lower tier.
+
+    With a codec that loses something blocks are approximations, and so is what was computed behind them.
+    """
+
+    def __init__(
+        self,
+        fingerprint: bytes,
+        coder: Coder,
+        memory: MemoryTier,
+        memory_codec: Codec = Codec.RAW,
+        lower: Lower | None = None,
+        away: Away | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Own the tiers: `close` closes them."""
+        self.away = away or Away()
+        self.writer = Writer(lower.tier) if lower else None
+        self._root, self._coder, self._clock = root(fingerprint), coder, clock
+        self._memory, self._memory_codec, self._lower = memory, memory_codec, lower
+        self._tiers: list[Tier] = [memory, lower.tier] if lower else [memory]
+        self._front = 0
+        self._held: OrderedDict[int, tuple[Sequence[Name], float]] = OrderedDict()  # and since when out of sight
+
+    def names(self, ids: npt.NDArray[np.int32]) -> list[Name]:
+        """The names of the whole blocks of a sequence."""
+        return chain(self._root, ids)
+
+    def held(self, names: Sequence[Name]) -> int:
+        """How many blocks at the beginning of a chain some tier has; changes nothing."""
+        found = 0
+        while (more := max(tier.held(names[found:]) for tier in self._tiers)) > 0:
+            found += more
+        return found
+
+    def read(self, names: Sequence[Name], first: int) -> Iterator[tuple[KeysValues, bool]]:
+        """Yield keys and values of blocks from the `first` on, and whether they are exact, up to one that is missing.
+
+        They are valid until the next ones are asked for.
+        """
+        at = first
+        while at < len(names):
+            before = at
+            for tier in self._tiers:
+                for block in tier.read(names[at:]):
+                    if len(block.data) != self._coder.size(block.codec):
+                        return
+                    yield self._coder.decode(block.data, at * TOKENS, block.codec), not block.approximate
+                    at += 1
+            if at == before:
+                return
+
+    def keep(self, document: int, computed: Computed, below: bool, stopped: Stopped) -> bool:
+        """Keep what a document's tokens were computed to, in lower tiers only if `below`; false if it was stopped."""
+        names = computed.names
+        in_memory = self._memory.held(names)
+        lower = self._lower if below else None
+        in_lower = lower.tier.held(names) if lower else len(names)
+        for i in range(min(in_memory, in_lower), len(names)):
+            if stopped():
+                return False
+            numbers = computed.numbers(i)
+            if i >= in_memory:
+                self._memory.write([self._block(document, computed, i, numbers, self._memory_codec)])
+            if lower and i >= in_lower and not self._put(self._block(document, computed, i, numbers, lower.codec)):
+                return True
+        return True
+
+    def hold(self, document: int, names: Sequence[Name]) -> None:
+        """Say which blocks a document needs: for good while it is in sight, then for as long as users stay away."""
+        since = self._held[document][1] if document in self._held else self._clock()
+        self._held[document] = (names, since)
+        self._protect(document)
+        while len(self._held) > LEFT_BEHIND:
+            self._let_go(next(iter(self._held)))
+
+    def visit(self, document: int) -> None:
+        """Say that the user works in a document now, and so in no other."""
+        if document == self._front:
+            return
+        left, self._front, now = self._front, document, self._clock()
+        if document in self._held:
+            self.away.note(now - self._held[document][1])
+            self._held.move_to_end(document)
+            self._protect(document)
+        if left in self._held:
+            self._held[left] = (self._held[left][0], now)
+            self._protect(left)
+
+    def leave(self, document: int) -> None:
+        """Say that a document was closed."""
+        if document == self._front:
+            self.visit(0)
+
+    def forget(self, document: int) -> None:
+        """Drop and wipe what a document brought."""
+        for tier in self._tiers:
+            tier.forget(document)
+
+    def stats(self) -> list[TierStats]:
+        """What the tiers hold; may be asked for on any thread."""
+        return [tier.stats() for tier in self._tiers]
+
+    def flush(self, seconds: float) -> bool:
+        """Wait for what is to be written, at most so long; may be called on any thread."""
+        return self.writer is None or self.writer.flush(seconds)
+
+    def close(self, seconds: float) -> bool:
+        """Write what is left, at most so long, and let go of files; false where that took too long."""
+        if self.writer is not None and not self.writer.close(seconds):
+            return False
+        for tier in self._tiers:
+            tier.close()
+        return True
+
+    def _block(self, document: int, computed: Computed, i: int, numbers: KeysValues, wanted: Codec) -> Block:
+        codec = codec_at(i * TOKENS, computed.length, wanted)
+        try:
+            data = self._coder.encode(numbers, i * TOKENS, codec)
+        except ValueError:  # the codec has no numbers for these
+            codec = Codec.RAW
+            data = self._coder.encode(numbers, i * TOKENS, codec)
+        approximate = codec is not Codec.RAW or i >= computed.exact_blocks
+        parent = computed.names[i - 1] if i else self._root
+        return Block(computed.names[i], parent, document, codec, approximate, data)
+
+    def _put(self, block: Block) -> bool:
+        assert self.writer is not None
+        return self.writer.put(block)
+
+    def _protect(self, document: int) -> None:
+        names, since = self._held[document]
+        until = math.inf if document == self._front else since + self.away.time_to_live
+        for tier in self._tiers:
+            tier.hold(document, names, until)
+
+    def _let_go(self, document: int) -> None:
+        del self._held[document]
+        for tier in self._tiers:
+            tier.hold(document, (), 0.0)

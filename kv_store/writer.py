@@ -1,0 +1,98 @@
+"""Moves blocks down on a thread of its own, so that nobody who types ever waits for a disk."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from kv_store.block import Block
+from kv_store.names import Name
+from kv_store.tier import Tier
+
+PENDING_BYTES = 1 << 26  # what may wait for a slow disk; beyond that, blocks are not kept on it
+
+logger = logging.getLogger(__name__)
+
+
+class Writer:
+    """Writes to a tier in the order of the calls; blocks that wait together become one batch."""
+
+    def __init__(self, tier: Tier) -> None:
+        self._tier = tier
+        # What follows is changed under this lock only.
+        self._changed = threading.Condition()
+        self._pending: OrderedDict[Name, Block] = OrderedDict()  # with those that are being written
+        self._bytes = 0
+        self._jobs: list[Callable[[], None]] = []
+        self._busy = False
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, block: Block) -> bool:
+        """Write a block some time later; false where too much waits already. Its data must not change any more."""
+        with self._changed:
+            if block.name not in self._pending:
+                if self._bytes + len(block.data) > PENDING_BYTES:
+                    return False
+                self._pending[block.name] = block
+                self._bytes += len(block.data)
+                self._changed.notify_all()
+        return True
+
+    def waits(self, name: Name) -> bool:
+        """Whether a block is still to be written."""
+        return name in self._pending
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Call a function on the writer's thread, after all that was put before."""
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify_all()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until nothing is left to do, at most so long; false if something is."""
+        with self._changed:
+            return self._changed.wait_for(self._is_idle, seconds)
+
+    def close(self, seconds: float) -> bool:
+        """Do what is left and end; false if that takes longer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _is_idle(self) -> bool:
+        return not (self._pending or self._jobs or self._busy)
+
+    def _work(self) -> None:
+        while (taken := self._take()) is not None:
+            blocks, jobs = taken
+            try:
+                self._tier.write(blocks)
+                for job in jobs:
+                    job()
+            except Exception as error:  # a mistake of ours: it costs what was to be written, not the thread
+                logger.error("writing to the %s tier failed", self._tier.stats().name, exc_info=error)
+            self._done(blocks)
+
+    def _take(self) -> tuple[list[Block], list[Callable[[], None]]] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._jobs or self._closed)
+            if self._is_idle():
+                return None
+            self._busy = True
+            blocks, jobs = list(self._pending.values()), self._jobs
+            self._jobs = []
+            return blocks, jobs
+
+    def _done(self, blocks: list[Block]) -> None:
+        with self._changed:
+            for block in blocks:
+                del self._pending[block.name]
+                self._bytes -= len(block.data)
+            self._busy = False
+            self._changed.notify_all()

@@ -1,0 +1,282 @@
+"""Blocks as bytes: raw ones to the bit, int8 within half a step of each channel's or token's own scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kv_store.block import Codec, Shape
+from kv_store.codec import RECENT, SINKS, Coder, Floats, Rotations, codec_at
+from kv_store.names import TOKENS
+from model_runtime.arena import Arena
+from tests.engine.doubles import decoder_of, ids_of
+from tests.models import Tiny, make
+
+CONTEXT = 96
+FP = 2e-6  # what turning a pair there and back may cost, of its length
+SHAPES = st.builds(Shape, st.integers(1, 3), st.integers(1, 2), st.sampled_from((2, 4, 6, 16)))
+FIRSTS = st.integers(0, CONTEXT - TOKENS)
+SEEDS = st.integers(0, 2**32 - 1)
+SMALL = Shape(2, 1, 4)
+
+
+def rotations(head_dim: int) -> Rotations:
+    angles = np.outer(np.arange(CONTEXT), 100.0 ** -(np.arange(0, head_dim, 2) / head_dim))
+    return np.exp(1j * angles).astype(np.complex64)
+
+
+def coder(shape: Shape) -> Coder:
+    return Coder(shape, rotations(shape.head_dim))
+
+
+def rotated(keys: Floats, first: int) -> Floats:
+    turns = rotations(keys.shape[-1])[first : first + TOKENS]
+    return (keys.view(np.complex64) * turns).view(np.float32)
+
+
+def unrotated(keys: Floats, first: int) -> npt.NDArray[np.float64]:
+    """Before rotary embedding, in twice the precision."""
+    turns = rotations(keys.shape[-1])[first : first + TOKENS].astype(np.complex128)
+    return (keys.astype(np.float64).view(np.complex128) / turns).view(np.float64)
+
+
+def block(shape: Shape, seed: int) -> Floats:
+    """Keys and values of sizes from 1e-6 to 1e6, each channel and each token its own; some are all zero."""
+    rng = np.random.default_rng(seed)
+    kv = rng.standard_normal(shape.of_block)
+    for axis in (3, 4):
+        sizes = 10.0 ** rng.uniform(-3, 3, kv.shape) * (rng.random(kv.shape) < 0.9)
+        kv *= np.take(sizes, [0], axis)
+    return kv.astype(np.float32)
+
+
+def through(kv: Floats, first: int, shape: Shape) -> Floats:
+    """Written as int8 and read again."""
+    return coder(shape).decode(coder(shape).encode(kv, first, Codec.INT8), first, Codec.INT8)
+
+
+@given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
+def test_raw_blocks_come_back_to_the_bit(shape: Shape, first: int, seed: int) -> None:
+    bits = np.random.default_rng(seed).integers(0, 256, shape.raw_bytes).astype(np.uint8)
+    kv = bits.view(np.float32).reshape(shape.of_block)  # NaN of any kind among them
+    data = coder(shape).encode(kv, first, Codec.RAW)
+    assert data.tobytes() == kv.tobytes()
+    assert coder(shape).decode(data, first, Codec.RAW).tobytes() == kv.tobytes()
+
+
+def test_a_raw_block_is_read_without_a_copy() -> None:
+    data = np.zeros(SMALL.raw_bytes, np.uint8)
+    assert np.shares_memory(coder(SMALL).decode(data, 0, Codec.RAW), data)
+
+
+@given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
+def test_a_key_is_off_by_half_a_step_of_its_channel_before_rotation(shape: Shape, first: int, seed: int) -> None:
+    kv = block(shape, seed)
+    before, after = unrotated(kv[0], first), unrotated(through(kv, first, shape)[0], first)
+    steps = np.abs(before).max(2, keepdims=True) / 127
+    length = np.abs(before.view(np.complex128)).max(2, keepdims=True).repeat(2, axis=-1)
+    assert (np.abs(after - before) <= steps / 2 * (1 + 1e-5) + FP * length).all()
+
+
+@given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
+def test_a_value_is_off_by_half_a_step_of_its_token(shape: Shape, first: int, seed: int) -> None:
+    kv = block(shape, seed)
+    steps = np.abs(kv[1]).max(3, keepdims=True) / 127
+    assert (np.abs(through(kv, first, shape)[1] - kv[1]) <= steps / 2 * (1 + 1e-4)).all()
+
+
+@given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
+def test_what_was_read_can_be_written_again_without_further_loss(shape: Shape, first: int, seed: int) -> None:
+    once = through(block(shape, seed), first, shape)
+    twice = through(once, first, shape)
+    assert np.allclose(twice[1], once[1], rtol=1e-6, atol=0)
+    lengths = np.abs(once[0].view(np.complex64)).max(2, keepdims=True).repeat(2, axis=-1)
+    assert (np.abs(twice[0] - once[0]) <= 2 * FP * lengths).all()
+
+
+@given(first=FIRSTS, seed=SEEDS)
+def test_keys_lose_as_much_wherever_they_stand(first: int, seed: int) -> None:
+    kv = np.random.default_rng(seed).standard_normal(Shape(1, 1, 8).of_block).astype(np.float32)
+    found: list[npt.NDArray[np.float64]] = []
+    for at in (0, first):
+        placed = np.stack((rotated(kv[0], at), kv[1]))
+        found.append(unrotated(through(placed, at, Shape(1, 1, 8))[0], at))
+    steps = np.abs(kv[0]).max(2, keepdims=True) / 127
+    off = np.abs(found[0] - found[1])
+    assert (off <= 1.001 * steps).all(), "one step, where rounding errors tip the scales"
+    assert (off > 0.001 * steps).mean() < 0.05
+
+
+def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: Path) -> None:
+    """A token's first keys are alike at all positions but for rotation: all of a channel is its largest number."""
+    decoder = decoder_of(make(tmp_path, Tiny(layers=1)))
+    arena = Arena(decoder.config, 64)
+    decoder.forward(ids_of([7] * 64), arena)
+    shape = Shape(1, decoder.config.kv_heads, decoder.config.head_dim)
+    for first in (0, 48):
+        tokens = slice(first, first + TOKENS)
+        kv = np.stack((arena.k.numpy()[:, :, tokens], arena.v.numpy()[:, :, tokens]))
+        errors = [_largest_error(Coder(shape, turns), kv, first) for turns in (decoder.rotations, None)]
+        assert errors[0] < 1e-5 * np.abs(kv[0]).max()
+        assert errors[1] > 1e-3 * np.abs(kv[0]).max(), "without rotations they differ, and lose"
+
+
+def _largest_error(coder: Coder, kv: Floats, first: int) -> float:
+    return float(np.abs(coder.decode(coder.encode(kv, first, Codec.INT8), first, Codec.INT8) - kv)[0].max())
+
+
+@pytest.mark.parametrize("channel", range(4))
+def test_a_large_channel_of_keys_leaves_the_others_alone(channel: int) -> None:
+    keys = np.random.default_rng(0).uniform(-1, 1, SMALL.of_block[1:]).astype(np.float32)
+    keys[..., channel] += 1000
+    kv = np.stack((rotated(keys, 37), keys))
+    off = np.abs(unrotated(through(kv, 37, SMALL)[0], 37) - keys)
+    assert np.delete(off, channel, axis=-1).max() < 0.006
+
+
+def test_a_large_token_of_values_leaves_the_others_alone() -> None:
+    kv = np.random.default_rng(0).uniform(-1, 1, SMALL.of_block).astype(np.float32)
+    kv[1, :, :, 5] *= 1000
+    off = np.abs(through(kv, 0, SMALL) - kv)[1]
+    assert np.delete(off, 5, axis=2).max() < 0.006
+
+
+def test_one_layer_or_head_leaves_the_others_alone() -> None:
+    shape = Shape(2, 2, 2)
+    kv = np.random.default_rng(0).uniform(-1, 1, shape.of_block).astype(np.float32)
+    kv[:, 1, 0] *= 1000
+    off = np.abs(through(kv, 0, shape) - kv)
+    assert max(off[:, 0].max(), off[:, 1, 1].max()) < 0.01
+
+
+def test_the_order_of_bytes_is_the_format_on_disk() -> None:
+    shape = Shape(1, 1, 2)
+    kv = np.zeros(shape.of_block, np.float32)
+    kv[0, 0, 0, 0] = 127.0, -254.0  # the first token's key
+    kv[0, 0, 0, 1] = 3.0, 4.0
+    kv[1, 0, 0, 15] = 63.5, -10.0  # the last one's value
+    data = Coder(shape, None).encode(kv, 0, Codec.INT8)
+    scales, numbers = data[:72].view(np.float32).tolist(), data[72:].view(np.int8).tolist()
+    assert scales == [1.0, 2.0] + [0.0] * 15 + [0.5]
+    assert numbers == [127, -127, 3, 2] + [0] * 28 + [0] * 30 + [127, -20]
+
+
+@pytest.mark.parametrize(
+    "shape, raw, int8",
+    [(Shape(1, 1, 2), 256, 136), (Shape(6, 1, 64), 49_152, 14_208), (Shape(24, 2, 64), 393_216, 113_664)],
+)
+def test_sizes(shape: Shape, raw: int, int8: int) -> None:
+    assert [coder(shape).size(codec) for codec in Codec] == [raw, int8]
+    kv = np.zeros(shape.of_block, np.float32)
+    assert [len(coder(shape).encode(kv, 0, codec)) for codec in Codec] == [raw, int8]
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("other", [-1, 1, 4])
+def test_bytes_of_another_size_are_refused(codec: Codec, other: int) -> None:
+    for size in (0, coder(SMALL).size(codec) + other, coder(SMALL).size(Codec(1 - codec))):
+        with pytest.raises(ValueError, match=f"{size} bytes"):
+            coder(SMALL).decode(np.zeros(size, np.uint8), 0, codec)
+
+
+@pytest.mark.filterwarnings("error")
+def test_zero_stays_zero() -> None:
+    assert not through(np.zeros(SMALL.of_block, np.float32), 16, SMALL).any()
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_too_small_for_a_scale_is_written_as_zero() -> None:
+    """Where a scale has no inverse, what becomes of a number would depend on the processor."""
+    for number in (1e-45, 1e-40, 1e-37):
+        assert not coder(SMALL).encode(np.full(SMALL.of_block, number, np.float32), 16, Codec.INT8).any()
+
+
+@given(first=FIRSTS, exponent=st.integers(-45, -30), seed=SEEDS)
+def test_next_to_nothing_may_become_zero_and_nothing_else(first: int, exponent: int, seed: int) -> None:
+    kv = (np.random.default_rng(seed).standard_normal(SMALL.of_block) * 10.0**exponent).astype(np.float32)
+    off = np.abs(through(kv, first, SMALL) - kv)
+    assert off.max() <= max(127 * 1.2e-38 * 2**0.5, np.abs(kv).max() / 100)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("half", [0, 1])
+@given(first=FIRSTS, at=st.integers(0, SMALL.raw_bytes // 8 - 1))
+def test_what_is_not_finite_is_refused_and_stays_raw(half: int, wrong: float, first: int, at: int) -> None:
+    kv = np.ones(SMALL.of_block, np.float32)
+    kv[half].reshape(-1)[at] = wrong
+    with pytest.raises(ValueError, match="not finite"):
+        coder(SMALL).encode(kv, first, Codec.INT8)
+    assert coder(SMALL).encode(kv, first, Codec.RAW).tobytes() == kv.tobytes()
+
+
+def test_keys_that_are_too_large_to_be_rotated_are_refused() -> None:
+    kv = np.full(SMALL.of_block, 3e38, np.float32)
+    with pytest.raises(ValueError, match="not finite"):
+        coder(SMALL).encode(kv, 0, Codec.INT8)
+
+
+@pytest.mark.parametrize("first", [-1, CONTEXT - TOKENS + 1, CONTEXT - 1, CONTEXT])
+def test_a_block_beyond_the_context_is_refused(first: int) -> None:
+    data = coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - TOKENS, Codec.INT8)
+    with pytest.raises(ValueError, match=f"token {first} "):
+        coder(SMALL).decode(data, first, Codec.INT8)
+    with pytest.raises(ValueError, match=f"token {first} "):
+        coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), first, Codec.INT8)
+
+
+def test_rotations_of_another_model_are_refused() -> None:
+    with pytest.raises(ValueError, match="head_dim of 4"):
+        Coder(SMALL, rotations(8))
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_keys_values_and_bytes_may_lie_anywhere(codec: Codec) -> None:
+    """A part of an arena, which is not contiguous, and bytes behind a header of any length."""
+    arena = np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32)
+    part = arena[:, :, :, 16:32]
+    data = coder(SMALL).encode(part, 16, codec)
+    assert data.tobytes() == coder(SMALL).encode(part.copy(), 16, codec).tobytes()
+    file = np.concatenate((np.zeros(3, np.uint8), data))
+    found = coder(SMALL).decode(file[3:], 16, codec)
+    assert np.array_equal(found, coder(SMALL).decode(data, 16, codec))
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_neither_writing_nor_reading_changes_what_it_is_given(codec: Codec) -> None:
+    kv = np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32)
+    before = kv.copy()
+    data = coder(SMALL).encode(kv, 16, codec)
+    written = data.tobytes()
+    coder(SMALL).decode(data, 16, codec)
+    assert np.array_equal(kv, before)
+    assert data.tobytes() == written
+
+
+@pytest.mark.parametrize(
+    "first, length, codec",
+    [
+        (0, 2048, Codec.RAW),
+        (16, 2048, Codec.INT8),
+        (16, 160, Codec.INT8),
+        (16, 159, Codec.RAW),
+        (1904, 2047, Codec.RAW),
+        (1904, 2048, Codec.INT8),
+        (1920, 2048, Codec.RAW),
+        (16, 32, Codec.RAW),
+    ],
+)
+def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, codec: Codec) -> None:
+    assert codec_at(first, length, Codec.INT8) == codec
+    assert codec_at(first, length, Codec.RAW) == Codec.RAW
+
+
+@given(st.integers(0, 200), st.integers(1, 3000))
+def test_a_block_is_raw_where_any_of_its_tokens_must_be(number: int, length: int) -> None:
+    tokens = range(number * TOKENS, (number + 1) * TOKENS)
+    must = any(token < SINKS or token >= length - RECENT for token in tokens)
+    assert codec_at(tokens.start, length, Codec.INT8) == (Codec.RAW if must else Codec.INT8)

@@ -1,0 +1,116 @@
+"""Writing behind: in order, in batches, bounded, and whatever happens the thread goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pytest
+
+from kv_store import writer as writers
+from kv_store.block import Block, Codec
+from kv_store.tier import TierStats
+from kv_store.writer import Writer
+
+WAIT = 10.0  # seconds after which a test fails rather than wait on
+
+
+def block(name: str, size: int = 4) -> Block:
+    return Block(name.encode(), b"", 1, Codec.RAW, False, np.zeros(size, np.uint8))
+
+
+class Recorder:
+    """A tier whose writes wait at a gate, and fail when they are told to."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.began, self.gate = threading.Event(), threading.Event()
+        self.error: Exception | None = None
+
+    def write(self, blocks: Iterable[Block]) -> None:
+        batch = [each.name.decode() for each in blocks]
+        self.began.set()
+        assert self.gate.wait(WAIT)
+        if self.error is not None:
+            raise self.error
+        self.batches.append(batch)
+
+    def stats(self) -> TierStats:
+        return TierStats("recorder")
+
+
+@pytest.fixture
+def tier() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def writer(tier: Recorder) -> Iterator[Writer]:
+    writer = Writer(tier)  # type: ignore[arg-type]
+    yield writer
+    tier.gate.set()
+    assert writer.close(WAIT)
+
+
+def test_blocks_are_written_in_order_those_that_wait_together_at_once(tier: Recorder, writer: Writer) -> None:
+    assert writer.put(block("a"))
+    assert tier.began.wait(WAIT)
+    assert all(writer.put(block(name)) for name in "bcb")
+    assert all(writer.waits(name.encode()) for name in "abc") and not writer.waits(b"d")
+    tier.gate.set()
+    assert writer.flush(WAIT)
+    assert tier.batches == [["a"], ["b", "c"]]
+    assert not writer.waits(b"a")
+
+
+def test_jobs_come_after_what_was_put_before(tier: Recorder, writer: Writer) -> None:
+    seen: list[object] = []
+    writer.put(block("a"))
+    writer.run(lambda: seen.extend(tier.batches))
+    tier.gate.set()
+    assert writer.flush(WAIT)
+    assert ["a"] in seen
+
+
+def test_nobody_waits_longer_than_he_wants(tier: Recorder, writer: Writer) -> None:
+    assert writer.flush(0)
+    writer.put(block("a"))
+    assert tier.began.wait(WAIT)
+    assert not writer.flush(0) and not writer.close(0)
+    tier.gate.set()
+    assert writer.close(WAIT)
+    assert tier.batches == [["a"]]
+
+
+def test_what_waits_for_a_slow_disk_is_bounded(
+    tier: Recorder, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "PENDING_BYTES", 10)
+    assert writer.put(block("a", 6)) and not writer.put(block("b", 6)) and writer.put(block("c", 4))
+    tier.gate.set()
+    assert writer.flush(WAIT)
+    assert writer.put(block("b", 6)) and writer.flush(WAIT)
+    assert [name for batch in tier.batches for name in batch] == ["a", "c", "b"]
+
+
+def test_an_error_costs_the_batch_and_not_the_thread(
+    tier: Recorder, writer: Writer, caplog: pytest.LogCaptureFixture
+) -> None:
+    tier.error = ValueError("a mistake")
+    tier.gate.set()
+    with caplog.at_level(logging.ERROR):
+        writer.put(block("a"))
+        assert writer.flush(WAIT)
+    tier.error = None
+    writer.put(block("b"))
+    assert writer.flush(WAIT)
+    assert tier.batches[-1] == ["b"] and "recorder tier failed" in caplog.text
+
+
+def test_closing_writes_what_is_left(tier: Recorder, writer: Writer) -> None:
+    writer.put(block("a"))
+    tier.gate.set()
+    assert writer.close(WAIT)
+    assert sum(tier.batches, []) == ["a"]
