@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from model_runtime.choices import Choices
 from model_runtime.config import ModelConfig
+from model_runtime.ids import Ids
 from model_runtime.sequence import Sequence
 
 FP32 = 4  # bytes
+
+KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
 
 
 class Arena(Sequence):
@@ -25,6 +30,8 @@ class Arena(Sequence):
         shape = (config.layers, config.kv_heads, capacity, config.head_dim)
         self.k = torch.zeros(shape)
         self.v = torch.zeros(shape)
+        # Views of the same memory: blocks are small, and torch takes longer to slice than to copy them.
+        self._as_arrays: tuple[KeysValues, KeysValues] = (self.k.numpy(), self.v.numpy())
         self.logits: torch.Tensor | None = None
         self.choices: Choices | None = None
 
@@ -39,6 +46,19 @@ class Arena(Sequence):
         self.v[:, :, :length].copy_(other.v[:, :, :length])
         self.choices = None
         super().copy_prefix(other, length)
+
+    def copied(self, start: int, end: int) -> KeysValues:
+        """Keys and values of the tokens from `start` to `end`, copied."""
+        assert 0 <= start <= end <= self.length
+        return np.stack([each[:, :, start:end] for each in self._as_arrays])
+
+    def take_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+        """Append tokens whose keys and values were computed behind the same tokens before; they are copied."""
+        start, end = self.length, self.length + len(ids)
+        self._as_arrays[0][:, :, start:end], self._as_arrays[1][:, :, start:end] = computed
+        if not exact:
+            self.exact = min(self.exact, start)
+        self.append(ids)
 
 
 def arena_bytes(config: ModelConfig, capacity: int) -> int:

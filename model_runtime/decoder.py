@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
@@ -38,6 +40,11 @@ class Decoder:
         self._norm = weights["model.norm.weight"].float()
         self._layers = [_layer(config, weights, i, form) for i in range(config.layers)]
         self._rope = _rotations(config)
+
+    @property
+    def rotations(self) -> npt.NDArray[np.complex64]:
+        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        return self._rope.numpy()
 
     @torch.inference_mode()
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:

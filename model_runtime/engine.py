@@ -22,6 +22,18 @@ from model_runtime.tokenizer import Tokenizer
 from model_runtime.vocabulary import Vocabulary
 
 
+class Backing(Protocol):
+    """A place beyond the arenas that keeps keys and values."""
+
+    def fill(self, arena: Arena, ids: Ids, /) -> int:
+        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens."""
+        ...
+
+    def held(self, ids: Ids, /) -> int:
+        """How many tokens at the beginning of `ids` are kept; changes nothing."""
+        ...
+
+
 class Rule(Protocol):
     """Says where a suggestion ends."""
 
@@ -32,11 +44,15 @@ class Rule(Protocol):
 class Generation:
     """New text after the prompt's typed text, and what it cost; times in milliseconds.
 
-    `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text off.
+    Of the `reused` tokens `fetched` came from the engine's backing, and `approximate` are not quite what the model
+    computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
+    off.
     """
 
     text: str
     reused: int
+    fetched: int
+    approximate: int
     new_tokens: int
     spent: Spent
     restore_ms: float
@@ -46,7 +62,10 @@ class Generation:
 
 
 class Engine:
-    """Generates with one decoder. Used on the engine thread only."""
+    """Generates with one decoder. Used on the engine thread only.
+
+    `backing`, where there is one, fills arenas with what they lack.
+    """
 
     def __init__(
         self, decoder: Decoder, tokenizer: Tokenizer, pool: Pool[Arena], capacity: int, local_cache: LocalCache | None
@@ -56,6 +75,7 @@ class Engine:
         `capacity` is the most tokens of a prompt and its answer together: the size of the pool's arenas.
         """
         self.capacity = capacity
+        self.backing: Backing | None = None
         self.computed_ahead = 0
         self._asked: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
@@ -83,12 +103,15 @@ class Engine:
         """
         started = perf_counter()
         arena, self._asked = self._pool.take(owner, prompt.ids), owner
+        fetched = self.backing.fill(arena, prompt.ids) if self.backing else 0
         restored = perf_counter()
         decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
         spelled, complete = self._say(decoding, prompt.stub, rule)
         return Generation(
             text=_finished(spelled, rule, complete),
             reused=len(prompt.ids) - decoding.spent.recomputed,
+            fetched=fetched,
+            approximate=arena.approximate(len(prompt.ids)),
             new_tokens=decoding.count,
             spent=decoding.spent,
             restore_ms=(restored - started) * 1e3,
@@ -119,6 +142,8 @@ class Engine:
         if self._asked is not None and owner != self._asked == self._pool.holder(owner):
             return True
         arena = self._pool.take(owner, ids)
+        if self.backing:
+            self.backing.fill(arena, ids)
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)
@@ -133,7 +158,12 @@ class Engine:
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
         """Tokens of the owner's prompt that are computed already; changes nothing."""
-        return self._pool.reusable(owner, ids)
+        fetched = min(self.backing.held(ids), len(ids) - 1) if self.backing else 0
+        return max(self._pool.reusable(owner, ids), fetched)
+
+    def arena(self, owner: Owner) -> Arena | None:
+        """The arena that belongs to a frame; it changes with the next call."""
+        return self._pool.owned(owner)
 
     def release(self, document: str) -> None:
         """Say that the document is not in use any more."""

@@ -15,13 +15,14 @@ from model_runtime.config import ModelConfig, read_config
 from model_runtime.decoder import Decoder
 from model_runtime.engine import Engine
 from model_runtime.errors import ModelError
+from model_runtime.kv_format import KvFormat, fingerprint, hashing
 from model_runtime.linear import Format, choose_format
 from model_runtime.local_cache import FILE, LocalCache
 from model_runtime.local_cache import read as read_local_cache
 from model_runtime.pool import Pool
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import read_weights
+from model_runtime.weights import read_weights, weight_files
 
 MOST_ARENAS = 64  # each is looked at for every prompt
 MIB = 1 << 20
@@ -56,6 +57,7 @@ class Model:
     template: Template
     engine: Engine
     local_cache: LocalCache | None
+    kv: KvFormat
     description: Description
 
 
@@ -84,6 +86,7 @@ def load(
     template = find_template(tokenizer.special)
     torch.set_num_threads(threads)
     progress("reading the weights", 20)
+    hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
     form, reason = choose_format(weights)
@@ -105,7 +108,9 @@ def load(
         local_cache=cache is not None,
         local_cache_reason=cache_reason,
     )
-    return Model(tokenizer, template, engine, cache, description)
+    shape = (config.layers, config.kv_heads, config.head_dim)
+    kv = KvFormat(fingerprint(hashed.result(), config, form), *shape, decoder.rotations)
+    return Model(tokenizer, template, engine, cache, kv, description)
 
 
 def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:

@@ -54,6 +54,10 @@ class Pool(Generic[S]):
             return min(source[1], len(ids) - 1)
         return arena.reusable(ids) if arena else 0
 
+    def owned(self, owner: Owner) -> S | None:
+        """The owner's arena, if it has one; changes nothing."""
+        return self._owned.get(owner)
+
     def release(self, document: str) -> None:
         """Make the document's arenas the next to change hands; their tokens stay usable until then."""
         for owner in [owner for owner in self._owned if owner.document == document]:

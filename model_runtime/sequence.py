@@ -11,7 +11,8 @@ class Sequence:
     """Tokens computed so far, in order, at most `capacity` of them; nothing is allocated after the start.
 
     `logits_at`, where not -1, says that what follows `ids[:logits_at]` is known without a pass. `wasted` counts the
-    tokens that were computed ahead of need and given up before anyone needed them.
+    tokens that were computed ahead of need and given up before anyone needed them. The first `exact` tokens are as
+    the model computes them; those behind came from a store that loses something, or were computed behind such.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -20,6 +21,7 @@ class Sequence:
         self.length = 0
         self.logits_at = -1
         self.wasted = 0
+        self.exact = capacity
         self._ids = np.zeros(capacity, dtype=np.int32)
         self._unneeded = np.zeros(capacity, dtype=np.bool_)
 
@@ -45,6 +47,12 @@ class Sequence:
         self.length = length
         if self.logits_at > length:
             self.logits_at = -1
+        if self.exact >= length:
+            self.exact = self.capacity
+
+    def approximate(self, length: int) -> int:
+        """How many of the first `length` tokens are not exact."""
+        return max(0, length - self.exact)
 
     def append(self, ids: Ids) -> None:
         """Take in tokens whose keys and values have just been computed."""
@@ -65,4 +73,6 @@ class Sequence:
         """Become the first `length` tokens of `other`: a copy instead of a forward pass."""
         self.truncate(0)
         self.append(other.ids[:length])
+        if other.exact < length:
+            self.exact = other.exact
         other.need(length)

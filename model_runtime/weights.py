@@ -19,7 +19,7 @@ Weights = dict[str, torch.Tensor]
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
     """Load every tensor of a checkpoint, sharded or not, and check that none is missing or misshapen."""
     weights: Weights = {}
-    for path in _files(folder):
+    for path in weight_files(folder):
         try:
             weights |= load_file(path)
         except (SafetensorError, OSError) as error:
@@ -28,7 +28,8 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
     return weights
 
 
-def _files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a checkpoint; ModelError where one is missing."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file():
         return [single]
