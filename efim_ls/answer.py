@@ -44,8 +44,10 @@ class Milliseconds:
 class Costs:
     """What one answer cost, in tokens.
 
-    `recomputed` went through the model before the first new token. Of the `new_tokens`, `known` were computed
-    already, for an earlier suggestion; `passes` brought the others, where `accepted` of `drafted` tokens came true.
+    `recomputed` went through the model before the first new token; of the `reused`, `fetched` came from memory or
+    disk, and `approximate` are not quite what the model computes (only where a setting allows it). Of the
+    `new_tokens`, `known` were computed already, for an earlier suggestion; `passes` brought the others, where
+    `accepted` of `drafted` tokens came true.
     """
 
     frame: FrameKind = "new"
@@ -53,6 +55,8 @@ class Costs:
     tail: int = 0
     typed: int = 0
     reused: int = 0
+    fetched: int = 0
+    approximate: int = 0
     recomputed: int = 0
     new_tokens: int = 0
     known: int = 0

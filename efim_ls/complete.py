@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from time import perf_counter
 
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
+from efim_ls.backing import Backing
 from efim_ls.lines import enclosing_line
 from efim_ls.loading import load_model
-from efim_ls.planner import Plan, Planner, PromptOf
+from efim_ls.planner import Frame, Plan, Planner, PromptOf
 from efim_ls.postprocess import Place, clean
 from efim_ls.settings import Settings
 from efim_ls.shown import Shown
 from efim_ls.window import Budget
+from model_runtime.arena import Arena
 from model_runtime.decoding import Stopped
 from model_runtime.drafts import NOTHING as NO_DRAFT
 from model_runtime.engine import Generation
@@ -35,24 +38,28 @@ REACH = 1 << 16  # characters beyond either end of the window that the local cac
 class Completer:
     """A loaded model, and the frames and suggestions of the documents it completes."""
 
-    def __init__(self, model: Model, settings: Settings, budget: Budget) -> None:
-        """Complete with a model that was loaded for these settings."""
-        self._model, self._settings, self._budget = model, settings, budget
+    def __init__(self, model: Model, settings: Settings, budget: Budget, backing: Backing) -> None:
+        """Complete with a model that was loaded for these settings; owns the backing."""
+        self._model, self._settings, self._budget, self._backing = model, settings, budget, backing
         # Bound to the model alone: a cycle through this object would keep a model that was replaced in memory.
         self._prompt_of: PromptOf = lambda plan: _built(model, plan).ids
         self._ahead_ms = 0.0
         self._planners: dict[str, Planner] = {}
+        self._closed: dict[str, Planner] = {}  # of documents that were closed and are still to be kept
         self._shown: dict[str, Shown] = {}
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
         model, budget = load_model(settings, progress)
-        return cls(model, settings, budget)
+        progress("opening the store", 95)
+        model.engine.backing = backing = Backing.open(model.kv, settings, model.description.model, budget)
+        return cls(model, settings, budget, backing)
 
     def complete(self, request: Request, stopped: Callable[[], bool]) -> Answer:
         """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""
         started = perf_counter()
+        self._backing.visit(request.uri)
         plan = self._planner(request.uri).plan(request.text, request.cursor)
         ms = Milliseconds(plan=_ms(started, planned := perf_counter()))
         costs = Costs(frame=plan.frame, ms=ms)
@@ -74,6 +81,7 @@ class Completer:
         """Work that computes ahead what a completion there will need."""
 
         def plans() -> list[Plan | None]:
+            self._backing.visit(request.uri)
             planner = self._planner(request.uri)
             return [planner.plan(request.text, request.cursor), planner.renewed(request.text, request.cursor)]
 
@@ -101,14 +109,42 @@ class Completer:
 
     def forget(self, uri: str) -> None:
         """Drop the frames of a document that was closed."""
-        self._planners.pop(uri, None)
+        if planner := self._planners.pop(uri, None):
+            self._closed[uri] = planner
         self._shown.pop(uri, None)
+        self._backing.leave(uri)
         self._model.engine.release(uri)
+
+    def keep(self, uri: str, stopped: Callable[[], bool]) -> bool:
+        """Write a document's frames and what was computed of them behind; false if it was stopped before the end."""
+        planner = self._planners.get(uri) or self._closed.get(uri)
+        if planner and not self._backing.keep(uri, planner.frames, partial(self._arena_of, uri), stopped):
+            return False
+        self._closed.pop(uri, None)
+        return True
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until what is kept is written, at most so long; may be called on any thread."""
+        return self._backing.flush(seconds)
+
+    def close(self, seconds: float) -> None:
+        """Write all that was computed behind, at most so long; nothing may be asked for afterwards."""
+        end = perf_counter() + seconds
+        for uri in [*self._closed, *self._planners]:
+            self.keep(uri, lambda: perf_counter() > end)
+        self._planners.clear()
+        self._closed.clear()
+        self._backing.close(seconds)
 
     def describe(self) -> dict[str, object]:
         """What runs, where, and why it was chosen; the budget is what the model's context leaves of the settings."""
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
-        return {**asdict(self._model.description), **budget}
+        return {**asdict(self._model.description), **budget, **self._backing.describe()}
+
+    @property
+    def tiers(self) -> list[dict[str, object]]:
+        """What is kept where; may be read on any thread."""
+        return self._backing.stats()
 
     @property
     def ahead(self) -> Ahead:
@@ -118,8 +154,16 @@ class Completer:
 
     def _planner(self, uri: str) -> Planner:
         if uri not in self._planners:
-            self._planners[uri] = Planner(self._budget, self._model.tokenizer.pieces, self._prompt_of)
+            self._planners[uri] = self._closed.pop(uri, None) or self._recalled(uri)
         return self._planners[uri]
+
+    def _recalled(self, uri: str) -> Planner:
+        planner = Planner(self._budget, self._model.tokenizer.pieces, self._prompt_of)
+        planner.recall(self._backing.recall(uri))
+        return planner
+
+    def _arena_of(self, uri: str, frame: Frame) -> Arena | None:
+        return self._model.engine.arena(Owner(uri, frame.plan.number))
 
     def _prompt(self, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
         return _built(self._model, plan, around)
@@ -229,7 +273,8 @@ def _costs(plan: Plan, prompt: Prompt, ms: Milliseconds) -> Costs:
 
 def _with(costs: Costs, made: Generation) -> Costs:
     ms = replace(costs.ms, restore=made.restore_ms, prefill=made.prefill_ms, decode=made.decode_ms)
-    return replace(costs, reused=made.reused, new_tokens=made.new_tokens, ms=ms, **asdict(made.spent))
+    counts = {"reused": made.reused, "fetched": made.fetched, "approximate": made.approximate}
+    return replace(costs, new_tokens=made.new_tokens, ms=ms, **counts, **asdict(made.spent))
 
 
 def _timed(costs: Costs, started: float) -> Costs:

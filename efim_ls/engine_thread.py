@@ -1,4 +1,4 @@
-"""The one thread that touches tensors: jobs in order, the latest wins; while none waits, work ahead of need."""
+"""The one thread that touches tensors: jobs in order, the latest wins; while none waits, work nobody waits for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -38,7 +38,7 @@ class EngineThread:
         self._changed = threading.Condition()
         self._held: set[_Ticket[Any]] = set()  # asked for later, until they are answered
         self._queue: OrderedDict[Hashable, _Ticket[Any]] = OrderedDict()
-        self._ahead: OrderedDict[Hashable, _Ahead] = OrderedDict()  # with the one under way
+        self._idle: OrderedDict[Hashable, _Idle] = OrderedDict()  # with the one under way
         self._settling: list[asyncio.Future[None]] = []
         self._closed = False
         self.allowance.watch(self._wake)
@@ -78,16 +78,16 @@ class EngineThread:
         It is done while no job waits and the allowance lasts; else it is told to stop. One that returns false was
         interrupted and is called again when the thread is idle again; it keeps its progress itself.
         """
-        with self._changed:
-            if not self._closed:
-                self._ahead.pop(key, None)
-                self._ahead[key] = _Ahead(job)
-                self._changed.notify()
+        self._queue_idle(key, _Idle(job, free=False))
+
+    def behind(self, key: Hashable, job: Job[bool]) -> None:
+        """The same for work that is quick, and done whatever the allowance is."""
+        self._queue_idle(key, _Idle(job, free=True))
 
     def drop_ahead(self, key: Hashable) -> None:
         """Forget the work ahead of need with this key; if it is under way, it is told to stop."""
         with self._changed:
-            self._ahead.pop(key, None)
+            self._idle.pop(key, None)
 
     def settled(self) -> asyncio.Future[None]:
         """Done once nothing is queued or under way, save for work ahead of need that waits for its allowance."""
@@ -109,10 +109,17 @@ class EngineThread:
             ticket.drop()
         with self._changed:
             self._closed = True
-            self._ahead.clear()
+            self._idle.clear()
             self._changed.notify()
         self._thread.join(seconds)
         return not self._thread.is_alive()
+
+    def _queue_idle(self, key: Hashable, work: _Idle) -> None:
+        with self._changed:
+            if not self._closed:
+                self._idle.pop(key, None)
+                self._idle[key] = work
+                self._changed.notify()
 
     def _hold(self, key: Hashable, ticket: _Ticket[Any], seconds: float) -> None:
         with self._changed:
@@ -156,34 +163,41 @@ class EngineThread:
             while not self._closed:
                 if self._queue:
                     return self._queue.popitem(last=False)[1].execute
-                if self._ahead and self.allowance.left() > 0:
-                    # The one queued last: it is for the place the user looks at now.
-                    return partial(self._go_ahead, *next(reversed(self._ahead.items())))
+                if idle := self._next_idle():
+                    return partial(self._do_idle, *idle)
                 if not self._held:
                     self._tell_settled()
-                self._changed.wait(self.allowance.frees_in() if self._ahead else None)
+                self._changed.wait(self.allowance.frees_in() if self._idle else None)
             self._tell_settled()
             return None
 
-    def _go_ahead(self, key: Hashable, ahead: _Ahead) -> None:
+    def _next_idle(self) -> tuple[Hashable, _Idle] | None:
+        """What is free first; then what was queued last: it is for the place the user looks at now."""
+        free = next(((key, work) for key, work in self._idle.items() if work.free), None)
+        if free or not self._idle or self.allowance.left() <= 0:
+            return free
+        return next(reversed(self._idle.items()))
+
+    def _do_idle(self, key: Hashable, work: _Idle) -> None:
         try:
-            with self.allowance.spending():
-                done = ahead.job(self._interruption(key, ahead))
+            with nullcontext() if work.free else self.allowance.spending():
+                done = work.job(self._interruption(key, work))
         except BaseException as error:  # nobody else hears of it, and nothing a job raises ends the thread
-            logger.error("work ahead of need failed", exc_info=error)
+            logger.error("work that nobody waits for failed", exc_info=error)
             done = True
         with self._changed:
-            if done and self._ahead.get(key) is ahead:
-                del self._ahead[key]
+            if done and self._idle.get(key) is work:
+                del self._idle[key]
 
-    def _interruption(self, key: Hashable, ahead: _Ahead) -> Stopped:
-        """Tell whether work ahead of need has to stop, without the lock; once true, it stays true."""
+    def _interruption(self, key: Hashable, work: _Idle) -> Stopped:
+        """Tell whether work that nobody waits for has to stop, without the lock; once true, it stays true."""
         interrupted = False
 
         def stopped() -> bool:
             nonlocal interrupted
-            unwanted = self._ahead.get(key) is not ahead  # superseded, dropped or closed
-            interrupted = interrupted or unwanted or bool(self._queue) or self.allowance.left() <= 0
+            unwanted = self._idle.get(key) is not work  # superseded, dropped or closed
+            too_dear = not work.free and self.allowance.left() <= 0
+            interrupted = interrupted or unwanted or bool(self._queue) or too_dear
             return interrupted
 
         return stopped
@@ -194,11 +208,11 @@ class EngineThread:
         self._settling.clear()
 
 
-class _Ahead:
+class _Idle:
     """Work that nobody waits for: an object of its own, since one job may be queued twice."""
 
-    def __init__(self, job: Job[bool]) -> None:
-        self.job = job
+    def __init__(self, job: Job[bool], free: bool) -> None:
+        self.job, self.free = job, free
 
 
 class _Ticket(Generic[T]):

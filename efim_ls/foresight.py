@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from efim_ls.engine_thread import EngineThread, Job
+from efim_ls.stillness import Stillness
 
 STILL = 0.1  # seconds: a key that is held down moves the cursor many times in that time
 
@@ -14,39 +14,24 @@ class Foresight:
     """The work ahead of need of each document, the latest in place of an older one. Used on the event loop only."""
 
     def __init__(self, engine: EngineThread) -> None:
-        self._engine = engine
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._still = asyncio.Event()
-        self._still.set()
+        self._engine, self._stillness = engine, Stillness(STILL)
 
     def begin(self, uri: str, job: Job[bool]) -> None:
         """Have work done as soon as nobody waits for other; none is kept while none is allowed."""
-        self._cancel(uri)
+        self._stillness.cancel(uri)
         if self._engine.allowance.seconds > 0:
             self._engine.ahead(uri, job)
 
     def when_still(self, uri: str, begin: Callable[[], None]) -> None:
         """Call `begin` once nothing was asked of this for a moment."""
-        self._cancel(uri)
-        self._timers[uri] = asyncio.get_running_loop().call_later(STILL, self._begin, uri, begin)
-        self._still.clear()
+        self._stillness.after(uri, begin)
 
     def drop(self, uri: str) -> None:
         """Forget the work of a document."""
-        self._cancel(uri)
+        self._stillness.cancel(uri)
         self._engine.drop_ahead(uri)
 
     async def settled(self) -> None:
         """Wait until nothing is queued, to be queued or under way, save for what waits for its allowance."""
-        await self._still.wait()
+        await self._stillness.reached()
         await self._engine.settled()
-
-    def _begin(self, uri: str, begin: Callable[[], None]) -> None:
-        begin()
-        self._cancel(uri)
-
-    def _cancel(self, uri: str) -> None:
-        if (timer := self._timers.pop(uri, None)) is not None:
-            timer.cancel()
-        if not self._timers:
-            self._still.set()

@@ -155,8 +155,8 @@ def status(ls: EfimServer, _: object) -> dict[str, object]:
 
 
 async def settled(ls: EfimServer, _: object) -> None:
-    """Answer once no work is under way or queued; work ahead of need that waits for its allowance is none."""
-    await ls.session.foresight.settled()
+    """Answer once no work is under way or queued, and all is written; what waits for its allowance is no work."""
+    await ls.session.settled()
 
 
 def stats(ls: EfimServer, _: object) -> dict[str, object]:

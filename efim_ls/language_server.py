@@ -11,9 +11,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
+from efim_ls.completer import Load
 from efim_ls.document import Encoding
 from efim_ls.protocol import EfimProtocol, converter
-from efim_ls.session import Load, Session
+from efim_ls.session import Session
 from efim_ls.settings import parse
 from efim_ls.versions import installed_version
 

@@ -26,7 +26,7 @@ def run(place: str, as_json: bool, model: str) -> int:
     document = Document(Path(path).resolve().as_uri(), "", text)
     cursor = document.offset(int(line) - 1, int(column) - 1, "utf-32")
     try:
-        completer = Completer.load(Settings(model=model), lambda message, _: logging.debug(message))
+        completer = Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))
     except ModelError as error:
         print(f"efim-ls: {error}", file=sys.stderr)
         return 1

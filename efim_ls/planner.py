@@ -7,7 +7,7 @@ in ARCHITECTURE.md.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -85,6 +85,16 @@ class Planner:
         plan = self._remember(self._cheapest(others, self._new(text, cursor)))
         self._frames.append(self._frames.pop(self._frames.index(last)))  # it serves until it is outgrown
         return plan
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """What is remembered, the last used at the end."""
+        return tuple(self._frames)
+
+    def recall(self, plans: Iterable[Plan]) -> None:
+        """Remember the frames of an earlier planner of the document, the last used at the end."""
+        for plan in plans:
+            self._remember(Frame(replace(plan, number=self._made), self._prompt_of(plan)))
 
     def copy(self) -> Planner:
         """A planner that remembers the same, to try out what this one would plan."""

@@ -15,13 +15,12 @@ from typing import BinaryIO, NoReturn, cast
 
 from pygls.io_ import run_async
 
+from efim_ls.completer import PARTING, Completer, Load, Progress
 from efim_ls.handlers import COMMANDS, HANDLERS
 from efim_ls.language_server import EfimServer
 from efim_ls.protocol import EfimProtocol
-from efim_ls.session import Completer, Load, Progress
 from efim_ls.settings import Settings
 
-PARTING = 1.0  # seconds that the engine thread has to come to an end
 USAGE = """efim-ls serve is a language server: an editor starts it, and talks to it on its stdin and stdout.
 On a terminal, try `efim-ls demo`, or `efim-ls complete FILE:LINE:COLUMN`."""
 
@@ -60,7 +59,7 @@ def serve(tcp_port: int | None = None, load: Load = load_completer) -> int:
         with suppress(SystemExit):
             asyncio.run(_serve_tcp(server, tcp_port))
     code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
-    if not server.session.engine.close(PARTING):
+    if not server.session.close(PARTING):
         sys.stderr.flush()
         os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
     return code

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from efim_ls.answer import Ahead, Answer, Costs, Reason, Request
+from efim_ls.completer import Completer, Load, Progress, load_in_place_of
 from efim_ls.counters import Counters
 from efim_ls.debounce import Debounce
 from efim_ls.document import Document
-from efim_ls.engine_thread import EngineThread, Job, Stopped, Superseded
+from efim_ls.engine_thread import EngineThread, Stopped, Superseded
 from efim_ls.foresight import Foresight
 from efim_ls.lines import line_end_in
 from efim_ls.settings import Settings
 from efim_ls.sharing import Sharing
+from efim_ls.stillness import Stillness
 from model_runtime.errors import ModelError
 
-Progress = Callable[[str, int], None]
 # Most of other documents that a completion reads: more text slows every token, more files outgrow cached tokens.
 OTHERS, CHARACTERS_OF_OTHERS = 32, 200_000
+REST = 5.0  # seconds after an answer in which nothing is asked: frames that change sooner are not worth writing
+SETTLING = 60.0  # seconds in which a disk must have written what waits
 LOADING = object()  # the key of the job that loads a model; those of completions are URIs
 
 logger = logging.getLogger(__name__)
-
-
-class Completer(Protocol):
-    """A loaded model. Used on the engine thread only."""
-
-    def complete(self, request: Request, stopped: Stopped, /) -> Answer: ...
-    def foresee(self, request: Request, /) -> Job[bool]: ...
-    def foresee_opened(self, uri: str, text: str, /) -> Job[bool]: ...
-    @property
-    def ahead(self) -> Ahead: ...
-    def explain(self, request: Request, /) -> dict[str, object]: ...
-    def forget(self, uri: str, /) -> None: ...
-    def describe(self) -> dict[str, object]: ...
-
-
-Load = Callable[[Settings, Progress], Completer]
 
 
 @dataclass(frozen=True)
@@ -62,9 +48,11 @@ class Session:
         self.engine = EngineThread()
         self.debounce = Debounce()
         self.foresight = Foresight(self.engine)
+        self._at_rest = Stillness(REST)
         self._load = load
         self._sharing = Sharing(self._begin)
         self._completer: Completer | None = None
+        self._replaced: list[Completer] = []  # models that the engine thread has still to let go of
         self._loaded_for: Settings | None = None
         self._description: dict[str, object] = {}
         self._model = Status("loading", "waiting for the client")
@@ -105,14 +93,18 @@ class Session:
 
     async def load(self, progress: Progress) -> None:
         """Load the model that the settings ask for; the status says what came of it."""
-        settings, again = self.settings, self._loaded_for is not None
+        settings = self.settings
+        if self._completer is not None:
+            self._replaced.append(self._completer)
+        self._at_rest.cancel_all()
         for uri in self.documents:
             self.foresight.drop(uri)
+            self.engine.drop_ahead(_keeping(uri))
         self._completer, self._loaded_for = None, settings.of_model
         self._model = Status("loading", "the model is being loaded")
         try:
             self._completer, self._description = await self.engine.run(
-                LOADING, lambda _: _loaded(self._load, settings, progress, again)
+                LOADING, lambda _: load_in_place_of(self._replaced, self._load, settings, progress)
             )
         except Superseded:
             return
@@ -149,7 +141,12 @@ class Session:
 
     def report(self) -> dict[str, object]:
         """All counters as plain values."""
-        return self.counters.report() | {"ahead": asdict(self._completer.ahead if self._completer else Ahead())}
+        completer = self._completer
+        kept = {
+            "ahead": asdict(completer.ahead if completer else Ahead()),
+            "tiers": completer.tiers if completer else [],
+        }
+        return self.counters.report() | kept
 
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""
@@ -168,12 +165,32 @@ class Session:
         return await self.engine.run(object(), lambda _: completer.explain(request))
 
     def forget(self, uri: str) -> None:
-        """Drop all that is kept for a document."""
+        """Drop all that is known of a document, but what may be wanted should it come back."""
         self.documents.pop(uri, None)
         self.foresight.drop(uri)
         self.engine.supersede(uri)
         if completer := self._completer:
             self.engine.run(("forget", uri), lambda _: completer.forget(uri)).add_done_callback(_log_failure)
+            self._keep(uri)
+
+    async def settled(self) -> None:
+        """Wait until nothing is queued, under way or to be written, save for what waits for its allowance."""
+        await self.foresight.settled()
+        self._at_rest.hurry()
+        await self.foresight.settled()
+        if completer := self._completer:
+            await asyncio.to_thread(completer.flush, SETTLING)
+
+    def close(self, seconds: float) -> bool:
+        """End, with what was computed written behind; false if the engine thread is still at work after so long.
+
+        For when the event loop has ended: nobody waits for answers any more.
+        """
+        if not self.engine.close(seconds):
+            return False
+        for completer in [*self._replaced, *([self._completer] if self._completer else [])]:
+            completer.close(seconds)
+        return True
 
     def _refusal(self, request: Request) -> Reason | None:
         if not self.settings.enabled:
@@ -212,6 +229,7 @@ class Session:
             self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
         if answer.reason != "superseded":
             self._work_ahead(accepted(request, answer.text))
+            self._at_rest.after(request.uri, lambda: self._keep(request.uri))
 
     def _work_ahead_in(self, document: Document) -> None:
         """Prepare the place of a document's cursor or, where that was never told, its beginning."""
@@ -224,6 +242,11 @@ class Session:
     def _work_ahead(self, request: Request) -> None:
         if (completer := self._completer) and self._may_foresee(request):
             self.foresight.begin(request.uri, completer.foresee(request))
+
+    def _keep(self, uri: str) -> None:
+        self._at_rest.cancel(uri)
+        if completer := self._completer:
+            self.engine.behind(_keeping(uri), lambda stopped: completer.keep(uri, stopped))
 
     def _may_foresee(self, request: Request) -> bool:
         return request.uri in self.documents and self._refusal(request) is None
@@ -247,8 +270,6 @@ def _log_failure(done: asyncio.Future[None]) -> None:
         logger.error("a closed document could not be forgotten", exc_info=error)
 
 
-def _loaded(load: Load, settings: Settings, progress: Progress, again: bool) -> tuple[Completer, dict[str, object]]:
-    if again:
-        gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
-    completer = load(settings, progress)
-    return completer, completer.describe()
+def _keeping(uri: str) -> tuple[str, str]:
+    """The key of the work that keeps a document."""
+    return "keep", uri

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args, get_type_hints
 
 SECTIONS = ("efim-ls", "efim_ls")
+TEXTS = tuple[str, ...]
+CodecName = Literal["raw", "int8"]
 MAY_BE_0 = ("ahead_seconds_per_minute",)
 
 
@@ -16,7 +18,9 @@ class Settings:
 
     `model` is a checkpoint folder, empty for the embedded one. `menu` says who is offered completions in the
     completion menu: "auto" are clients without inline completion; it is read once, when a client connects.
-    `ahead_seconds_per_minute` bounds what the engine works ahead of need; 0 switches that off.
+    `ahead_seconds_per_minute` bounds what the engine works ahead of need; 0 switches that off. `persist` lets keys
+    and values reach the disk, in `cache_folder` (empty: the system's for caches) and at most `disk_mib` for each
+    model; those of files that match `private_files`, or look like secrets, never do.
     """
 
     model: str = ""
@@ -32,6 +36,13 @@ class Settings:
     max_file_kib: int = 4096
     kv_memory_mib: int = 512
     ahead_seconds_per_minute: int = 6
+    host_memory_mib: int = 256
+    memory_codec: CodecName = "raw"
+    persist: bool = True
+    cache_folder: str = ""
+    disk_mib: int = 2048
+    disk_codec: CodecName = "raw"
+    private_files: tuple[str, ...] = ()
 
     @property
     def of_model(self) -> Settings:
@@ -54,7 +65,7 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
             elif not _fits(value, known[name], least := int(name not in MAY_BE_0)):
                 problems.append(f"setting {name!r}: expected {_expected(known[name], least)}, got {value!r}")
             else:
-                good[name] = value
+                good[name] = tuple(cast("list[str]", value)) if known[name] == TEXTS else value
     return replace(Settings(), **good), problems
 
 
@@ -71,12 +82,16 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
 
 
 def _fits(value: object, kind: Any, least: int) -> bool:
+    if kind == TEXTS:
+        return isinstance(value, list) and all(type(each) is str for each in cast("list[object]", value))
     if choices := get_args(kind):
         return value in choices
     return type(value) is kind and (kind is not int or cast("int", value) >= least)
 
 
 def _expected(kind: Any, least: int) -> str:
+    if kind == TEXTS:
+        return "a list of texts"
     if choices := get_args(kind):
         return " or ".join(repr(choice) for choice in choices)
     number = "a positive whole number" if least else "a whole number, 0 or more"

@@ -16,8 +16,9 @@ from editor_clients.headless.trace import Event, Trace
 
 LANGUAGES = ("go", "java", "javascript", "python", "ruby", "rust", "typescript")
 UNASKED = ("disabled", "error", "file too large", "loading", "no model")  # answers that cost and count nothing
-# The recording's rests take no time here: what an allowance spreads over minutes must be done at once.
-UNBOUNDED = {"ahead_seconds_per_minute": 60}
+# The recording's rests take no time here: what an allowance spreads over minutes must be done at once. And what it
+# costs must not depend on what was kept of the last replay.
+MEASURED = {"ahead_seconds_per_minute": 60, "persist": False}
 
 
 def run(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[Row]:
@@ -31,7 +32,7 @@ def run(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[Row]
 async def _replay(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[Row]:
     console = Console(stderr=True)
     language = next((known for known in LANGUAGES if name.startswith(known)), "plaintext")
-    async with editor({**settings, **UNBOUNDED}) as headless:
+    async with editor({**settings, **MEASURED}) as headless:
         player = Player(headless, f"file:///trace/{name}")
         headless.open(player.uri, recorded.start, language)
         for event in track(recorded.events, "replaying", console=console, disable=not console.is_terminal):

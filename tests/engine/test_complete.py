@@ -22,6 +22,7 @@ from model_runtime.errors import ModelError
 from model_runtime.load import MIB, Model, load
 from model_runtime.local_cache import LocalCache
 from model_runtime.tokenizer import Tokenizer
+from tests.engine.backings import in_memory
 from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of, never
 from tests.models import CODE, Tiny, make
 
@@ -60,7 +61,8 @@ def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: L
 
     def make_one() -> tuple[Completer, Watched]:
         engine = Watched(decoder, model.tokenizer, CAPACITY, arenas, cache)
-        return Completer(replace(model, engine=engine, local_cache=cache), settings, BUDGET), engine
+        made = replace(model, engine=engine, local_cache=cache)
+        return Completer(made, settings, BUDGET, in_memory(model, BUDGET)), engine
 
     return make_one
 
@@ -201,7 +203,8 @@ def test_what_the_filters_leave_nothing_of_is_told_to_be_a_duplicate(
         size = 3 + prompt_tokens["head"] + prompt_tokens["tail"] + prompt_tokens["typed"]
         spelled = tokenizer.encode("    " + script).tolist()
         engine = Watched(Scripted(read_config(folder), size, spelled), tokenizer)
-        answer = ask(Completer(replace(loaded_from(folder), engine=engine), SETTINGS, BUDGET), text, cursor)
+        model = replace(loaded_from(folder), engine=engine)
+        answer = ask(Completer(model, SETTINGS, BUDGET, in_memory(model, BUDGET)), text, cursor)
         assert answer.reason == reason
         assert answer.text == ("return 2" if reason is None else "")
 

@@ -79,7 +79,7 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     assert alive(Arena) == arenas <= completer.describe()["arenas"]  # type: ignore[operator]
     assert all(len(planner._frames) <= FRAMES for planner in completer._planners.values())
     assert all(len(shown._suggestions) <= REMEMBERED for shown in completer._shown.values())
-    assert not session.engine._latest and not session.engine._queue and not session.engine._ahead
+    assert not session.engine._latest and not session.engine._queue and not session.engine._idle
     for uri in list(session.documents):
         session.forget(uri)
     await session.foresight.settled()

@@ -24,6 +24,7 @@ from model_runtime.linear import Format
 from model_runtime.load import Model, load
 from model_runtime.local_cache import LocalCache
 from model_runtime.template import MARKERS
+from tests.engine.backings import in_memory, on_disk
 from tests.engine.doubles import CACHE, Log, Watched, decoder_of
 from tests.models import CODE
 
@@ -67,6 +68,7 @@ class Session:
         self.background = False
         self.explicit = False
         self.beside = True
+        self.restarted = False
 
     @property
     def place(self) -> Place:
@@ -147,6 +149,11 @@ class Session:
         self.beside = not self.beside
         yield
 
+    def restart(self) -> Iterator[None]:
+        """The server: what was kept is all that is left."""
+        self.restarted = True
+        yield
+
     def again(self) -> Iterator[None]:
         yield
 
@@ -187,6 +194,7 @@ steps = st.one_of(
     step("switch"),
     step("save_as"),
     step("open_or_close"),
+    step("restart"),
     step("again"),
     step("invoke"),
     step("invoke"),
@@ -213,15 +221,17 @@ class Bench:
             progress=lambda *_: None,
         )
 
-    def completer(self, arenas: int) -> tuple[Completer, Watched]:
+    def completer(self, arenas: int, store: Path | None = None) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
         engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache)
         model: Model = replace(self._model, engine=engine, local_cache=self.cache)
-        return Completer(model, self.settings, BUDGET), engine
+        engine.backing = backing = on_disk(model, BUDGET, store) if store else in_memory(model, BUDGET)
+        return Completer(model, self.settings, BUDGET, backing), engine
 
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
-        """Answer with empty arenas; the plans before are the warm one's, since they decide the prompt."""
+        """Answer with nothing computed; the plans before are the warm one's, since they decide the prompt."""
         completer, engine = self.completer(arenas=1)
+        completer._planners |= {request.uri: warm._recalled(request.uri)}
         completer._planners |= {uri: each.copy() for uri, each in warm._planners.items()}
         completer._shown |= copy.deepcopy(warm._shown)
         return completer.complete(request, lambda: False), engine.log
@@ -241,15 +251,23 @@ def bench(request: pytest.FixtureRequest, folder: Path, qwen_folder: Path) -> Be
 @settings(deadline=None, max_examples=80)
 @given(sizes=sizes, sessions=sessions, arenas=st.integers(1, 3))
 def test_a_warm_answer_is_the_cold_answer(
-    bench: Bench, sizes: tuple[int, int], sessions: list[tuple[tuple[object, ...], int, int | None]], arenas: int
+    bench: Bench,
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: tuple[int, int],
+    sessions: list[tuple[tuple[object, ...], int, int | None]],
+    arenas: int,
 ) -> None:
-    session = Session(sizes)
-    warm, engine = bench.completer(arenas)
+    session, store = Session(sizes), tmp_path_factory.mktemp("store")
+    warm, engine = bench.completer(arenas, store)
     for (name, *arguments), patience, ahead in sessions:
         for _ in getattr(session, str(name))(*arguments):
             other = session.places[1 - session.open].text
             place, others = session.place, (other,) * session.beside
             request = Request(DOCUMENTS[session.open], place.text, place.cursor, session.explicit, others)
+            if session.restarted:
+                session.restarted = False
+                warm.close(10)
+                warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
                 preparation = warm.foresee(request)
@@ -272,6 +290,8 @@ def test_a_warm_answer_is_the_cold_answer(
             assert_same_answer(answer, engine.log, cold, cold_log)
             if ahead is not None:
                 warm.foresee(accepted(request, answer.text))(stopped_after(ahead))
+                warm.keep(request.uri, stopped_after(patience))
+    warm.close(10)
 
 
 def stopped_after(questions: int) -> Callable[[], bool]:

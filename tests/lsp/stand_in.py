@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.completer import Progress
 from efim_ls.engine_thread import Stopped
 from efim_ls.server import serve
-from efim_ls.session import Progress
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
 
@@ -56,6 +56,19 @@ class StandIn:
             raise ValueError(what)
         self.foreseen.append((uri, what))
         return not stopped()
+
+    def keep(self, uri: str, stopped: Stopped) -> bool:
+        return True
+
+    def flush(self, seconds: float) -> bool:
+        return True
+
+    def close(self, seconds: float) -> None:
+        pass
+
+    @property
+    def tiers(self) -> list[dict[str, object]]:
+        return []
 
     @property
     def ahead(self) -> Ahead:

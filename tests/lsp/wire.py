@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lsprotocol import types
@@ -227,16 +228,18 @@ def units(text: str, encoding: str) -> int:
 
 @asynccontextmanager
 async def launched(command: tuple[str, ...] = STAND_IN) -> AsyncIterator[Editor]:
-    """A server that has not been spoken to."""
-    config = ClientServerConfig(server_command=list(command), client_factory=Client, server_env=ENV)
-    client = await config.start()
-    assert isinstance(client, Client) and client._server is not None
-    try:
-        yield Editor(client)
-    finally:
-        if client._server.returncode is None:
-            client._server.kill()
-            await client.stop()
+    """A server that has not been spoken to, with a cache of its own."""
+    with TemporaryDirectory() as cache:
+        env = {**ENV, "XDG_CACHE_HOME": cache}
+        config = ClientServerConfig(server_command=list(command), client_factory=Client, server_env=env)
+        client = await config.start()
+        assert isinstance(client, Client) and client._server is not None
+        try:
+            yield Editor(client)
+        finally:
+            if client._server.returncode is None:
+                client._server.kill()
+                await client.stop()
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ class Work:
 
 
 def kept(engine: EngineThread) -> int:
-    return sum(map(len, (engine._latest, engine._held, engine._queue, engine._ahead, engine._settling)))
+    return sum(map(len, (engine._latest, engine._held, engine._queue, engine._idle, engine._settling)))
 
 
 async def until(event: threading.Event) -> None:

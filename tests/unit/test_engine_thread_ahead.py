@@ -247,7 +247,7 @@ async def test_closing_stops_it_and_nothing_is_done_afterwards(engine) -> None:
     engine.ahead("d", lambda _: ran.append("d") or True)
     await done(engine.settled())
     assert (ran, work.calls) == (before, 1)
-    assert len(engine._ahead) == 0
+    assert len(engine._idle) == 0
 
 
 async def test_no_allowance_forbids_it_until_there_is_some(engine) -> None:
@@ -377,13 +377,13 @@ async def test_nothing_leaks_after_a_thousand_pieces_of_work_that_took_each_othe
         engine.ahead("a", job)
         engine.run("a", lambda _: None)
         del job
-    assert len(engine._ahead) <= 1 and len(engine._queue) <= 1
+    assert len(engine._idle) <= 1 and len(engine._queue) <= 1
     await done(engine.settled())
     await engine.run("last", lambda _: None)
     gc.collect()
     assert [ref for ref in jobs if ref() is not None] == []
     assert threading.active_count() == threads
-    assert not (engine._ahead or engine._queue or engine._settling)
+    assert not (engine._idle or engine._queue or engine._settling)
 
 
 async def test_finished_work_is_let_go_of_without_the_collector(engine) -> None:

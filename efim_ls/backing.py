@@ -1,0 +1,192 @@
+"""Where arenas and the store meet: keys and values as blocks, frames as notes on documents.
+
+Everything here runs on the engine thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from efim_ls.planner import Frame, Plan
+from efim_ls.private import may_reach_disk
+from efim_ls.settings import Settings
+from efim_ls.window import Budget
+from kv_store.block import Codec, Shape
+from kv_store.codec import Coder
+from kv_store.names import TOKENS, tag
+from kv_store.opening import Opened, Options, open_store
+from kv_store.store import Computed
+from model_runtime.arena import Arena
+from model_runtime.ids import Ids
+from model_runtime.kv_format import KvFormat
+
+MIB = 1 << 20
+WORTH_FETCHING = TOKENS  # tokens
+REMEMBERED = 256  # documents whose frames are in memory
+CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
+
+ArenaOf = Callable[[Frame], Arena | None]
+
+logger = logging.getLogger(__name__)
+
+
+class Backing:
+    """Keeps what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
+
+    def __init__(self, opened: Opened, budget: Budget, private: Sequence[str], report: Callable[[str], None]) -> None:
+        """Own what was opened. Frames serve only under the budget that they were made for."""
+        self._store, self._opened = opened.store, opened
+        self._budget, self._private, self._report = budget, private, report
+        self._frames: dict[str, list[Plan]] = {}
+
+    @classmethod
+    def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> Backing:
+        """Open the store that the settings ask for."""
+        coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations)
+        report = _once()
+        opened = open_store(kv.fingerprint, coder, model, _options(settings), report)
+        return cls(opened, budget, settings.private_files, report)
+
+    def fill(self, arena: Arena, ids: Ids) -> int:
+        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens."""
+        held = arena.common(ids)
+        if len(ids) - held < WORTH_FETCHING:
+            return 0
+        names, block = self._store.names(ids), held // TOKENS
+        for numbers, exact in self._store.read(names, block):
+            start, end = max(held, block * TOKENS), (block + 1) * TOKENS
+            if arena.length != start:
+                arena.truncate(start)
+            arena.take_in(ids[start:end], numbers[:, :, :, start - end :], exact)
+            block += 1
+        return max(0, block * TOKENS - held)
+
+    def held(self, ids: Ids) -> int:
+        """How many tokens at the beginning of `ids` are kept; changes nothing."""
+        return self._store.held(self._store.names(ids)) * TOKENS
+
+    def keep(self, uri: str, frames: Sequence[Frame], arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
+        """Keep a document's frames, as far as arenas hold their prompts; false if it was stopped before the end."""
+        document, below = tag(uri), self._reaches_disk(uri)
+        chains: dict[bytes, None] = {}
+        for frame in reversed(frames):
+            names, arena = self._store.names(frame.ids), arena_of(frame)
+            chains |= dict.fromkeys(names)
+            if arena and not self._store.keep(document, _computed(frame, names, arena), below, stopped):
+                return False
+        self._store.hold(document, list(chains))
+        self._remember(uri, [frame.plan for frame in frames], below)
+        return True
+
+    def recall(self, uri: str) -> list[Plan]:
+        """The document's frames as they were kept last, the last used at the end."""
+        if uri not in self._frames and self._opened.notes and self._reaches_disk(uri):
+            note = self._opened.notes.read(tag(uri))
+            return _plans(note, self._budget) if note else []
+        return self._frames.get(uri, [])
+
+    def visit(self, uri: str) -> None:
+        """Say that the user works in a document now."""
+        self._store.visit(tag(uri))
+
+    def leave(self, uri: str) -> None:
+        """Say that a document was closed."""
+        self._store.leave(tag(uri))
+
+    def describe(self) -> dict[str, object]:
+        """Where keys and values are kept, and how."""
+        folder = self._opened.folder
+        return {"store": str(folder) if folder else "memory only", "store_approximate": self._opened.approximate}
+
+    def stats(self) -> list[dict[str, object]]:
+        """What each tier holds, and what has happened; may be asked for on any thread."""
+        return [asdict(each) for each in self._store.stats()]
+
+    def flush(self, seconds: float) -> bool:
+        """Wait for what is to be written, at most so long; may be called on any thread."""
+        return self._store.flush(seconds)
+
+    def close(self, seconds: float) -> None:
+        """Write what is left, at most so long, and let go of files."""
+        if self._store.writer:
+            self._store.writer.run(self._guarded(self._opened.save_away))
+        self._store.close(seconds)
+
+    def _reaches_disk(self, uri: str) -> bool:
+        return self._opened.folder is not None and may_reach_disk(uri, self._private)
+
+    def _remember(self, uri: str, plans: list[Plan], below: bool) -> None:
+        if self._frames.pop(uri, None) != plans and below and self._store.writer and self._opened.notes:
+            write = partial(self._opened.notes.write, tag(uri), _note(uri, plans, self._budget))
+            self._store.writer.run(self._guarded(write))
+        self._frames[uri] = plans
+        if len(self._frames) > REMEMBERED:
+            del self._frames[next(iter(self._frames))]
+
+    def _guarded(self, write: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            try:
+                write()
+            except OSError as error:
+                self._report(f"frames of documents cannot be kept ({error.strerror}): make room or mend the folder")
+
+        return guarded
+
+
+def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
+    def numbers(block: int) -> Any:
+        return arena.copied(block * TOKENS, (block + 1) * TOKENS)
+
+    whole = arena.common(frame.ids) // TOKENS
+    return Computed(names[:whole], numbers, arena.exact // TOKENS, len(frame.ids))
+
+
+def _note(uri: str, plans: Iterable[Plan], budget: Budget) -> bytes:
+    frames = [[plan.start, plan.head, plan.typed, plan.tail] for plan in plans]
+    return json.dumps({"uri": uri, "budget": [budget.head, budget.tail], "frames": frames}).encode()
+
+
+def _plans(note: bytes, budget: Budget) -> list[Plan]:
+    """The frames of a note; none where they were made for another budget, or by another version."""
+    match json.loads(note):
+        case {"budget": [budget.head, budget.tail], "frames": [*frames]}:
+            return [Plan("restored", 0, start, head, typed, "", tail) for start, head, typed, tail in frames]
+        case _:
+            return []
+
+
+def _options(settings: Settings) -> Options:
+    return Options(
+        memory_bytes=settings.host_memory_mib * MIB,
+        memory_codec=CODECS[settings.memory_codec],
+        disk_bytes=settings.disk_mib * MIB,
+        disk_codec=CODECS[settings.disk_codec],
+        folder=cache_folder(settings) if settings.persist else None,
+    )
+
+
+def cache_folder(settings: Settings) -> Path:
+    """The folder that the settings name, or the system's for caches."""
+    if settings.cache_folder:
+        return Path(settings.cache_folder).expanduser()
+    return platformdirs.user_cache_path("efim-ls", appauthor=False)
+
+
+def _once() -> Callable[[str], None]:
+    """A report that logs each message the first time only."""
+    seen = set[str]()
+
+    def report(message: str) -> None:
+        if message not in seen:
+            seen.add(message)
+            logger.warning(message)
+
+    return report

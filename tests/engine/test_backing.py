@@ -1,0 +1,248 @@
+"""Keys and values outlive arenas, documents and servers, and are given back to the bit."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from efim_ls.answer import Answer, Request
+from efim_ls.complete import Completer
+from efim_ls.settings import Settings
+from model_runtime.pool import Owner
+from tests.engine.doubles import never
+from tests.models import CODE, Tiny, make
+
+A, B = "file:///a.py", "file:///b.py"
+CURSOR = CODE.index("name, value = line")
+OTHER = "\n".join(f"total_{n} = {n} * factor" for n in range(60))
+
+Start = Callable[..., Completer]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model of whose arenas one takes all the memory that there may be."""
+    return make(tmp_path_factory.mktemp("long"), Tiny(context=2000))
+
+
+@pytest.fixture
+def start(long_folder: Path, cache: Path) -> Start:
+    """Starts servers' models, as a user with these settings would."""
+
+    def load(**wanted: object) -> Completer:
+        settings = Settings(model=str(long_folder), head_tokens=1200, max_new_tokens=8, kv_memory_mib=1)
+        return Completer.load(replace(settings, cache_folder=str(cache), **wanted), lambda *_: None)
+
+    return load
+
+
+def ask(completer: Completer, text: str = CODE, cursor: int = CURSOR, uri: str = A, explicit: bool = True) -> Answer:
+    return completer.complete(Request(uri, text, cursor, explicit), never)
+
+
+def written(cache: Path) -> list[str]:
+    """What is on disk, but for what tells nothing of documents."""
+    return sorted(path.name for path in cache.rglob("*") if path.is_file() and path.suffix in (".kv", ".note"))
+
+
+def holds(cache: Path, text: str) -> bool:
+    return any(text.encode() in path.read_bytes() for path in cache.rglob("*") if path.is_file())
+
+
+def test_after_a_restart_only_what_no_block_holds_is_computed(start: Start) -> None:
+    first = start()
+    cold = ask(first)
+    first.close(10)
+    second = start()
+    warm = ask(second)
+    assert cold.costs.fetched == 0 and cold.costs.recomputed > 100
+    assert warm.text == cold.text
+    assert warm.costs.frame == "kept"
+    assert warm.costs.fetched == warm.costs.reused and 0 < warm.costs.recomputed <= 16
+    second.close(10)
+
+
+def test_after_edits_and_a_restart_the_frames_are_those_of_before(start: Start) -> None:
+    first, text = start(), CODE[:CURSOR]
+    for key in "for x in y:":
+        text += key
+        ask(first, text + CODE[CURSOR:], len(text))
+    before = ask(first, text + CODE[CURSOR:], len(text))
+    first.close(10)
+    second = start()
+    after = ask(second, text + CODE[CURSOR:], len(text))
+    assert (after.text, after.costs.typed, after.costs.frame) == (before.text, before.costs.typed, "kept")
+    assert after.costs.recomputed <= 16
+    second.close(10)
+
+
+def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
+    first, second = start(), start()
+    ask(first)
+    ask(second)
+    arena = first._model.engine.arena(Owner(A, 0))
+    assert arena is not None
+    keys, values, ids = arena.k.clone(), arena.v.clone(), arena.ids.copy()
+    first.close(10)
+    third = start()
+    ask(third)
+    other = third._model.engine.arena(Owner(A, 0))
+    assert other is not None
+    n = min(other.length, len(ids))
+    assert other.ids[:n].tolist() == ids[:n].tolist()
+    whole = n // 16 * 16
+    assert torch.equal(other.k[:, :, :whole], keys[:, :, :whole])
+    assert torch.equal(other.v[:, :, :whole], values[:, :, :whole])
+
+
+def test_a_file_whose_arena_was_taken_comes_back_from_memory(start: Start) -> None:
+    completer = start(persist=False)
+    assert completer.describe()["arenas"] == 1
+    there = ask(completer)
+    completer.keep(A, never)
+    ask(completer, OTHER, 400, B)
+    back = ask(completer)
+    assert back.text == there.text
+    assert back.costs.fetched > 0 and back.costs.recomputed <= 16
+
+
+def test_what_was_not_kept_in_time_is_computed_again(start: Start) -> None:
+    completer = start(persist=False)
+    there = ask(completer)
+    ask(completer, OTHER, 400, B)
+    completer.keep(A, never)
+    back = ask(completer)
+    assert (back.text, back.costs.fetched) == (there.text, 0)
+    assert back.costs.recomputed >= there.costs.recomputed - 1  # prompts have the first token in common
+
+
+def test_keeping_goes_on_where_it_was_interrupted(start: Start) -> None:
+    completer = start(persist=False)
+    ask(completer)
+    kept: list[object] = [0]
+    while not completer.keep(A, iter([False, True]).__next__):
+        kept.append(completer.tiers[0]["blocks"])
+    assert kept == list(range(len(kept))) and len(kept) > 8
+
+
+def test_a_closed_document_is_still_kept_and_then_let_go(start: Start) -> None:
+    completer = start(persist=False)
+    there = ask(completer)
+    completer.forget(A)
+    assert completer._closed and not completer._planners
+    assert completer.keep(A, never)
+    assert not completer._closed and completer.tiers[0]["blocks"]
+    again = ask(completer)
+    assert again.text == there.text and again.costs.frame == "kept"
+
+
+def test_equal_beginnings_of_two_documents_are_one(start: Start) -> None:
+    completer = start(persist=False)
+    ask(completer)
+    completer.keep(A, never)
+    [before] = completer.tiers
+    ask(completer, uri=B)
+    completer.keep(B, never)
+    assert completer.tiers == [before | {"read": completer.tiers[0]["read"]}]
+
+
+def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
+    completer = start(persist=False)
+    ask(completer)
+    completer.keep(A, never)
+    completer.close(10)
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("uri", ["file:///work/.env", "file:///home/me/.ssh/config", "untitled:Untitled-1"])
+def test_what_may_be_secret_never_reaches_the_disk(start: Start, cache: Path, uri: str) -> None:
+    completer = start()
+    there = ask(completer, uri=uri)
+    completer.keep(uri, never)
+    completer.flush(10)
+    [memory, disk] = completer.tiers
+    assert memory["blocks"] and not disk["blocks"]
+    completer.close(10)
+    assert written(cache) == ["blocks.kv"] and not holds(cache, "name, value")
+    again = ask(start(), uri=uri)
+    assert (again.text, again.costs.fetched) == (there.text, 0)
+
+
+def test_what_the_user_calls_private_does_not_either(start: Start, cache: Path) -> None:
+    completer = start(private_files=("a.*",))
+    ask(completer)
+    ask(completer, OTHER, 400, B)
+    completer.close(10)
+    assert len(written(cache)) == 2  # the blocks and one note
+    assert ask(start()).costs.fetched == 0
+    assert ask(start(), OTHER, 400, B).costs.fetched > 0
+
+
+def test_frames_of_another_budget_are_not_taken_up(start: Start) -> None:
+    first = start()
+    there = ask(first)
+    first.close(10)
+    other = start(head_tokens=100)
+    assert ask(other).costs.frame == "new"
+    other.close(10)
+    assert ask(start()).text == there.text
+
+
+def test_another_model_finds_nothing(start: Start, qwen_folder: Path) -> None:
+    first = start()
+    ask(first)
+    first.close(10)
+    other = start(model=str(qwen_folder))
+    assert ask(other).costs.fetched == 0
+
+
+def test_int8_says_how_much_is_approximate_and_raw_servers_never_see_it(start: Start) -> None:
+    first = start(disk_codec="int8", memory_codec="int8")
+    assert first.describe()["store_approximate"] is True
+    cold = ask(first)
+    first.close(10)
+    second = start(disk_codec="int8", memory_codec="int8")
+    warm = ask(second)
+    assert cold.costs.approximate == 0 and warm.costs.fetched > 0
+    assert 0 < warm.costs.approximate < warm.costs.fetched + warm.costs.recomputed  # the beginning is raw
+    second.close(10)
+    exact = ask(start())
+    assert (exact.costs.fetched, exact.costs.approximate) == (0, 0)
+
+
+def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
+    start: Start, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.write_text("a file where the folder should be")
+    with caplog.at_level(logging.WARNING):
+        completer = start()
+        ask(completer)
+        completer.keep(A, never)
+        completer.close(10)
+    assert completer.describe()["store"] == "memory only"
+    assert ["mend its folder" in record.message for record in caplog.records] == [True]
+
+
+def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> None:
+    completer = start()
+    there = ask(completer)
+    completer.keep(A, never)
+    completer.flush(10)
+    shutil.rmtree(cache)
+    ask(completer, OTHER, 400, B)
+    completer.keep(B, never)
+    completer.flush(10)
+    assert ask(completer).text == there.text
+    completer.close(10)
+    assert ask(start(), OTHER, 400, B).costs.fetched > 0

@@ -1,0 +1,77 @@
+"""Work behind answers: quick, done whatever the allowance is, and before work ahead of need."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from efim_ls.allowance import Allowance
+from efim_ls.engine_thread import EngineThread, Job, Stopped
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineThread]:
+    engine = EngineThread(Allowance(0))
+    yield engine
+    assert engine.close(10), "a job of the test is still running"
+
+
+def noting(done: list[str], name: str) -> Job[bool]:
+    def job(_: Stopped) -> bool:
+        done.append(name)
+        return True
+
+    return job
+
+
+async def test_it_is_done_without_an_allowance_and_waited_for(engine: EngineThread) -> None:
+    done: list[str] = []
+    engine.ahead("ahead", noting(done, "ahead"))
+    engine.behind("behind", noting(done, "behind"))
+    await engine.settled()
+    assert done == ["behind"]
+
+
+async def test_it_goes_before_work_ahead_in_the_order_of_the_calls(engine: EngineThread) -> None:
+    done, gate = list[str](), threading.Event()
+    engine.allowance.seconds = 10
+    answered = engine.run("request", lambda _: gate.wait(10))
+    engine.behind("a", noting(done, "a"))
+    engine.behind("b", noting(done, "b"))
+    engine.ahead("ahead", noting(done, "ahead"))
+    gate.set()
+    await answered
+    await engine.settled()
+    assert done == ["a", "b", "ahead"]
+
+
+async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineThread) -> None:
+    done, began = list[str](), threading.Event()
+
+    def job(stopped: Stopped) -> bool:
+        done.append("called")
+        if len(done) > 1:
+            return True
+        began.set()
+        while not stopped():
+            threading.Event().wait(0.001)
+        return False
+
+    engine.behind("behind", job)
+    began.wait(10)
+    assert await engine.run("request", lambda _: done.append("answered")) is None
+    await engine.settled()
+    assert done == ["called", "answered", "called"]
+
+
+async def test_the_latest_with_a_key_takes_the_older_ones_place(engine: EngineThread) -> None:
+    done, gate = list[str](), threading.Event()
+    answered = engine.run("request", lambda _: gate.wait(10))
+    engine.behind("a", noting(done, "older"))
+    engine.behind("a", noting(done, "newer"))
+    gate.set()
+    await answered
+    await engine.settled()
+    assert done == ["newer"]

@@ -1,0 +1,62 @@
+"""What may reach the disk: files, but not where secrets are kept, nor what a user calls private."""
+
+from __future__ import annotations
+
+import pytest
+
+from efim_ls.private import may_reach_disk
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/home/me/project/main.py",
+        "/home/me/secrets_manager/vault.py",
+        "/home/me/password-manager/src/app.ts",
+        "/home/me/project/environment.py",
+        "/home/me/project/monkey.py",
+        "/c%3A/Users/me/a%20b.py",
+    ],
+)
+def test_code_may(path: str) -> None:
+    assert may_reach_disk(f"file://{path}", ())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/home/me/project/.env",
+        "/home/me/project/.env.production",
+        "/home/me/project/prod.env",
+        "/home/me/.ssh/config",
+        "/home/me/.ssh/keys/notes.txt",
+        "/home/me/.aws/credentials",
+        "/home/me/ID_RSA.pub",
+        "/srv/certs/server.PEM",
+        "/srv/certs/server.key",
+        "/home/me/.netrc",
+        "/home/me/project/secrets.yaml",
+        "/home/me/project/secrets/db.txt",
+        "/home/me/infra/prod.tfvars",
+        "/home/me/project/%2Eenv",
+    ],
+)
+def test_secrets_may_not(path: str) -> None:
+    assert not may_reach_disk(f"file://{path}", ())
+
+
+@pytest.mark.parametrize(
+    "uri", ["untitled:Untitled-1", "vscode-notebook-cell:/a.ipynb#c1", "doctor:sample", "a.py", ""]
+)
+def test_what_is_no_file_may_not(uri: str) -> None:
+    assert not may_reach_disk(uri, ())
+
+
+@pytest.mark.parametrize("pattern", ["*.sql", "DUMP.SQL", "*/client/*", "client"])
+def test_what_the_user_calls_private_may_not(pattern: str) -> None:
+    assert not may_reach_disk("file:///work/Client/dump.sql", ["*.none", pattern])
+    assert may_reach_disk("file:///work/other/dump.py", [pattern])
+
+
+def test_naming_private_files_takes_nothing_from_the_secrets() -> None:
+    assert not may_reach_disk("file:///work/.env", ["*.sql"])
