@@ -21,7 +21,7 @@ MODULES = (textwrap, inspect, random)  # of any Python
 
 def measure() -> dict[str, float]:
     """Type suggestions at random cursors in the standard library, each from its first character to its last."""
-    completer = Completer.load(Settings(), lambda message, percent: None)
+    completer = Completer.load(Settings(persist=False), lambda message, percent: None)
     keys, whole = list[tuple[Answer, bool]](), list[Answer]()
     for request, suggested in _suggestions(completer):
         for typed in range(1, len(suggested)):

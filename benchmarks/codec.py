@@ -1,0 +1,299 @@
+"""What int8 blocks of keys and values cost: the embedded model's suggestions and next tokens, at held-out cursors.
+
+`python -m benchmarks.codec [DATA]`, where DATA is a folder of Python files that the model has not seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from benchmarks.table import show
+from efim_ls.loading import fit_budget
+from efim_ls.settings import Settings
+from efim_ls.window import Window
+from kv_store.block import Codec, Shape
+from kv_store.codec import Coder, Floats, codec_at
+from kv_store.names import TOKENS
+from model_runtime.arena import Arena
+from model_runtime.config import EMBEDDED, read_config
+from model_runtime.decoder import Decoder
+from model_runtime.engine import Engine
+from model_runtime.errors import WorkError
+from model_runtime.evaluation import data, metrics
+from model_runtime.evaluation.arms import served
+from model_runtime.evaluation.intervals import Estimate, mean, proportion, ratio
+from model_runtime.evaluation.places import Context, context_at, line_at, shuffled_lines
+from model_runtime.evaluation.report import cell
+from model_runtime.evaluation.subject import LINE, OWNER
+from model_runtime.ids import Ids
+from model_runtime.linear import choose_format
+from model_runtime.local_cache import read as read_local_cache
+from model_runtime.pool import Pool
+from model_runtime.prompt import Prompt
+from model_runtime.template import find_template
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.weights import read_weights
+
+LEAST = 1000  # tokens of a prompt: of a shorter one little would be int8
+CHUNK = 512  # tokens of a pass
+RAW = "raw"
+ENGINES = {"model": "the model alone", "mixture": "the model and its local cache"}
+SUGGESTIONS = ("exact %", "less raw, points", "edit similarity %", "less raw, points", "as raw %")
+TOKENS_TOLD = ("KL, 1e-6 bits", "p95", "max", "1e-6 bits lost a token", "same top token %", "bytes a token")
+TIMED, TIMED_BLOCKS, ROUNDS = Shape(24, 2, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
+
+Logs = npt.NDArray[np.float64]
+
+
+class Way(NamedTuple):
+    """How blocks are kept: the codec by a block's first token and the sequence's length, and int8 and back."""
+
+    codec: Callable[[int, int], Codec]
+    through: Callable[[Floats, int], Floats]
+
+
+class Place(NamedTuple):
+    """A cursor: the prompt that the server would build, the line's true rest, and its tokens after the prompt."""
+
+    prompt: Prompt
+    rest: str
+    true: Ids
+
+
+class Found(NamedTuple):
+    """Suggestions by engine; for each true token the KL from raw, whether the top one is raw's, and the bits lost."""
+
+    texts: Mapping[str, str]
+    kl: Logs
+    same: npt.NDArray[np.bool_]
+    lost: Logs
+
+
+class Subject:
+    """The embedded model over one arena, with and without its local cache; goes on from any keys and values."""
+
+    def __init__(self) -> None:
+        """Load it as the server does."""
+        config, settings = read_config(EMBEDDED), Settings()
+        self.budget, self._limit = fit_budget(settings, config), settings.max_new_tokens
+        self.shape = Shape(config.layers, config.kv_heads, config.head_dim)
+        self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
+        self.template = find_template(self.tokenizer.special)
+        self.decoder = Decoder(config, read_weights(EMBEDDED, config), choose_format("auto")[0])
+        self._arena = arena = Arena(config, config.context)
+        pool, cache = Pool(lambda: arena, 1), read_local_cache(EMBEDDED)
+        mixing = Engine(self.decoder, self.tokenizer, pool, config.context, cache)
+        self._engines = {"model": mixing.mixing(None), "mixture": mixing}
+
+    def computed(self, ids: Ids) -> Floats:
+        """Keys and values of a prompt, [2, layers, kv_heads, len(ids), head_dim]."""
+        self._arena.truncate(0)
+        for start in range(0, len(ids), CHUNK):
+            self.decoder.forward(ids[start : start + CHUNK], self._arena)
+        return np.stack([each.numpy()[:, :, : len(ids)] for each in (self._arena.k, self._arena.v)])
+
+    def asked(self, place: Place, kv: Floats) -> tuple[dict[str, str], Logs]:
+        """Suggestions by engine, and log2 of probabilities [true, vocab], from KV of the prompt just computed."""
+        for each, numbers in zip((self._arena.k, self._arena.v), kv, strict=True):
+            each.numpy()[:, :, : kv.shape[3]] = numbers
+        texts = {name: self._said(engine, place.prompt) for name, engine in self._engines.items()}
+        self._forget(place.prompt)
+        row = np.concatenate((place.prompt.ids[-1:], place.true[:-1]))
+        logits = self.decoder.forward(row, self._arena, len(row))
+        return texts, torch.log_softmax(logits.double(), dim=-1).numpy() / np.log(2)
+
+    def _said(self, engine: Engine, prompt: Prompt) -> str:
+        self._forget(prompt)
+        return engine.generate(OWNER, prompt, LINE, self._limit, lambda: False).text
+
+    def _forget(self, prompt: Prompt) -> None:
+        """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""
+        self._arena.truncate(len(prompt.ids) - 1)
+        self._arena.choices = None
+
+
+def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
+    """Ask at up to `lines` cursors with long prompts, from keys and values kept in every way.
+
+    Figures are [value, low, high], 95 % intervals, but of p95 and max. WorkError where no file is long enough.
+    """
+    torch.set_num_threads(1)
+    subject = Subject()
+    places = list(islice(_places(subject, folder or Path(asyncio.__file__).parent), lines))
+    if not places:
+        raise WorkError(f"no prompt has {LEAST} tokens: name a folder of longer files")
+    ways = _ways(Coder(subject.shape, subject.decoder.rotations), Coder(subject.shape, None))
+    found = [_found(subject, place, ways) for place in places]
+    rests, lengths = [place.rest for place in places], [len(place.prompt.ids) for place in places]
+    figures = {name: _figures(rests, [f[RAW] for f in found], [f[name] for f in found]) for name in ways}
+    for name, way in ways.items():
+        figures[name]["bytes a token"] = _bytes_per_token(Coder(subject.shape, None), way, lengths)
+    _show(f"{len(places)} cursors, prompts of {min(lengths)} to {max(lengths)} tokens", figures)
+    flat = {f"{way}: {name}": astuple(each) for way, of_way in figures.items() for name, each in of_way.items()}
+    return {"cursors": len(places), "prompt_tokens": median(lengths), **flat, **_speed()}
+
+
+def _places(subject: Subject, folder: Path) -> Iterator[Place]:
+    """Lines in random order and a cursor in each, where the prompt is long."""
+    rng = random.Random(0)
+    for text, row in shuffled_lines(data.read(folder), rng):
+        line, start = line_at(text, row)
+        cursor = start + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
+        context = _shown(subject, context_at(text, cursor, start + len(line) + 1, 0))
+        prompt = served(subject.tokenizer, subject.template, context)
+        if len(prompt.ids) >= LEAST:
+            rest = text[cursor : start + len(line)]
+            yield Place(prompt, rest, subject.tokenizer.encode(prompt.stub.decode() + rest))
+
+
+def _shown(subject: Subject, context: Context) -> Context:
+    """What the server shows of a text at most: a head that has grown to its whole budget."""
+    kept, tokens = len(context.head), 0
+    for piece, count in reversed(subject.tokenizer.pieces(context.head)):
+        if (tokens := tokens + count) > subject.budget.head:
+            break
+        kept -= len(piece)
+    tail = Window(subject.budget, subject.tokenizer.pieces).tail(context.tail, 0)
+    return replace(context, head=context.head[kept:], tail=tail)
+
+
+def _ways(coder: Coder, as_rotated: Coder) -> dict[str, Way]:
+    """The first is what the others are held against, the second what the store does, the others tell why."""
+
+    def by(coder: Coder) -> Callable[[Floats, int], Floats]:
+        return lambda kv, first: coder.decode(coder.encode(kv, first, Codec.INT8), first, Codec.INT8)
+
+    def per_token(kv: Floats, first: int) -> Floats:
+        return np.stack([by(as_rotated)(pair, first)[1] for pair in (kv[::-1], kv)])  # keys in the place of values
+
+    ends_raw = partial(codec_at, wanted=Codec.INT8)
+    return {
+        RAW: Way(lambda first, length: Codec.RAW, by(coder)),
+        "int8": Way(ends_raw, by(coder)),
+        "int8, no raw ends": Way(lambda first, length: Codec.INT8, by(coder)),
+        "int8, keys as rotated": Way(ends_raw, by(as_rotated)),
+        "int8, keys per token": Way(ends_raw, per_token),
+    }
+
+
+def _found(subject: Subject, place: Place, ways: Mapping[str, Way]) -> dict[str, Found]:
+    computed = subject.computed(place.prompt.ids)
+    said = {name: subject.asked(place, _kept(computed, way)) for name, way in ways.items()}
+    return {name: _beside(said[RAW][1], texts, logs, place.true) for name, (texts, logs) in said.items()}
+
+
+def _beside(raw: Logs, texts: Mapping[str, str], logs: Logs, true: Ids) -> Found:
+    less = raw - logs
+    kl, lost = (np.exp2(raw) * less).sum(axis=1), less[range(len(true)), true]
+    return Found(texts, kl, raw.argmax(axis=1) == logs.argmax(axis=1), lost)
+
+
+def _kept(computed: Floats, way: Way) -> Floats:
+    """A sequence as its whole blocks bring it back."""
+    kv, length = computed.copy(), computed.shape[3]
+    for first in _blocks(length):
+        if way.codec(first, length) is Codec.INT8:
+            block = kv[:, :, :, first : first + TOKENS]
+            block[...] = way.through(block, first)
+    return kv
+
+
+def _blocks(length: int) -> range:
+    return range(0, length - TOKENS + 1, TOKENS)
+
+
+def _bytes_per_token(coder: Coder, way: Way, lengths: Sequence[int]) -> Estimate:
+    sizes = [float(sum(coder.size(way.codec(first, n)) for first in _blocks(n))) for n in lengths]
+    return ratio(sizes, [float(TOKENS * len(_blocks(n))) for n in lengths])
+
+
+def _figures(rests: Sequence[str], raw: Sequence[Found], found: Sequence[Found]) -> dict[str, Estimate]:
+    figures = _next_tokens(found)
+    for engine in ENGINES:
+        said = _suggestions(rests, [each.texts[engine] for each in raw], [each.texts[engine] for each in found])
+        figures |= {f"{engine}, {name}": estimate for name, estimate in said.items()}
+    return figures
+
+
+def _suggestions(rests: Sequence[str], raw: Sequence[str], said: Sequence[str]) -> dict[str, Estimate]:
+    exact, exact_raw = (list(map(metrics.is_exact, each, rests)) for each in (said, raw))
+    similar, similar_raw = (list(map(metrics.similarity, each, rests)) for each in (said, raw))
+    return {
+        "exact": proportion(exact),
+        "exact less raw": mean([float(a) - b for a, b in zip(exact, exact_raw, strict=True)]),
+        "as raw": proportion([a == b for a, b in zip(said, raw, strict=True)]),
+        "similarity": mean(similar),
+        "similarity less raw": mean([a - b for a, b in zip(similar, similar_raw, strict=True)]),
+    }
+
+
+def _next_tokens(found: Sequence[Found]) -> dict[str, Estimate]:
+    """Over all tokens of the true rests; those of a place are resampled together, as they are alike."""
+    counts, every = [float(len(each.kl)) for each in found], np.concatenate([each.kl for each in found])
+    return {
+        "KL": ratio([float(each.kl.sum()) for each in found], counts),
+        "KL p95": Estimate(*[float(np.quantile(every, 0.95))] * 3),
+        "KL max": Estimate(*[float(every.max())] * 3),
+        "same token": ratio([float(each.same.sum()) for each in found], counts),
+        "bits lost": ratio([float(each.lost.sum()) for each in found], counts),
+    }
+
+
+def _show(title: str, figures: Mapping[str, Mapping[str, Estimate]]) -> None:
+    for engine, name in ENGINES.items():
+        rows = [[way, *_suggestion_cells(each, engine)] for way, each in figures.items()]
+        show(f"{title}: suggestions of {name}", ("blocks", *SUGGESTIONS), rows)
+    show(f"{title}: next tokens", ("blocks", *TOKENS_TOLD), [[w, *_token_cells(each)] for w, each in figures.items()])
+
+
+def _suggestion_cells(each: Mapping[str, Estimate], engine: str) -> Iterator[str]:
+    for figure in ("exact", "similarity"):
+        yield f"{100 * each[f'{engine}, {figure}'].value:.1f}"
+        yield cell(each[f"{engine}, {figure} less raw"], lambda value: f"{100 * value:+.2f}")
+    yield cell(each[f"{engine}, as raw"], lambda value: f"{100 * value:.1f}")
+
+
+def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
+    yield cell(each["KL"], lambda value: f"{1e6 * value:.1f}")
+    yield from (f"{1e6 * each[figure].value:.0f}" for figure in ("KL p95", "KL max"))
+    yield cell(each["bits lost"], lambda value: f"{1e6 * value:+.0f}")
+    yield cell(each["same token"], lambda value: f"{100 * value:.2f}")
+    yield f"{each['bytes a token'].value:,.0f}"
+
+
+def _speed() -> dict[str, float]:
+    """Milliseconds for 59 MB of a larger model's keys and values, the median of a few rounds."""
+    blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.of_block), dtype=np.float32)
+    coder = Coder(TIMED, np.ones((TOKENS, TIMED.head_dim // 2), np.complex64))
+    rounds = [_round(coder, blocks) for _ in range(ROUNDS)]
+    result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}
+    show(f"{blocks.nbytes / 1e6:.0f} MB through int8, one thread", ("step", "ms"), result.items())
+    return result
+
+
+def _round(coder: Coder, blocks: Floats) -> tuple[float, float]:
+    started = perf_counter()
+    written = [coder.encode(block, 0, Codec.INT8) for block in blocks]
+    between = perf_counter()
+    for block in written:
+        coder.decode(block, 0, Codec.INT8)
+    return (between - started) * 1e3, (perf_counter() - between) * 1e3
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Path(sys.argv[1]) if sys.argv[1:] else None)))

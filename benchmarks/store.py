@@ -1,0 +1,129 @@
+"""What outlives arenas and processes: a restart, a switch of files, and the disk tier beside a plain copy."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import tempfile
+import textwrap
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.table import show
+from editor_clients.headless.client import Completion, Editor, editor
+from kv_store.block import Block, Codec, Shape
+from kv_store.disk import DiskTier
+from kv_store.names import Name, chain, root
+
+REPEATS = 7
+SHAPE, TOKENS = (
+    Shape(layers=28, kv_heads=2, head_dim=128),
+    1024,
+)  # a model of 1.5B parameters: 59 MB of keys and values
+MIB = 1 << 20
+# A window that fills the context of 2,048 tokens. Nothing is computed ahead, or a cold start would find it computed;
+# there is one arena, so that a second file drives the first one out.
+SETTINGS = {"head_tokens": 800, "tail_tokens": 980, "ahead_seconds_per_minute": 0, "kv_memory_mib": 10}
+TEXT, OTHER = inspect.getsource(inspect), inspect.getsource(textwrap)
+A, B = "file:///store/a.py", "file:///store/b.py"
+
+
+class Timed(NamedTuple):
+    """One answer: milliseconds to its first new token, what it was and cost."""
+
+    ms: float
+    done: Completion
+
+
+def measure() -> dict[str, float]:
+    """Times in milliseconds, medians of repeats, the two sides of a figure in turns."""
+    starts = [asyncio.run(_cold_and_warm()) for _ in range(REPEATS)]
+    cold, warm = (median(each[side].ms for each in starts) for side in (0, 1))
+    tier, copy = _tier_and_copy()
+    result = {
+        "window_tokens": sum(starts[0][0].done.costs[part] for part in ("head", "tail", "typed")),
+        "cold_ms": cold,
+        "restarted_ms": warm,
+        "restarted_to_cold": warm / cold,
+        "restarted_recomputed": median(each[1].done.costs["recomputed"] for each in starts),
+        "same_completion": sum(a.done.text == b.done.text for a, b in starts) / len(starts),
+        "switch_from_memory_ms": median(asyncio.run(_switched({})).ms for _ in range(REPEATS)),
+        "switch_from_disk_ms": median(asyncio.run(_switched({"host_memory_mib": 1})).ms for _ in range(REPEATS)),
+        "tier_ms_per_59_mb": tier,
+        "copy_ms_per_59_mb": copy,
+    }
+    show("the store", ("figure", "value"), result.items())
+    return result
+
+
+async def _cold_and_warm() -> tuple[Timed, Timed]:
+    """The same first completion of two servers, one after the other."""
+    with tempfile.TemporaryDirectory() as cache:
+        return await _first({"cache_folder": cache}), await _first({"cache_folder": cache})
+
+
+async def _first(settings: dict[str, object]) -> Timed:
+    async with editor({**SETTINGS, **settings}) as headless:
+        headless.open(A, TEXT, "python")
+        timed = await _timed(headless, A, _cursor(TEXT))
+        await headless.settled()
+        return timed
+
+
+async def _switched(settings: dict[str, object]) -> Timed:
+    """Back to a file after another one has taken its arena; what is typed there first is no suggestion."""
+    with tempfile.TemporaryDirectory() as cache:
+        async with editor({**SETTINGS, "cache_folder": cache, **settings}) as headless:
+            for uri, text in ((A, TEXT), (B, OTHER)):
+                headless.open(uri, text, "python")
+                await headless.complete(uri, _cursor(text))
+                await headless.settled()
+            headless.edit(A, _cursor(TEXT), 0, "~")
+            timed = await _timed(headless, A, _cursor(TEXT) + 1)
+    assert timed.done.costs["fetched"] > timed.done.costs["recomputed"], timed.done
+    return timed
+
+
+async def _timed(headless: Editor, uri: str, cursor: int) -> Timed:
+    done = await headless.complete(uri, cursor)
+    ms = done.costs["ms"]
+    return Timed(ms["plan"] + ms["tokenize"] + ms["restore"] + ms["prefill"], done)
+
+
+def _cursor(text: str) -> int:
+    """The end of a line that ends about as many tokens into a text as the head may have."""
+    return text.index("\n", 2500)
+
+
+def _tier_and_copy() -> tuple[float, float]:
+    """Reading blocks from a warm page cache, checked, beside a copy of as many bytes."""
+    names = chain(root(b"benchmark"), np.arange(TOKENS, dtype=np.int32))
+    source = np.random.default_rng(0).integers(0, 256, (len(names), SHAPE.raw_bytes), np.uint8)
+    target, times = np.zeros_like(source), list[tuple[float, float]]()
+    with tempfile.TemporaryDirectory() as folder:
+        tier = DiskTier.open(Path(folder) / "blocks.kv", bytes(32), SHAPE.raw_bytes, 128 * MIB, print)
+        assert tier is not None
+        tier.write(_blocks(names, source))
+        for _ in range(2 * REPEATS):
+            began = perf_counter()
+            read = sum(len(block.data) for block in tier.read(names))
+            between = perf_counter()
+            np.copyto(target, source)
+            times.append((between - began, perf_counter() - between))
+            assert read == source.nbytes
+        tier.close()
+    scale = 59e6 / source.nbytes * 1e3
+    return median(each[0] for each in times) * scale, median(each[1] for each in times) * scale
+
+
+def _blocks(names: list[Name], source: np.ndarray) -> list[Block]:
+    chained = zip(names, [root(b"benchmark"), *names], source, strict=False)
+    return [Block(name, parent, 1, Codec.RAW, False, data) for name, parent, data in chained]
+
+
+if __name__ == "__main__":
+    measure()
