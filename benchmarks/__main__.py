@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import decoding, documents, policies, replays, through, typing
+from benchmarks import decoding, documents, policies, replays, store, through, typing
 from benchmarks.session import demo_session
 from editor_clients.headless import trace
 
@@ -28,6 +28,7 @@ def main(path: Path | None = None) -> None:
         "decoding": decoding.measure(),
         "typing": typing.measure(),
         "through": through.measure(),
+        "store": store.measure(),
     }
     if path:
         results["replays"] = replays.measure(recorded, name)

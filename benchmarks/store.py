@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import random
 import tempfile
 import textwrap
 from pathlib import Path
@@ -28,7 +29,7 @@ MIB = 1 << 20
 # A window that fills the context of 2,048 tokens. Nothing is computed ahead, or a cold start would find it computed;
 # there is one arena, so that a second file drives the first one out.
 SETTINGS = {"head_tokens": 800, "tail_tokens": 980, "ahead_seconds_per_minute": 0, "kv_memory_mib": 10}
-TEXT, OTHER = inspect.getsource(inspect), inspect.getsource(textwrap)
+TEXT, OTHER = inspect.getsource(textwrap), inspect.getsource(random)
 A, B = "file:///store/a.py", "file:///store/b.py"
 
 

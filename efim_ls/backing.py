@@ -10,21 +10,21 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from efim_ls.folders import cache_folder
 from efim_ls.planner import Frame, Plan
 from efim_ls.private import may_reach_disk
 from efim_ls.settings import Settings
+from efim_ls.uris import document_tag
 from efim_ls.window import Budget
 from kv_store.block import Codec, Shape
 from kv_store.codec import Coder
-from kv_store.names import TOKENS, tag
+from kv_store.names import TOKENS
 from kv_store.opening import Opened, Options, open_store
 from kv_store.store import Computed
 from model_runtime.arena import Arena
+from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv_format import KvFormat
 
@@ -41,19 +41,23 @@ logger = logging.getLogger(__name__)
 class Backing:
     """Keeps what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
 
-    def __init__(self, opened: Opened, budget: Budget, private: Sequence[str], report: Callable[[str], None]) -> None:
+    def __init__(self, opened: Opened, budget: Budget, settings: Settings, reports: _Reports) -> None:
         """Own what was opened. Frames serve only under the budget that they were made for."""
         self._store, self._opened = opened.store, opened
-        self._budget, self._private, self._report = budget, private, report
+        self._budget, self._settings, self._reports = budget, settings, reports
         self._frames: dict[str, list[Plan]] = {}
 
     @classmethod
     def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> Backing:
         """Open the store that the settings ask for."""
         coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations)
-        report = _once()
-        opened = open_store(kv.fingerprint, coder, model, _options(settings), report)
-        return cls(opened, budget, settings.private_files, report)
+        reports = _Reports()
+        try:
+            opened = open_store(kv.fingerprint, coder, model, _options(settings), reports)
+        except MemoryError:
+            wanted = f"the setting host_memory_mib asks for {settings.host_memory_mib} MiB"
+            raise ModelError(f"{wanted}, which this system does not give: lower it") from None
+        return cls(opened, budget, settings, reports)
 
     def fill(self, arena: Arena, ids: Ids) -> int:
         """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens."""
@@ -75,7 +79,7 @@ class Backing:
 
     def keep(self, uri: str, frames: Sequence[Frame], arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
         """Keep a document's frames, as far as arenas hold their prompts; false if it was stopped before the end."""
-        document, below = tag(uri), self._reaches_disk(uri)
+        document, below = document_tag(uri), self._reaches_disk(uri)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             names, arena = self._store.names(frame.ids), arena_of(frame)
@@ -89,22 +93,27 @@ class Backing:
     def recall(self, uri: str) -> list[Plan]:
         """The document's frames as they were kept last, the last used at the end."""
         if uri not in self._frames and self._opened.notes and self._reaches_disk(uri):
-            note = self._opened.notes.read(tag(uri))
+            note = self._opened.notes.read(document_tag(uri))
             return _plans(note, self._budget) if note else []
         return self._frames.get(uri, [])
 
     def visit(self, uri: str) -> None:
         """Say that the user works in a document now."""
-        self._store.visit(tag(uri))
+        self._store.visit(document_tag(uri))
 
     def leave(self, uri: str) -> None:
         """Say that a document was closed."""
-        self._store.leave(tag(uri))
+        self._store.leave(document_tag(uri))
 
     def describe(self) -> dict[str, object]:
-        """Where keys and values are kept, and how."""
-        folder = self._opened.folder
-        return {"store": str(folder) if folder else "memory only", "store_approximate": self._opened.approximate}
+        """Where keys and values are kept, and why there."""
+        folder, settings = self._opened.folder, self._settings
+        if folder is not None:
+            reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
+        else:
+            reason = next(iter(self._reports.said), "switched off by the setting persist")
+        store = str(folder) if folder else "memory only"
+        return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
     def stats(self) -> list[dict[str, object]]:
         """What each tier holds, and what has happened; may be asked for on any thread."""
@@ -121,11 +130,11 @@ class Backing:
         self._store.close(seconds)
 
     def _reaches_disk(self, uri: str) -> bool:
-        return self._opened.folder is not None and may_reach_disk(uri, self._private)
+        return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)
 
     def _remember(self, uri: str, plans: list[Plan], below: bool) -> None:
         if self._frames.pop(uri, None) != plans and below and self._store.writer and self._opened.notes:
-            write = partial(self._opened.notes.write, tag(uri), _note(uri, plans, self._budget))
+            write = partial(self._opened.notes.write, document_tag(uri), _note(uri, plans, self._budget))
             self._store.writer.run(self._guarded(write))
         self._frames[uri] = plans
         if len(self._frames) > REMEMBERED:
@@ -136,7 +145,7 @@ class Backing:
             try:
                 write()
             except OSError as error:
-                self._report(f"frames of documents cannot be kept ({error.strerror}): make room or mend the folder")
+                self._reports(f"frames of documents cannot be kept ({error.strerror}): make room or mend the folder")
 
         return guarded
 
@@ -158,7 +167,15 @@ def _plans(note: bytes, budget: Budget) -> list[Plan]:
     """The frames of a note; none where they were made for another budget, or by another version."""
     match json.loads(note):
         case {"budget": [budget.head, budget.tail], "frames": [*frames]}:
-            return [Plan("restored", 0, start, head, typed, "", tail) for start, head, typed, tail in frames]
+            return [plan for frame in frames for plan in _plan(frame)]
+        case _:
+            return []
+
+
+def _plan(frame: object) -> list[Plan]:
+    match frame:
+        case [int(start), str(head), str(typed), str(tail)]:
+            return [Plan("restored", 0, start, head, typed, "", tail)]
         case _:
             return []
 
@@ -169,24 +186,17 @@ def _options(settings: Settings) -> Options:
         memory_codec=CODECS[settings.memory_codec],
         disk_bytes=settings.disk_mib * MIB,
         disk_codec=CODECS[settings.disk_codec],
-        folder=cache_folder(settings) if settings.persist else None,
+        folder=cache_folder(settings.cache_folder) if settings.persist else None,
     )
 
 
-def cache_folder(settings: Settings) -> Path:
-    """The folder that the settings name, or the system's for caches."""
-    if settings.cache_folder:
-        return Path(settings.cache_folder).expanduser()
-    return platformdirs.user_cache_path("efim-ls", appauthor=False)
+class _Reports:
+    """Logs each message the first time only, and remembers what it said."""
 
+    def __init__(self) -> None:
+        self.said: list[str] = []
 
-def _once() -> Callable[[str], None]:
-    """A report that logs each message the first time only."""
-    seen = set[str]()
-
-    def report(message: str) -> None:
-        if message not in seen:
-            seen.add(message)
+    def __call__(self, message: str) -> None:
+        if message not in self.said:
+            self.said.append(message)
             logger.warning(message)
-
-    return report

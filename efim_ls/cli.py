@@ -86,6 +86,7 @@ def _parser() -> Parser:
     doctor.set_defaults(run=_doctor)
     replay = commands.add_parser("replay", help="replay a recorded editing session and report its costs")
     _add_replay(replay)
+    _add_cache(commands.add_parser("cache", help="what is kept on disk: list, check or remove it"))
     commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
     measure = commands.add_parser("eval", help="measure how well models complete held-out code")
     _add_eval(measure)
@@ -103,6 +104,14 @@ def _add_replay(replay: argparse.ArgumentParser) -> None:
     replay.add_argument("--count-only", action="store_true", help="count tokens, run no model")
     replay.add_argument("--json", action="store_true", help="print one JSON object")
     replay.set_defaults(run=_replay)
+
+
+def _add_cache(cache: argparse.ArgumentParser) -> None:
+    cache.add_argument("what", choices=("ls", "verify", "clear"), help="list it, check it, remove it")
+    cache.add_argument("--file", type=Path, metavar="FILE", help="clear what is kept of this file only")
+    folder = "the setting cache_folder; default: the system's folder for caches"
+    cache.add_argument("--folder", metavar="DIR", default="", help=folder)
+    cache.set_defaults(run=_cache)
 
 
 def _add_eval(measure: argparse.ArgumentParser) -> None:
@@ -155,6 +164,21 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from efim_ls.doctor import run
 
     return run(arguments.model)
+
+
+def _cache(arguments: argparse.Namespace) -> int:
+    from efim_ls import cache
+    from efim_ls.folders import cache_folder
+
+    if arguments.file is not None and arguments.what != "clear":
+        raise Mistake("--file goes with clear")
+    folder = cache_folder(arguments.folder)
+    try:
+        if arguments.what == "clear":
+            return cache.clear(folder, arguments.file)
+        return cache.show(folder) if arguments.what == "ls" else cache.check(folder)
+    except OSError as error:
+        raise Failure(f"{folder} cannot be worked on ({error.strerror}): check who may write there") from error
 
 
 def _demo(_: argparse.Namespace) -> int:

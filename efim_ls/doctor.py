@@ -10,6 +10,7 @@ from rich.table import Table
 
 from efim_ls.answer import Answer, Request
 from efim_ls.complete import Completer
+from efim_ls.completer import PARTING
 from efim_ls.settings import Settings
 from efim_ls.versions import installed_version
 from model_runtime.errors import ModelError
@@ -34,6 +35,7 @@ def run(model: str) -> int:
         table.add_row(name.replace("_", " "), str(found))
     for name, found in _measured(completer).items():
         table.add_row(name, found)
+    completer.close(PARTING)
     Console().print(table)
     return 0
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import PurePosixPath
-from urllib.parse import unquote, urlsplit
+
+from efim_ls.uris import file_path
 
 # Patterns of files' names and of folders', compared without case.
 SECRET_FILES = (
@@ -23,10 +24,10 @@ def may_reach_disk(uri: str, private: Iterable[str]) -> bool:
 
     The user's patterns are compared with names and with whole paths; `*` stands for any characters, `/` included.
     """
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
+    there = file_path(uri)
+    if there is None:
         return False
-    path = PurePosixPath(unquote(parts.path).lower())
+    path = PurePosixPath(there.lower())
     theirs = [pattern.lower() for pattern in private]
     secret = _any([path.name], SECRET_FILES) or _any(path.parent.parts, SECRET_FOLDERS)
     return not (secret or _any([*path.parts, str(path)], theirs))

@@ -45,7 +45,7 @@ def verify(segment: Segment, drop: bool) -> Verified:
     """
     with segment.locked():
         catalog = Catalog(segment)
-        litter, bad_records = catalog.litter()
+        _, bad_records = catalog.litter()
         places = [place for name in catalog.ledger.names for place in catalog.places([name])]
         places.sort(key=lambda place: place.slots)
         slot_bytes = segment.geometry.slot_bytes
@@ -53,5 +53,11 @@ def verify(segment: Segment, drop: bool) -> Verified:
         if drop:
             for name in bad:
                 catalog.drop(name)
-            segment.erase(sorted({*litter, *catalog.litter()[0]}))
+            segment.erase(catalog.litter()[0])
     return Verified(len(places) - len(bad), len(bad) + bad_records)
+
+
+def forget(segment: Segment, document: int) -> None:
+    """Erase and wipe what a document brought, and what is behind it; raises OSError."""
+    with segment.locked():
+        segment.erase(Catalog(segment).forget(document))

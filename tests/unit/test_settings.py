@@ -56,6 +56,9 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
         ("weights", "int4", "'auto' or 'fp32' or 'fp16'"),
         ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
         ("menu", True, "'auto' or 'always' or 'never'"),
+        ("disk_codec", "int4", "'raw' or 'int8'"),
+        ("private_files", "*.sql", "a list of texts"),
+        ("private_files", ["*.sql", 5], "a list of texts"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name, value, expected) -> None:
@@ -64,6 +67,10 @@ def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name
     assert repr(name) in problem
     assert expected in problem
     assert name == "max_lines" or settings.max_lines == 7
+
+
+def test_a_list_is_taken_over() -> None:
+    assert parse({"private_files": ["*.sql", "x"]}) == (Settings(private_files=("*.sql", "x")), [])
 
 
 @pytest.mark.parametrize("layer", [[1], "fast", 5, {"efim-ls": "fast"}])
@@ -88,6 +95,8 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     assert same.of_model == Settings().of_model
     changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
     changes |= {"threads": 9, "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
+    changes |= {"host_memory_mib": 9, "memory_codec": "int8", "disk_codec": "int8", "disk_mib": 9}
+    changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
     assert len(changes) + 4 == len(fields(Settings))

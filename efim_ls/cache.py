@@ -1,0 +1,127 @@
+"""`efim-ls cache`: what is kept on disk, of which model and file; check it, remove it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from efim_ls.uris import document_tag, file_path
+from kv_store.geometry import SegmentError
+from kv_store.inspection import Usage, forget, usage, verify
+from kv_store.names import TOKENS
+from kv_store.notes import Notes
+from kv_store.opening import ABOUT, AWAY, BLOCKS, NOTES
+from kv_store.segment import Segment
+
+MB = 1e6
+NOTHING_USED = Usage(0, 0, 0)
+
+
+class Kept(NamedTuple):
+    """A model's store: its folder, the model's name, its file or what is wrong with that."""
+
+    folder: Path
+    model: str
+    file: Segment | str
+
+    @property
+    def notes(self) -> Notes:
+        """The notes on documents beside the blocks."""
+        return Notes(self.folder / NOTES, most_bytes=0)
+
+
+def show(cache: Path) -> int:
+    """List models and the files that something is kept of."""
+    console = Console()
+    for kept in _stores(cache):
+        if isinstance(kept.file, str):
+            print(f"{kept.model}: {kept.folder / BLOCKS} cannot be used: {kept.file}")
+            continue
+        by_document = usage(kept.file)
+        size = sum(each.bytes for each in by_document.values()) / MB
+        print(f"{kept.model}: {size:.1f} MB in {kept.folder / BLOCKS}")
+        table = Table("file", "tokens", "MB", "last used")
+        for document in dict.fromkeys((*by_document, *kept.notes.documents())):
+            table.add_row(*_row(_name(kept, document), by_document.get(document, NOTHING_USED)))
+        if table.rows:
+            console.print(table)
+    if not any(_folders(cache)):
+        print(f"nothing is kept in {cache}")
+    return 0
+
+
+def check(cache: Path) -> int:
+    """Read all blocks and remove the damaged ones; 1 if there were any."""
+    damaged = 0
+    for kept in _stores(cache):
+        if isinstance(kept.file, str):
+            damaged += 1
+            print(f"{kept.model}: {kept.folder / BLOCKS} cannot be used: {kept.file}; a server will replace it")
+            continue
+        found = verify(kept.file, drop=not kept.file.read_only)
+        damaged += found.damaged
+        print(f"{kept.model}: {found.whole} blocks are whole, {found.damaged} were damaged and are removed")
+    return min(damaged, 1)
+
+
+def clear(cache: Path, file: Path | None) -> int:
+    """Remove all that is kept, or all that is kept of one file; raises OSError where that is not allowed."""
+    if file is not None:
+        for kept in _stores(cache):
+            _clear_document(kept, {document_tag(path.as_uri()) for path in (file.absolute(), file.resolve())})
+        return 0
+    for folder in _folders(cache):
+        shutil.rmtree(folder)
+    (cache / AWAY).unlink(missing_ok=True)
+    return 0
+
+
+def _clear_document(kept: Kept, documents: set[int]) -> None:
+    for document in documents:
+        kept.notes.forget(document)
+        if isinstance(kept.file, Segment):
+            forget(kept.file, document)
+
+
+def _folders(cache: Path) -> list[Path]:
+    """The folders of models, and nothing else that may be there."""
+    return sorted({path.parent for name in (ABOUT, BLOCKS, NOTES) for path in cache.glob(f"*/{name}")})
+
+
+def _stores(cache: Path) -> Iterator[Kept]:
+    for folder in _folders(cache):
+        try:
+            file = Segment.open(folder / BLOCKS)
+        except FileNotFoundError:
+            continue
+        except (OSError, SegmentError) as error:
+            file = str(error)
+        yield Kept(folder, _model(folder), file)
+
+
+def _model(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / ABOUT).read_bytes())["model"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "a model whose name is not known any more"
+
+
+def _name(kept: Kept, document: int) -> str:
+    note = kept.notes.read(document)
+    match json.loads(note) if note else None:
+        case {"uri": str(uri)}:
+            return file_path(uri) or uri
+        case _:
+            return f"(unknown, {document:016x})"
+
+
+def _row(name: str, used: Usage) -> tuple[str, str, str, str]:
+    when = datetime.fromtimestamp(used.used).isoformat(" ", "minutes") if used.used else ""
+    return name, f"{used.blocks * TOKENS:,}", f"{used.bytes / MB:.1f}", when

@@ -1,0 +1,12 @@
+"""Where things are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_folder(named: str) -> Path:
+    """The folder that the user names for what is kept on disk, or the system's for caches."""
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("efim-ls", appauthor=False)
