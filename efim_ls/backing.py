@@ -59,8 +59,11 @@ class Backing:
             raise ModelError(f"{wanted}, which this system does not give: lower it") from None
         return cls(opened, budget, settings, reports)
 
-    def fill(self, arena: Arena, ids: Ids) -> int:
-        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens."""
+    def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
+
+        Once `stopped()` is true it ends within one read.
+        """
         held = arena.common(ids)
         if len(ids) - held < WORTH_FETCHING:
             return 0
@@ -71,6 +74,8 @@ class Backing:
                 arena.truncate(start)
             arena.take_in(ids[start:end], numbers[:, :, :, start - end :], exact)
             block += 1
+            if stopped():
+                break
         return max(0, block * TOKENS - held)
 
     def held(self, ids: Ids) -> int:

@@ -25,8 +25,11 @@ from model_runtime.vocabulary import Vocabulary
 class Backing(Protocol):
     """A place beyond the arenas that keeps keys and values."""
 
-    def fill(self, arena: Arena, ids: Ids, /) -> int:
-        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens."""
+    def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
+        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
+
+        Once `stopped()` is true it ends within one read.
+        """
         ...
 
     def held(self, ids: Ids, /) -> int:
@@ -103,7 +106,7 @@ class Engine:
         """
         started = perf_counter()
         arena, self._asked = self._pool.take(owner, prompt.ids), owner
-        fetched = self.backing.fill(arena, prompt.ids) if self.backing else 0
+        fetched = self.backing.fill(arena, prompt.ids, stopped) if self.backing else 0
         restored = perf_counter()
         decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
         spelled, complete = self._say(decoding, prompt.stub, rule)
@@ -143,7 +146,7 @@ class Engine:
             return True
         arena = self._pool.take(owner, ids)
         if self.backing:
-            self.backing.fill(arena, ids)
+            self.backing.fill(arena, ids, stopped)
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)

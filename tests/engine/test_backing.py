@@ -246,3 +246,15 @@ def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> 
     assert ask(completer).text == there.text
     completer.close(10)
     assert ask(start(), OTHER, 400, B).costs.fetched > 0
+
+
+def test_fetching_ends_when_nobody_waits_any_more(start: Start) -> None:
+    first = start()
+    ask(first)
+    first.close(10)
+    second = start()
+    questions = iter([False] * 3)
+    answer = second.complete(Request(A, CODE, CURSOR, True), lambda: next(questions, None) is None)
+    arena = second._model.engine.arena(Owner(A, 0))
+    assert answer.reason == "superseded"
+    assert arena is not None and 0 < arena.length <= 4 * 16

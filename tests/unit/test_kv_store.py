@@ -1,0 +1,211 @@
+"""Tiers as one store: what is read, what goes down, whose blocks stay, and the folder of a model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kv_store.away import ENOUGH
+from kv_store.block import Codec, Shape
+from kv_store.codec import Coder
+from kv_store.memory import MemoryTier
+from kv_store.names import TOKENS
+from kv_store.opening import Opened, Options, open_store
+from kv_store.store import Computed, Store
+
+SHAPE = Shape(layers=1, kv_heads=1, head_dim=2)
+SLOT = SHAPE.raw_bytes
+CODER = Coder(SHAPE, None)
+MIB = 1 << 20
+A, B = 1, 2
+
+
+class Clock:
+    def __init__(self, now: float = 100.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def never() -> bool:
+    return False
+
+
+def row(seed: int, blocks: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 1000, blocks * TOKENS).astype(np.int32)
+
+
+def numbers_of(name: bytes) -> np.ndarray:
+    """Keys and values that only this block has."""
+    return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
+
+
+def keep(store: Store, document: int, ids: np.ndarray, below: bool = True, exact: int = 99) -> list[bytes]:
+    names = store.names(ids)
+    computed = Computed(names, lambda i: numbers_of(names[i]), exact, len(ids))
+    assert store.keep(document, computed, below, never)
+    store.hold(document, names)
+    store.flush(10)
+    return names
+
+
+def read(store: Store, names: list[bytes], first: int = 0) -> int:
+    """How many blocks can be read; they must be what was kept."""
+    found = 0
+    for found, (numbers, exact) in enumerate(store.read(names, first), 1):
+        assert np.array_equal(numbers, numbers_of(names[first + found - 1])) and exact
+    return found
+
+
+def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> Options:
+    return Options(memory, codec, MIB, codec, folder)
+
+
+def open_in(folder: Path | None, **wanted: object) -> Opened:
+    return open_store(bytes(32), CODER, "model", options(folder, **wanted), print)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """A store whose memory holds four blocks."""
+    opened = open_in(tmp_path, memory=4 * SLOT)
+    yield opened
+    assert opened.store.close(10)
+
+
+def test_what_memory_has_no_room_for_comes_from_disk(opened: Opened) -> None:
+    names = keep(opened.store, A, row(0, 10))
+    memory, disk = opened.store.stats()
+    assert (memory.blocks, disk.blocks) == (4, 10)
+    assert opened.store.held(names) == read(opened.store, names) == 10
+    assert read(opened.store, names, first=7) == 3
+
+
+def test_what_must_not_go_below_stays_in_memory(opened: Opened) -> None:
+    names = keep(opened.store, A, row(0, 3), below=False)
+    assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
+    assert read(opened.store, names) == 3
+
+
+def test_a_chain_ends_where_no_tier_has_the_next_block(opened: Opened) -> None:
+    names = keep(opened.store, A, row(0, 3))
+    longer = opened.store.names(np.concatenate((row(0, 3), row(1, 2))))
+    assert longer[:3] == names
+    assert opened.store.held(longer) == read(opened.store, longer) == 3
+    assert opened.store.held(opened.store.names(row(5, 2))) == 0
+
+
+def test_keeping_again_writes_nothing(opened: Opened) -> None:
+    keep(opened.store, A, row(0, 3))
+    before = [tier.written for tier in opened.store.stats()]
+    keep(opened.store, B, row(0, 3))
+    assert [tier.written for tier in opened.store.stats()] == before
+
+
+def test_what_was_computed_behind_approximations_is_one(tmp_path: Path) -> None:
+    store = open_in(tmp_path).store
+    names = keep(store, A, row(0, 4), exact=2)
+    assert [exact for _, exact in store.read(names, 0)] == [True, True, False, False]
+    store.close(10)
+
+
+@pytest.mark.parametrize("seconds_ago, stays", [(0, True), (10_000, False)])
+def test_a_document_that_was_left_stays_for_as_long_as_users_stay_away(seconds_ago: int, stays: bool) -> None:
+    clock = Clock(time.monotonic() - seconds_ago)
+    store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT), clock=clock)
+    for _ in range(ENOUGH):
+        store.away.note(5000)
+    store.visit(A)
+    names = keep(store, A, row(0, 4))
+    unneeded = store.names(row(1, 4))
+    store.keep(0, Computed(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
+    store.visit(B)
+    keep(store, B, row(2, 4))
+    assert (store.held(names), store.held(unneeded)) == ((4, 0) if stays else (0, 4))
+
+
+def test_the_document_in_front_is_never_evicted() -> None:
+    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT), clock=Clock(0.0))
+    store.visit(A)
+    names = keep(store, A, row(0, 4))
+    keep(store, B, row(1, 4))
+    assert store.held(names) == 4 and store.held(store.names(row(1, 4))) == 0
+
+
+def test_returns_are_noted() -> None:
+    clock = Clock()
+    store = Store(bytes(32), CODER, MemoryTier(64 * SLOT, SLOT), clock=clock)
+    store.visit(A)
+    keep(store, A, row(0, 2))
+    clock.now += 5
+    store.visit(B)
+    clock.now += 30
+    store.visit(B)
+    store.visit(A)
+    store.leave(A)
+    clock.now += 7
+    store.visit(A)
+    assert store.away.times == (30.0, 7.0)
+
+
+def test_it_survives_being_closed(tmp_path: Path) -> None:
+    first = open_in(tmp_path)
+    names = keep(first.store, A, row(0, 5))
+    first.store.close(10)
+    second = open_in(tmp_path)
+    assert read(second.store, names) == 5
+    second.store.close(10)
+
+
+def test_approximations_are_in_files_of_their_own(tmp_path: Path) -> None:
+    exact, other = open_in(tmp_path), open_in(tmp_path, codec=Codec.INT8)
+    assert exact.folder != other.folder and other.approximate
+    ids = row(0, 20)
+    keep(other.store, A, ids)
+    assert exact.store.held(exact.store.names(ids)) == 0
+    kept = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
+    assert kept == [True] + [False] * 11 + [True] * 8
+    exact.store.close(10)
+    other.store.close(10)
+
+
+def test_without_a_folder_nothing_is_on_disk() -> None:
+    opened = open_in(None)
+    assert opened.notes is None and opened.folder is None
+    names = keep(opened.store, A, row(0, 3))
+    assert read(opened.store, names) == 3
+    opened.store.close(10)
+
+
+def test_models_that_nobody_used_for_long_are_removed(tmp_path: Path) -> None:
+    folders = {}
+    for name in (b"old", b"new"):
+        opened = open_store(name.ljust(32), CODER, "model", options(tmp_path), print)
+        assert opened.store.close(10) and opened.folder
+        folders[name] = opened.folder
+    long_ago = time.time() - 40 * 24 * 3600
+    for path in folders[b"old"].iterdir():
+        os.utime(path, (long_ago, long_ago))
+    (tmp_path / "mine").mkdir()
+    open_in(tmp_path).store.close(10)
+    assert not folders[b"old"].exists()
+    assert folders[b"new"].exists() and (tmp_path / "mine").exists()
+
+
+def test_the_whole_folder_is_within_what_the_disk_may_give(tmp_path: Path) -> None:
+    opened = open_in(tmp_path)
+    assert opened.notes is not None
+    for n in range(200):
+        keep(opened.store, n + 1, row(n, 30), below=True)
+        opened.notes.write(n + 1, os.urandom(3000))
+    opened.store.close(10)
+    assert opened.folder is not None
+    sizes = {path.name: path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()}
+    assert sum(sizes.values()) - sizes["about.json"] <= MIB
+    assert sizes["blocks.kv"] > MIB / 2
