@@ -104,16 +104,15 @@ class Store:
         """Keep what a document's tokens were computed to, in lower tiers only if `below`; false if it was stopped."""
         names = computed.names
         in_memory = self._memory.held(names)
-        lower = self._lower if below else None
-        in_lower = lower.tier.held(names) if lower else len(names)
-        for i in range(min(in_memory, in_lower), len(names)):
+        in_lower = self._lower.tier.held(names) if self._lower and below else len(names)
+        while (i := min(in_memory, in_lower)) < len(names):
             if stopped():
                 return False
             numbers = computed.numbers(i)
-            if i >= in_memory:
-                self._memory.write([self._block(document, computed, i, numbers, self._memory_codec)])
-            if lower and i >= in_lower and not self._put(self._block(document, computed, i, numbers, lower.codec)):
-                return True
+            if i == in_memory:  # where there is no room, there is none for what comes behind
+                in_memory = i + 1 if self._to_memory(document, computed, i, numbers) else len(names)
+            if i == in_lower:
+                in_lower = i + 1 if self._to_lower(document, computed, i, numbers) else len(names)
         return True
 
     def hold(self, document: int, names: Sequence[Name]) -> None:
@@ -174,9 +173,15 @@ class Store:
         parent = computed.names[i - 1] if i else self._root
         return Block(computed.names[i], parent, document, codec, approximate, data)
 
-    def _put(self, block: Block) -> bool:
-        assert self.writer is not None
-        return self.writer.put(block)
+    def _to_memory(self, document: int, computed: Computed, i: int, numbers: KeysValues) -> bool:
+        self._memory.write([self._block(document, computed, i, numbers, self._memory_codec)])
+        return self._memory.held(computed.names[i : i + 1]) > 0
+
+    def _to_lower(self, document: int, computed: Computed, i: int, numbers: KeysValues) -> bool:
+        assert self._lower is not None and self.writer is not None
+        if self.writer.waits(computed.names[i]):
+            return True
+        return self.writer.put(self._block(document, computed, i, numbers, self._lower.codec))
 
     def _protect(self, document: int) -> None:
         names, since = self._held[document]

@@ -26,9 +26,11 @@ JSON = st.recursive(
 @given(st.lists(SECONDS, max_size=ENOUGH - 1))
 def test_little_is_known_of_few_returns(times: list[float]) -> None:
     assert Away(times).time_to_live == DEFAULT == 600
+    assert Away([100.0] * 19).time_to_live == 600
 
 
-@given(st.lists(SECONDS, min_size=ENOUGH, max_size=REMEMBERED))
+@given(st.lists(st.floats(0, 1.2 * MOST), min_size=ENOUGH, max_size=REMEMBERED, unique=True))
+@example([100.0 * i for i in range(1, 22)])
 def test_nine_of_ten_returns_come_in_time_and_no_more_than_are_needed(times: list[float]) -> None:
     within = Away(times).time_to_live
     if within < MOST:
@@ -39,6 +41,10 @@ def test_nine_of_ten_returns_come_in_time_and_no_more_than_are_needed(times: lis
 
 def test_the_time_is_one_that_someone_was_away() -> None:
     assert Away([100.0 * i for i in range(1, 21)]).time_to_live == 1800
+
+
+def test_two_hundred_returns_are_remembered() -> None:
+    assert Away(map(float, range(500))).times == tuple(map(float, range(300, 500)))
 
 
 def test_it_is_a_minute_at_least_and_eight_hours_at_most() -> None:
@@ -72,6 +78,7 @@ def test_what_is_written_is_read_to_the_bit(times: list[float]) -> None:
 
 
 @given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=50))
+@example(b"5")
 @example(b"[" * 100_000)
 @example(b"[1e999, 1" + b"0" * 400 + b"]")
 @example(b"[" + b"9" * 5000 + b"]")

@@ -138,6 +138,25 @@ def test_the_document_in_front_is_never_evicted() -> None:
     assert store.held(names) == 4 and store.held(store.names(row(1, 4))) == 0
 
 
+def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(opened: Opened) -> None:
+    store = opened.store
+    store.visit(A)
+    keep(store, A, row(0, 3))
+    names, numbers = store.names(row(1, 6)), list[int]()
+
+    def computed(i: int) -> np.ndarray:
+        numbers.append(i)
+        return numbers_of(names[i])
+
+    assert store.keep(B, Computed(names, computed, 6, 96), True, never) and store.flush(10)
+    memory, disk = store.stats()
+    assert (memory.blocks, disk.blocks) == (4, 9)
+    assert numbers == list(range(6))
+    assert store.keep(B, Computed(names, computed, 6, 96), True, never)
+    assert numbers == [*range(6), 1], "all but what memory has no room for is kept"
+    assert read(store, names) == 6
+
+
 def test_returns_are_noted() -> None:
     clock = Clock()
     store = Store(bytes(32), CODER, MemoryTier(64 * SLOT, SLOT), clock=clock)
