@@ -120,6 +120,7 @@ class Catalog:
     def wrote(self, slots: Sequence[int], records: Records) -> None:
         """Note which records are in the file now."""
         self._table[list(slots)] = records
+        self._litter.difference_update(slots)
 
     def drop(self, name: Name) -> None:
         """Drop a block and all behind it; their slots are litter."""
@@ -134,10 +135,7 @@ class Catalog:
     def litter(self) -> tuple[list[int], int]:
         """The slots that are to be erased, and how many of them have damaged records."""
         slots = sorted(self._litter)
-        self._litter.clear()
-        records = self._table[slots]
-        litter = [slot for slot, each in zip(slots, parsed(records), strict=True) if not self._owns(slot, each.name)]
-        return litter, int(damaged(records, slots).sum())
+        return slots, int(damaged(self._table[slots], slots).sum())
 
     def _owns(self, slot: int, name: Name) -> bool:
         return slot in (self.ledger.slots(name) or ())
@@ -167,9 +165,8 @@ class Catalog:
         """Enter blocks that are new in the table; records of no whole block are litter."""
         new = [(slot, record) for slot, record in found if self.ledger.slots(record.name) is None]
         self._litter.update(slot for slot, _ in new)
-        for first, slots in sorted(
-            whole_blocks(new, self.segment.geometry.slot_bytes), key=lambda each: each[0].used
-        ):
+        blocks = whole_blocks(new, self.segment.geometry.slot_bytes)
+        for first, slots in sorted(blocks, key=lambda block: block[0].used):
             self.ledger.adopt(first.name, first.parent, slots)
             self._litter.difference_update(slots)
 

@@ -9,7 +9,7 @@ from kv_store.geometry import SegmentError
 from kv_store.segment import FORBIDDEN
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-VANISHED = "the cache on disk has vanished and begins anew: let nothing clean its folder while a server runs"
+VANISHED = "the cache on disk was removed while a server runs, and begins anew"
 DAMAGED = "damaged blocks in the cache on disk are computed anew: check the disk if this happens again"
 READ_ONLY = "the cache on disk may only be read, so nothing is added: make its folder and file writable"
 TOO_SMALL = "the cache on disk may not even hold one block, so there is none: allow it more"

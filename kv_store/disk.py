@@ -135,12 +135,13 @@ class DiskTier:
             self._catalog = None
 
     def _current(self) -> Catalog | None:
-        """What the file holds, as those who changed it have left it."""
-        if self._catalog:
-            try:
-                self._catalog.refresh()
-            except OSError as error:
-                self._complaints.failed("read", error)
+        """What the file holds, as those who changed it have left it; None where there is none any more."""
+        if self._catalog is None or self._catalog.segment.vanished:
+            return None
+        try:
+            self._catalog.refresh()
+        except OSError as error:
+            self._complaints.failed("read", error)
         return self._catalog
 
     def _miss(self, catalog: Catalog, name: Name, seen: int) -> None:
@@ -215,6 +216,8 @@ class DiskTier:
         return True
 
     def _erase(self, catalog: Catalog, slots: Sequence[int]) -> None:
+        if not slots:
+            return
         catalog.segment.erase(slots)
         with self._lock:
             catalog.wrote(slots, np.zeros(len(slots), RECORD))

@@ -1,0 +1,151 @@
+"""Several servers, and two threads of each, use one file of blocks at the same time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from kv_store.block import Block
+from kv_store.place import READ_BYTES
+from tests.unit.kv_blocks import SLOT, chain_of, names_of, read, same, tier_of
+
+CHAINS, LENGTH = 5, 6
+SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "model" / "blocks.kv"
+
+
+def test_what_one_server_writes_another_reads_and_what_it_evicts_is_missing(path: Path) -> None:
+    said = list[str]()
+    one, other = tier_of(path, 8, said), tier_of(path, 8, said)
+    one.write(chain_of(0, 6))
+    found = other.read(names_of(0, 6))
+    assert same([next(found)], chain_of(0, 1))
+    other.write(chain_of(1, 3))
+    assert same(read(one, names_of(1, 3)), chain_of(1, 3))
+    assert one.held(names_of(0, 6)) == other.held(names_of(0, 6)) == 5
+    one.write(chain_of(2, 8))
+    assert other.held(names_of(2, 8)) == 8
+    assert (other.stats().damaged, said) == (0, [])
+
+
+@pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
+def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damaged(path: Path, writer: int) -> None:
+    said = list[str]()
+    servers = [tier_of(path, 2, said, READ_BYTES) for _ in range(2)]
+    before, after = chain_of(0, 2, (READ_BYTES,)), chain_of(1, 2, (READ_BYTES,))
+    servers[0].write(before)
+    found = servers[0].read(names_of(0, 2))
+    assert next(found).name == before[0].name
+
+    def blocks() -> Iterator[Block]:
+        yield from after
+        assert list(found) == []
+
+    servers[writer].write(blocks())
+    assert [server.held(names_of(1, 2)) for server in servers] == [2, 2]
+    assert (servers[0].stats().damaged, said) == (0, [])
+
+
+@pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
+def test_slots_that_were_given_away_and_given_back_meanwhile_are_not_damaged(
+    path: Path, monkeypatch: pytest.MonkeyPatch, writer: int
+) -> None:
+    said, preadv = list[str](), os.preadv
+    servers = [tier_of(path, 1, said) for _ in range(2)]
+    servers[0].write(chain_of(0, 1))
+
+    def torn(file: int, buffers: Sequence[memoryview], at: int) -> int:
+        monkeypatch.setattr(os, "preadv", preadv)
+        servers[writer].write(chain_of(1, 1))
+        count = preadv(file, buffers, at)
+        servers[writer].write(chain_of(0, 1))
+        return count
+
+    monkeypatch.setattr(os, "preadv", torn)
+    assert read(servers[0], names_of(0, 1)) == []
+    assert same(read(servers[0], names_of(0, 1)), chain_of(0, 1))
+    assert (servers[0].stats().damaged, said) == (0, [])
+
+
+def test_a_block_is_missing_while_it_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, pwrite, found = list[str](), os.pwrite, set[int]()
+    tier = tier_of(path, 7, said)
+    whole = [chain_of(chain, LENGTH, (SLOT, 3 * SLOT)) for chain in range(2)]
+
+    def between(file: int, data: memoryview, at: int) -> int:
+        for blocks in whole:
+            names = [block.name for block in blocks]
+            assert same(read(tier, names), blocks[: (held := len(read(tier, names)))])
+            found.add(held)
+        return pwrite(file, data, at)
+
+    monkeypatch.setattr(os, "pwrite", between)
+    for blocks in whole * 2:
+        tier.write(blocks)
+    assert found == {0, 1, 2, 3}
+    assert (tier.stats().damaged, said) == (0, [])
+
+
+def test_what_another_server_used_stays_with_all_that_is_behind_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = tier_of(path, 8), tier_of(path, 8)
+    one.write(chain_of(0, 4))
+    assert other.held(names_of(0, 4)) == 4
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    list(one.read(names_of(0, 2)))
+    one.write([])
+    assert same(read(other, names_of(0, 4)), chain_of(0, 4))
+
+
+def test_a_thread_reads_and_holds_while_another_writes(path: Path) -> None:
+    whole = [chain_of(chain, LENGTH, SIZES) for chain in range(CHAINS)]
+    said, found, enough = list[str](), 0, threading.Event()
+    tier = tier_of(path, 20, said)
+
+    def write() -> None:
+        for blocks in cycle(whole):
+            tier.write(blocks)
+            if enough.is_set():
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive() and found < 2000:
+        for chain in range(CHAINS):
+            blocks = read(tier, names_of(chain, LENGTH))
+            assert same(blocks, whole[chain][: len(blocks)])
+            tier.hold(chain % 2, names_of(chain, 2), time.monotonic() + 0.001)
+            found += len(blocks)
+    enough.set()
+    writer.join()
+    assert found >= 2000
+    assert (tier.stats().damaged, said) == (0, [])
+
+
+@pytest.mark.parametrize("another", ["after a restart", "at the same time"])
+def test_what_was_used_last_stays_with_another_server(
+    path: Path, monkeypatch: pytest.MonkeyPatch, another: str
+) -> None:
+    one, other = tier_of(path, 8), tier_of(path, 8)
+    for chain in range(2):
+        monkeypatch.setattr(time, "time", lambda now=chain: 1000 * now)
+        one.write(chain_of(chain, 4))
+    assert other.held(names_of(0, 4)) == 4
+    monkeypatch.setattr(time, "time", lambda: 3000)
+    list(one.read(names_of(0, 4)))
+    one.write([])
+    if another == "after a restart":
+        other = tier_of(path, 8)
+    other.write(chain_of(2, 4))
+    assert [other.held(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]

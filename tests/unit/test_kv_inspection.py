@@ -1,0 +1,72 @@
+"""What the command line tells of a file of blocks, and mends in it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kv_store.inspection import Usage, Verified, usage, verify
+from kv_store.segment import Segment
+from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
+
+SIZES = (SLOT, 3 * SLOT - 5, SLOT, 1)
+WHOLE = chain_of(0, 4, SIZES)  # in slots 0, 1 to 3, 4 and 5
+
+
+@pytest.fixture
+def segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Segment:
+    tier = tier_of(tmp_path / "blocks.kv", 12)
+    for seconds, blocks in ((1000, WHOLE[:2]), (3000, WHOLE[2:]), (2000, chain_of(1, 3))):
+        monkeypatch.setattr(time, "time", lambda now=seconds: now)
+        tier.write(blocks)
+    return Segment.open(tmp_path / "blocks.kv")
+
+
+def damage(segment: Segment, at: int) -> None:
+    with segment.path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"damage")
+
+
+def test_documents_are_listed_with_what_they_brought_last_used_first(segment: Segment) -> None:
+    size = sum(len(block.data) for block in WHOLE)
+    assert list(usage(segment).items()) == [
+        (document_of(0), Usage(4, size, 3000)),
+        (document_of(1), Usage(3, 3 * SLOT, 2000)),
+    ]
+
+
+def test_a_whole_file_stays_as_it_is(segment: Segment) -> None:
+    before = segment.path.read_bytes()
+    assert verify(segment, drop=True) == Verified(7, 0)
+    assert segment.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("slot, is_left", [(2, 1), (5, 3)])
+def test_damaged_data_is_counted_and_dropped_with_what_is_behind_it(
+    segment: Segment, slot: int, is_left: int
+) -> None:
+    damage(segment, segment.geometry.slot(slot))
+    before = segment.path.read_bytes()
+    assert verify(segment, drop=False) == Verified(6, 1)
+    assert segment.path.read_bytes() == before
+    assert verify(segment, drop=True) == Verified(6, 1)
+    assert verify(segment, drop=True) == Verified(is_left + 3, 0)
+    assert same(read(tier_of(segment.path, 12), names_of(0, 4)), WHOLE[:is_left])
+
+
+def test_damaged_records_are_counted_and_dropped(segment: Segment) -> None:
+    damage(segment, segment.geometry.record(2))
+    assert document_of(0) in usage(segment)
+    assert verify(segment, drop=True) == Verified(6, 1)
+    assert verify(segment, drop=True) == Verified(6, 0)
+
+
+def test_a_server_that_runs_meanwhile_sees_what_was_dropped(segment: Segment) -> None:
+    tier = tier_of(segment.path, 12)
+    damage(segment, segment.geometry.slot(5))
+    assert tier.held(names_of(0, 4)) == 4
+    verify(segment, drop=True)
+    assert tier.held(names_of(0, 4)) == 3

@@ -1,0 +1,265 @@
+"""The file of blocks byte for byte as it is described, and every way in which a file can be wrong."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kv_store.geometry import (
+    DamagedHeader,
+    Geometry,
+    NotASegment,
+    OtherVersion,
+    SegmentError,
+    WrongLength,
+)
+from kv_store.record import RECORD_BYTES, Records, changed, damaged, describe, parsed, runs, whole_blocks
+from kv_store.segment import Segment
+from tests.unit.kv_blocks import FINGERPRINT, SLOT, block_of, name_of
+
+SLOTS = 100
+GEOMETRY = Geometry(FINGERPRINT, SLOTS, SLOT)
+TABLE, DATA = 4096, 4096 + 8192  # 100 records take more than one page
+NOW = 1_700_000_000
+LARGE = block_of(0, 1, 3 * SLOT - 5)
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Segment:
+    return Segment.create(tmp_path / "model" / "blocks.kv", GEOMETRY)
+
+
+def write(segment: Segment, slots: list[int]) -> Records:
+    records = describe(LARGE, slots, SLOT, NOW)
+    with segment.locked():
+        segment.write(slots, records, LARGE.data)
+    return records
+
+
+def test_the_header_is_as_described(segment: Segment) -> None:
+    raw = segment.path.read_bytes()
+    assert raw[:24] == b"EFIMKV\r\n" + struct.pack("<IIQ", 1, SLOTS, SLOT)
+    assert raw[24:56] == FINGERPRINT
+    assert raw[56:64] == struct.pack("<Q", xxhash.xxh3_64_intdigest(raw[:56]))
+    assert raw[64:] == bytes(DATA - 64), "nothing was changed yet, all slots are free, there is no data"
+
+
+def test_records_and_data_are_as_described(segment: Segment) -> None:
+    slots = [2, 3, 7]
+    write(segment, slots)
+    raw = segment.path.read_bytes()
+    content = LARGE.data.tobytes()
+    for part, slot in enumerate(slots):
+        record, piece = raw[TABLE + 64 * slot :][:64], content[SLOT * part : SLOT * (part + 1)]
+        assert record[:32] == name_of(0, 1) + name_of(0, 0)
+        check = xxhash.xxh3_64_intdigest(piece)
+        assert record[32:56] == struct.pack("<QQII", LARGE.document, check, len(content), NOW)
+        assert record[56:60] == bytes([LARGE.codec, LARGE.approximate, part, 3])
+        assert record[60:] == struct.pack("<Q", xxhash.xxh3_64_intdigest(record[:60], slot))[:4]
+        assert raw[DATA + SLOT * slot :][:SLOT] == piece.ljust(SLOT, b"\0")
+    assert len(raw) == DATA + SLOT * 8, "the file ends with the last slot that was written"
+
+
+def test_the_records_of_a_file_give_the_block(segment: Segment) -> None:
+    write(segment, [2, 3, 7])
+    records = segment.records()
+    assert np.flatnonzero(damaged(records, range(SLOTS))).tolist() == []
+    ((first, slots),) = whole_blocks(((slot, parsed(records)[slot]) for slot in (7, 3, 2)), SLOT)
+    assert (first.name, slots) == (LARGE.name, (2, 3, 7))
+
+
+@pytest.mark.parametrize("slot", range(3))
+def test_a_block_without_one_of_its_parts_is_none(segment: Segment, slot: int) -> None:
+    records = parsed(write(segment, [0, 1, 2]))
+    del records[slot]
+    assert list(whole_blocks(enumerate(records), SLOT)) == []
+
+
+def test_parts_of_different_sizes_are_no_block() -> None:
+    first, second = describe(LARGE, [0, 1, 2], SLOT, NOW), describe(block_of(0, 1, 3 * SLOT), [0, 1, 2], SLOT, NOW)
+    assert list(whole_blocks(enumerate(parsed(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
+
+
+@pytest.mark.parametrize("field, value", [("codec", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
+def test_a_block_whose_records_make_no_sense_is_none(field: str, value: int) -> None:
+    records = describe(LARGE, [0, 1, 2], SLOT, NOW)
+    records[field] = value
+    assert list(whole_blocks(enumerate(parsed(records)), SLOT)) == []
+
+
+def test_a_record_in_another_place_is_damaged(segment: Segment) -> None:
+    write(segment, [0, 1, 2])
+    records = segment.records()
+    records[[0, 1]] = records[[1, 0]]
+    assert np.flatnonzero(damaged(records, range(SLOTS))).tolist() == [0, 1]
+
+
+@given(st.integers(0, SLOTS - 1), st.integers(0, RECORD_BYTES - 1), st.integers(1, 255))
+def test_any_damage_to_a_record_is_noticed(slot: int, at: int, flip: int) -> None:
+    before = describe(block_of(0, 0), [slot], SLOT, NOW)
+    after = before.copy()
+    after.view(np.uint8)[at] ^= flip
+    assert not damaged(before, [slot])[0]
+    assert damaged(after, [slot])[0]
+    assert changed(before, after).tolist() == [0]
+
+
+def patched(at: int, raw: bytes) -> Callable[[bytes], bytes]:
+    return lambda content: content[:at] + raw + content[at + len(raw) :]
+
+
+@pytest.mark.parametrize(
+    "damage, error",
+    [
+        (patched(0, b"efimkv"), NotASegment),
+        (lambda _: b"", NotASegment),
+        (lambda _: b"some text of the user's", NotASegment),
+        (patched(8, b"\2"), OtherVersion),
+        (patched(12, b"\1"), DamagedHeader),
+        (patched(16, b"\1"), DamagedHeader),
+        (patched(24, bytes(32)), DamagedHeader),
+        (patched(56, b"\0\0"), DamagedHeader),
+        (lambda content: content[:60], WrongLength),
+        (lambda content: content[:-1], WrongLength),
+        (lambda content: content + bytes(SLOTS * SLOT + 1), WrongLength),
+        (lambda _: Geometry(FINGERPRINT, 0, 0).header.ljust(4096, b"\0"), WrongLength),
+    ],
+)
+def test_a_wrong_file_is_refused(
+    segment: Segment, damage: Callable[[bytes], bytes], error: type[SegmentError]
+) -> None:
+    segment.path.write_bytes(damage(segment.path.read_bytes()))
+    with pytest.raises(error):
+        Segment.open(segment.path)
+
+
+def test_a_file_as_long_as_all_its_slots_is_opened(segment: Segment) -> None:
+    with segment.path.open("ab") as file:
+        file.write(bytes(SLOTS * SLOT))
+    assert Segment.open(segment.path).geometry == GEOMETRY
+
+
+def test_only_its_owner_sees_the_file(segment: Segment) -> None:
+    assert segment.path.stat().st_mode & 0o777 == 0o600
+    assert segment.path.parent.stat().st_mode & 0o777 == 0o700
+    assert os.listdir(segment.path.parent) == ["blocks.kv"]
+
+
+def test_who_creates_a_file_last_wins_and_the_other_knows(segment: Segment) -> None:
+    assert not segment.vanished
+    second = Segment.create(segment.path, GEOMETRY)
+    assert (segment.vanished, second.vanished) == (True, False)
+    second.path.unlink()
+    assert second.vanished
+
+
+def test_a_file_that_lost_its_table_has_vanished(segment: Segment) -> None:
+    os.truncate(segment.path, DATA)
+    assert not segment.vanished
+    os.truncate(segment.path, DATA - 1)
+    assert segment.vanished
+
+
+def test_what_is_behind_the_end_is_zero_and_told(segment: Segment) -> None:
+    write(segment, [0, 1, 2])
+    buffer = np.full(5 * SLOT, 7, np.uint8)
+    assert segment.read(1, buffer) == 2 * SLOT
+    assert buffer[: 2 * SLOT].tobytes() == LARGE.data.tobytes()[SLOT:].ljust(2 * SLOT, b"\0")
+    assert not buffer[2 * SLOT :].any()
+    os.truncate(segment.path, TABLE + 64)
+    assert parsed(segment.records())[0].name == LARGE.name
+    assert segment.records()[1:].tobytes() == bytes(64 * (SLOTS - 1))
+
+
+def test_calls_that_do_part_of_their_work_are_repeated(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite, preadv = os.pwrite, os.preadv
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:10], at))
+    monkeypatch.setattr(os, "preadv", lambda file, buffers, at: preadv(file, [buffers[0][:10]], at))
+    records = write(segment, [0, 1, 2])
+    buffer = np.empty(len(LARGE.data), np.uint8)
+    assert segment.read(0, buffer) == len(buffer)
+    assert buffer.tobytes() == LARGE.data.tobytes()
+    assert segment.records()[:3].tobytes() == records.tobytes()
+
+
+def test_a_record_is_free_before_its_data_is_written_and_written_after_it(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite, calls = os.pwrite, list[tuple[int, bool]]()
+
+    def noting(file: int, data: memoryview, at: int) -> int:
+        calls.append((at, any(data)))
+        return pwrite(file, data, at)
+
+    monkeypatch.setattr(os, "pwrite", noting)
+    write(segment, [0, 1, 5])
+    count, records = 64, (TABLE, TABLE + 5 * RECORD_BYTES)  # the data's runs are as long as those of the records
+    freed = [(count, True), *((at, False) for at in records)]
+    data = [(DATA, True), (DATA + 5 * SLOT, True), (DATA + 6 * SLOT - 5, False)]
+    assert calls == [*freed, *data, *((at, True) for at in records), (count, True)]
+
+
+def test_what_is_erased_is_wiped_and_the_file_grows_no_longer(segment: Segment) -> None:
+    write(segment, [0, 1, 2])
+    size = segment.path.stat().st_size
+    with segment.locked():
+        segment.erase([0, 1, 2, 3])
+    raw = segment.path.read_bytes()
+    assert raw[72:] == bytes(size - 72)
+
+
+def test_others_see_that_something_changes_and_again_when_it_is_done(segment: Segment) -> None:
+    other = Segment.open(segment.path)
+    for each in (segment, other):
+        each.records()
+    with segment.locked():
+        assert not other.outdated
+        segment.erase([0])
+        assert other.outdated
+        other.records()
+        assert other.outdated, "what was read may be half done"
+    other.records()
+    assert (segment.outdated, other.outdated) == (False, False)
+    with segment.locked():
+        pass
+    assert not other.outdated
+
+
+def test_after_a_change_that_was_never_finished_all_read_again(segment: Segment) -> None:
+    with segment.path.open("r+b") as file:
+        file.seek(64)
+        file.write(struct.pack("<Q", 41))
+    segment.records()
+    assert segment.outdated
+    write(segment, [0, 1, 2])
+    assert segment.path.read_bytes()[64:72] == struct.pack("<Q", 44)
+
+
+def test_one_at_a_time_changes_a_file(segment: Segment) -> None:
+    with segment.path.open("r+b") as file:
+        with segment.locked(), pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5000))
+def test_a_file_has_as_many_slots_as_it_may(capacity: int, slot_bytes: int) -> None:
+    geometry = Geometry.within(capacity, FINGERPRINT, slot_bytes)
+    assert not geometry.slots or geometry.end <= capacity
+    assert geometry._replace(slots=geometry.slots + 1).end > capacity
+
+
+@given(st.lists(st.integers(0, 20), unique=True))
+def test_runs_are_the_slots_in_their_order(slots: list[int]) -> None:
+    found = runs(slots)
+    assert [slot for first, count in found for slot in range(first, first + count)] == slots
+    assert all(first + count != after for (first, count), (after, _) in zip(found, found[1:], strict=False))
