@@ -5,9 +5,8 @@ Everything here runs on the engine thread.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from efim_ls.folders import cache_folder
 from efim_ls.planner import Frame, Plan
 from efim_ls.private import may_reach_disk
+from efim_ls.remembered import note_of, plans_of
 from efim_ls.settings import Settings
 from efim_ls.uris import document_tag
 from efim_ls.window import Budget
@@ -46,6 +46,7 @@ class Backing:
         self._store, self._opened = opened.store, opened
         self._budget, self._settings, self._reports = budget, settings, reports
         self._frames: dict[str, list[Plan]] = {}
+        self._withdrawn = set[str]()
 
     @classmethod
     def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> Backing:
@@ -93,13 +94,15 @@ class Backing:
                 return False
         self._store.hold(document, list(chains))
         self._remember(uri, [frame.plan for frame in frames], below)
+        if not below:
+            self._withdraw(uri)
         return True
 
     def recall(self, uri: str) -> list[Plan]:
         """The document's frames as they were kept last, the last used at the end."""
         if uri not in self._frames and self._opened.notes and self._reaches_disk(uri):
             note = self._opened.notes.read(document_tag(uri))
-            return _plans(note, self._budget) if note else []
+            return plans_of(note, self._budget) if note else []
         return self._frames.get(uri, [])
 
     def visit(self, uri: str) -> None:
@@ -131,7 +134,7 @@ class Backing:
     def close(self, seconds: float) -> None:
         """Write what is left, at most so long, and let go of files."""
         if self._store.writer:
-            self._store.writer.run(self._guarded(self._opened.save_away))
+            self._run(self._opened.save_away)
         self._store.close(seconds)
 
     def _reaches_disk(self, uri: str) -> bool:
@@ -139,11 +142,23 @@ class Backing:
 
     def _remember(self, uri: str, plans: list[Plan], below: bool) -> None:
         if self._frames.pop(uri, None) != plans and below and self._store.writer and self._opened.notes:
-            write = partial(self._opened.notes.write, document_tag(uri), _note(uri, plans, self._budget))
-            self._store.writer.run(self._guarded(write))
+            self._run(partial(self._opened.notes.write, document_tag(uri), note_of(uri, plans, self._budget)))
         self._frames[uri] = plans
         if len(self._frames) > REMEMBERED:
             del self._frames[next(iter(self._frames))]
+
+    def _withdraw(self, uri: str) -> None:
+        """Take from disk what may not be there: the user may have called a file private that was none before."""
+        notes, document = self._opened.notes, document_tag(uri)
+        if notes is not None and uri not in self._withdrawn:
+            self._withdrawn.add(uri)
+            self._store.forget_below(document)
+            self._run(partial(notes.forget, document))
+
+    def _run(self, write: Callable[[], None]) -> None:
+        """Have something written or removed behind."""
+        assert self._store.writer is not None
+        self._store.writer.run(self._guarded(write))
 
     def _guarded(self, write: Callable[[], None]) -> Callable[[], None]:
         def guarded() -> None:
@@ -161,28 +176,6 @@ def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
 
     whole = arena.common(frame.ids) // TOKENS
     return Computed(names[:whole], numbers, arena.exact // TOKENS, len(frame.ids))
-
-
-def _note(uri: str, plans: Iterable[Plan], budget: Budget) -> bytes:
-    frames = [[plan.start, plan.head, plan.typed, plan.tail] for plan in plans]
-    return json.dumps({"uri": uri, "budget": [budget.head, budget.tail], "frames": frames}).encode()
-
-
-def _plans(note: bytes, budget: Budget) -> list[Plan]:
-    """The frames of a note; none where they were made for another budget, or by another version."""
-    match json.loads(note):
-        case {"budget": [budget.head, budget.tail], "frames": [*frames]}:
-            return [plan for frame in frames for plan in _plan(frame)]
-        case _:
-            return []
-
-
-def _plan(frame: object) -> list[Plan]:
-    match frame:
-        case [int(start), str(head), str(typed), str(tail)]:
-            return [Plan("restored", 0, start, head, typed, "", tail)]
-        case _:
-            return []
 
 
 def _options(settings: Settings) -> Options:

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -141,10 +142,10 @@ class Store:
         if document == self._front:
             self.visit(0)
 
-    def forget(self, document: int) -> None:
-        """Drop and wipe what a document brought."""
-        for tier in self._tiers:
-            tier.forget(document)
+    def forget_below(self, document: int) -> None:
+        """Have what a document brought to lower tiers dropped and wiped, some time later."""
+        if self.writer and self._lower:
+            self.writer.run(partial(self._lower.tier.forget, document))
 
     def stats(self) -> list[TierStats]:
         """What the tiers hold; may be asked for on any thread."""

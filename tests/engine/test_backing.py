@@ -189,6 +189,21 @@ def test_what_the_user_calls_private_does_not_either(start: Start, cache: Path) 
     assert ask(start(), OTHER, 400, B).costs.fetched > 0
 
 
+def test_what_becomes_private_is_withdrawn(start: Start, cache: Path) -> None:
+    first = start()
+    ask(first)
+    ask(first, OTHER, 400, B)
+    first.close(10)
+    assert len(written(cache)) == 3
+    second = start(private_files=("a.*",))
+    ask(second)
+    second.close(10)
+    assert len(written(cache)) == 2
+    third = start()
+    assert ask(third).costs.fetched == 0
+    assert ask(third, OTHER, 400, B).costs.fetched > 0
+
+
 def test_frames_of_another_budget_are_not_taken_up(start: Start) -> None:
     first = start()
     there = ask(first)
