@@ -77,4 +77,7 @@ def _unpacked(content: bytes) -> bytes:
     if xxhash.xxh3_64_digest(compressed) != check:
         raise ValueError("damaged")
     decompress = zlib.decompressobj()
-    return decompress.decompress(compressed, MOST_NOTE_BYTES)
+    note = decompress.decompress(compressed, MOST_NOTE_BYTES)
+    if not decompress.eof:
+        raise ValueError("too long")
+    return note

@@ -68,10 +68,10 @@ class Editor:
     def stderr(self) -> str:
         return self.client.stderr.decode(errors="replace")
 
-    async def logged(self, words: str) -> None:
+    async def logged(self, words: str, times: int = 1) -> None:
         """Wait for words on stderr, which is no faster than the answers."""
         async with asyncio.timeout(HANG):
-            while words not in self.stderr:
+            while self.stderr.count(words) < times:
                 self.client.wrote.clear()
                 await self.client.wrote.wait()
 

@@ -214,7 +214,7 @@ def test_a_record_that_is_lost_while_a_server_runs_costs_those_behind_it_too(
     path: Path, lossy: Callable[[], list[str]]
 ) -> None:
     said = list[str]()
-    tier, other = tier_of(path, 20, said), tier_of(path, 20)
+    tier, other = tier_of(path, 20, said), tier_of(path, 20, said)
     tier.write(WHOLE)
     expected = lossy()
     other.write(chain_of(1, 1))

@@ -91,3 +91,12 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
         Notes(tmp_path / "file" / "notes", MOST).write(1, b"note")
+
+
+def test_one_that_would_fill_the_memory_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = Notes(folder, MOST)
+    notes.write(1, bytes(1001))
+    monkeypatch.setattr("kv_store.notes.MOST_NOTE_BYTES", 1000)
+    assert notes.read(1) is None
+    notes.write(1, bytes(999))
+    assert notes.read(1) == bytes(999)
