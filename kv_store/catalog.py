@@ -30,7 +30,7 @@ USED_GRAIN = 60  # seconds: a use so soon after another is not worth a write
 
 
 class Room(NamedTuple):
-    """What a new block got: its slots, those that became free besides, how many blocks went."""
+    """A new block's slots, those of blocks that made room if they had more than it needs, how many these were."""
 
     slots: tuple[int, ...]
     freed: list[int]
@@ -41,15 +41,13 @@ class Catalog:
     """The table as it was read last, and who has which slot. Its owner sees to it that one thread at a time uses it.
 
     The table says what the file has, the ledger what is to be found. Slots that have a record but no block in the
-    ledger are litter: who may change the file erases them. While `changing` is set nobody else changes the file, and
-    what is half done there is no news.
+    ledger are litter: who may change the file erases them. The ledger has a block as soon as it is being written.
     """
 
     def __init__(self, segment: Segment) -> None:
         """Read the table of a file; raises OSError."""
         self.segment = segment
         self.ledger = Ledger(segment.geometry.slots)
-        self.changing = False
         self._litter = set[int]()
         self._used = set[Name]()
         self._table = np.zeros(segment.geometry.slots, RECORD)
@@ -57,7 +55,7 @@ class Catalog:
 
     def refresh(self) -> None:
         """Learn what others have changed; raises OSError."""
-        if not self.changing and self.segment.outdated:
+        if self.segment.outdated:
             self.reload()
 
     def reload(self) -> None:
@@ -110,7 +108,7 @@ class Catalog:
             return None
         # Blocks go only where too few slots are free, so without free slots the new block has all of theirs.
         freed = self._slots_of(taken.evicted) if taken.evicted and self.ledger.free else []
-        return Room(taken.slots, [slot for slot in freed if slot not in taken.slots], len(taken.evicted))
+        return Room(taken.slots, freed, len(taken.evicted))
 
     def give_back(self, name: Name, room: Room) -> None:
         """Undo `take` where writing failed: nobody knows what is in the slots."""
@@ -126,11 +124,11 @@ class Catalog:
         """Drop a block and all behind it; their slots are litter."""
         self._litter.update(self._slots_of(self.ledger.drop(name)))
 
-    def forget(self, document: int) -> list[int]:
-        """Drop all that a document brought, and what is behind it; returns the slots that are to be erased."""
+    def forget(self, document: int) -> None:
+        """Drop all that a document brought, and what is behind it; their slots are litter."""
         of_document = np.flatnonzero(self._table["document"] == document)
         names = {record.name for record in parsed(self._table[of_document]) if record.parts}
-        return self._slots_of(names.union(*map(self.ledger.drop, names)))
+        self._litter.update(self._slots_of(names.union(*map(self.ledger.drop, names))))
 
     def litter(self) -> tuple[list[int], int]:
         """The slots that are to be erased, and how many of them have damaged records."""

@@ -115,8 +115,8 @@ class DiskTier:
         try:
             with self._changing() as catalog:
                 with self._lock:
-                    slots = catalog.forget(document)
-                self._erase(catalog, slots)
+                    catalog.forget(document)
+                self._sweep(catalog)
         except (OSError, SegmentError) as error:
             self._complaints.failed("erased", error)
 
@@ -147,7 +147,7 @@ class DiskTier:
     def _miss(self, catalog: Catalog, name: Name, seen: int) -> None:
         """Drop a block whose data does not fit, unless its slots may have been given away since `seen`."""
         with self._lock:
-            if catalog.changing or catalog.segment.outdated or catalog.segment.seen != seen:
+            if seen % 2 or catalog.segment.outdated or catalog.segment.seen != seen:
                 return
             catalog.drop(name)
             self._damaged += 1
@@ -167,12 +167,8 @@ class DiskTier:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
             with self._lock:
                 catalog.refresh()
-                catalog.changing = True
-            try:
-                self._sweep(catalog)
-                yield catalog
-            finally:
-                catalog.changing = False
+            self._sweep(catalog)
+            yield catalog
 
     def _reopened(self) -> Catalog:
         """Open what is there in place of a file that has vanished."""
@@ -185,6 +181,7 @@ class DiskTier:
         return catalog
 
     def _sweep(self, catalog: Catalog) -> None:
+        """Erase what nobody can find; raises OSError, and then it will be tried again."""
         with self._lock:
             slots, damaged = catalog.litter()
             self._damaged += damaged

@@ -60,4 +60,6 @@ def verify(segment: Segment, drop: bool) -> Verified:
 def forget(segment: Segment, document: int) -> None:
     """Erase and wipe what a document brought, and what is behind it; raises OSError."""
     with segment.locked():
-        segment.erase(Catalog(segment).forget(document))
+        catalog = Catalog(segment)
+        catalog.forget(document)
+        segment.erase(catalog.litter()[0])

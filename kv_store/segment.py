@@ -79,7 +79,7 @@ class Segment:
         self._file = descriptor
         weakref.finalize(self, os.close, descriptor)
         self.geometry = Geometry.of(descriptor)
-        self.seen = -1  # the count of changes that the records read last include
+        self.seen = -1  # the count of changes in the records read last; odd while somebody changes something
         self._changed = False
 
     @classmethod

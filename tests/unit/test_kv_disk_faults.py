@@ -77,18 +77,19 @@ def test_whichever_write_fails_what_is_read_is_right_and_later_writes_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     for calls in count():
-        said = list[str]()
-        tier = tier_of(tmp_path / str(calls), 15, said)
+        said, failing = list[str](), Failing("pwrite", calls, number)
+        tier, other = (tier_of(tmp_path / str(calls), 15, said) for _ in range(2))
         tier.write(WHOLE)
-        failing = Failing("pwrite", calls, number)
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", failing)
             tier.write(chain_of(1, 8, SIZES))
-            tier.forget(1)
-        for each in (tier, tier_of(tmp_path / str(calls), 15, said)):
-            for chain in (0, 1):
-                found = read(each, names_of(chain, 8))
-                assert same(found, chain_of(chain, 8, SIZES)[: len(found)])
+            tier.forget(2)
+        tier.write(())
+        for chain in (0, 1):
+            found = read(tier, names_of(chain, 8))
+            assert same(found, chain_of(chain, 8, SIZES)[: len(found)])
+            assert same(read(other, names_of(chain, 8)), found)
+        for each in (other, tier):
             each.write(WHOLE)
             assert same(read(each, NAMES), WHOLE)
         assert len(said) == (failing.left < 0)

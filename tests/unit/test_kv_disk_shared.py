@@ -13,7 +13,7 @@ import pytest
 
 from kv_store.block import Block
 from kv_store.place import READ_BYTES
-from tests.unit.kv_blocks import SLOT, chain_of, names_of, read, same, tier_of
+from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
 CHAINS, LENGTH = 5, 6
 SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)
@@ -38,6 +38,17 @@ def test_what_one_server_writes_another_reads_and_what_it_evicts_is_missing(path
     assert (other.stats().damaged, said) == (0, [])
 
 
+def test_what_was_erased_nobody_erases_again(path: Path) -> None:
+    one, other = tier_of(path, 8), tier_of(path, 8)
+    one.write(chain_of(0, 6))
+    assert other.held(names_of(0, 6)) == 6
+    one.forget(document_of(0))
+    before = path.read_bytes()
+    for server in (one, other):
+        server.write(())
+        assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
 def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damaged(path: Path, writer: int) -> None:
     said = list[str]()
@@ -54,6 +65,23 @@ def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damag
     servers[writer].write(blocks())
     assert [server.held(names_of(1, 2)) for server in servers] == [2, 2]
     assert (servers[0].stats().damaged, said) == (0, [])
+
+
+def test_slots_that_are_given_away_in_the_batch_in_which_they_were_found_are_not_damaged(path: Path) -> None:
+    said = list[str]()
+    tier = tier_of(path, 3, said, READ_BYTES)
+    before, after = chain_of(0, 2, (READ_BYTES,)), chain_of(1, 3, (READ_BYTES,))
+    tier.write(before)
+
+    def blocks() -> Iterator[Block]:
+        yield after[0]
+        found = tier.read(names_of(0, 2))
+        assert next(found).name == before[0].name
+        yield from after[1:]
+        assert list(found) == []
+
+    tier.write(blocks())
+    assert (tier.held(names_of(1, 3)), tier.stats().damaged, said) == (3, 0, [])
 
 
 @pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])

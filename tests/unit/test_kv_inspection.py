@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.inspection import Usage, Verified, usage, verify
+from kv_store.inspection import Usage, Verified, forget, usage, verify
 from kv_store.segment import Segment
 from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
@@ -70,3 +70,14 @@ def test_a_server_that_runs_meanwhile_sees_what_was_dropped(segment: Segment) ->
     assert tier.held(names_of(0, 4)) == 4
     verify(segment, drop=True)
     assert tier.held(names_of(0, 4)) == 3
+
+
+def test_nothing_is_left_of_a_document_that_is_forgotten(segment: Segment) -> None:
+    tier = tier_of(segment.path, 12)
+    assert tier.held(names_of(0, 4)) == 4
+    forget(segment, document_of(0))
+    assert tier.held(names_of(0, 4)) == 0
+    assert tier.held(names_of(1, 3)) == 3
+    assert [*usage(segment)] == [document_of(1)]
+    content = segment.path.read_bytes()
+    assert not any(block.data.tobytes() in content for block in WHOLE[:3])
