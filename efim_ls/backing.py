@@ -79,9 +79,12 @@ class Backing:
                 break
         return max(0, block * TOKENS - held)
 
-    def held(self, ids: Ids) -> int:
-        """How many tokens at the beginning of `ids` are kept; changes nothing."""
-        return self._store.held(self._store.names(ids)) * TOKENS
+    def filled(self, ids: Ids, computed: int) -> int:
+        """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
+        if len(ids) - computed < WORTH_FETCHING:
+            return computed
+        first = computed // TOKENS
+        return max(computed, (first + self._store.held(self._store.names(ids)[first:])) * TOKENS)
 
     def keep(self, uri: str, frames: Sequence[Frame], arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
         """Keep a document's frames, as far as arenas hold their prompts; false if it was stopped before the end."""
@@ -131,18 +134,22 @@ class Backing:
         """Wait for what is to be written, at most so long; may be called on any thread."""
         return self._store.flush(seconds)
 
-    def close(self, seconds: float) -> None:
-        """Write what is left, at most so long, and let go of files."""
-        if self._store.writer:
-            self._run(self._opened.save_away)
+    def close(self, seconds: float, write: bool) -> None:
+        """Write what is left, at most so long, or forget it; and let go of files."""
+        if not write and self._store.writer is not None:
+            self._store.writer.discard()
+        elif self._opened.folder is not None:
+            self._opened.behind(self._opened.save_away)
         self._store.close(seconds)
 
     def _reaches_disk(self, uri: str) -> bool:
         return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)
 
     def _remember(self, uri: str, plans: list[Plan], below: bool) -> None:
-        if self._frames.pop(uri, None) != plans and below and self._store.writer and self._opened.notes:
-            self._run(partial(self._opened.notes.write, document_tag(uri), note_of(uri, plans, self._budget)))
+        if self._frames.pop(uri, None) != plans and below and self._opened.notes:
+            self._opened.behind(
+                partial(self._opened.notes.write, document_tag(uri), note_of(uri, plans, self._budget))
+            )
         self._frames[uri] = plans
         if len(self._frames) > REMEMBERED:
             del self._frames[next(iter(self._frames))]
@@ -153,21 +160,7 @@ class Backing:
         if notes is not None and uri not in self._withdrawn:
             self._withdrawn.add(uri)
             self._store.forget_below(document)
-            self._run(partial(notes.forget, document))
-
-    def _run(self, write: Callable[[], None]) -> None:
-        """Have something written or removed behind."""
-        assert self._store.writer is not None
-        self._store.writer.run(self._guarded(write))
-
-    def _guarded(self, write: Callable[[], None]) -> Callable[[], None]:
-        def guarded() -> None:
-            try:
-                write()
-            except OSError as error:
-                self._reports(f"frames of documents cannot be kept ({error.strerror}): make room or mend the folder")
-
-        return guarded
+            self._opened.behind(partial(notes.forget, document))
 
 
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from datetime import datetime
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from efim_ls.uris import document_tag, file_path
+from kv_store.files import NEW
 from kv_store.geometry import SegmentError
 from kv_store.inspection import Usage, forget, usage, verify
 from kv_store.names import TOKENS
@@ -67,27 +69,48 @@ def check(cache: Path) -> int:
             continue
         found = verify(kept.file, drop=not kept.file.read_only)
         damaged += found.damaged
-        print(f"{kept.model}: {found.whole} blocks are whole, {found.damaged} were damaged and are removed")
+        fate = "the file may only be read, so they stay" if kept.file.read_only else "they are removed"
+        told = f"{found.damaged} were damaged: {fate}" if found.damaged else "none was damaged"
+        print(f"{kept.model}: {found.whole} blocks are whole, {told}")
     return min(damaged, 1)
 
 
 def clear(cache: Path, file: Path | None) -> int:
-    """Remove all that is kept, or all that is kept of one file; raises OSError where that is not allowed."""
-    if file is not None:
-        for kept in _stores(cache):
-            _clear_document(kept, {document_tag(path.as_uri()) for path in (file.absolute(), file.resolve())})
+    """Remove all that is kept, or all that is kept of one file, 1 if there was nothing of it; raises OSError."""
+    if file is None:
+        print(f"removed: what was kept of {_clear_all(cache)} models")
         return 0
-    for folder in _folders(cache):
+    removed = sum(_clear_document(kept, file) for kept in _stores(cache))
+    print(f"removed: {removed} blocks and notes of {file}")
+    return 0 if removed else 1
+
+
+def _clear_all(cache: Path) -> int:
+    folders = _folders(cache)
+    for folder in folders:
         shutil.rmtree(folder)
     (cache / AWAY).unlink(missing_ok=True)
-    return 0
+    for path in cache.glob(f"{NEW}*"):
+        path.unlink(missing_ok=True)
+    return len(folders)
 
 
-def _clear_document(kept: Kept, documents: set[int]) -> None:
-    for document in documents:
+def _clear_document(kept: Kept, file: Path) -> int:
+    """Remove what is kept of a file, by whatever way to it the editor has named it; returns how much."""
+    same = {document_tag(path.as_uri()) for path in (file.absolute(), file.resolve())}
+    same |= {document for document in kept.notes.documents() if _leads_to(_name(kept, document), file)}
+    removed = 0
+    for document in same:
+        removed += kept.notes.read(document) is not None
         kept.notes.forget(document)
         if isinstance(kept.file, Segment):
+            removed += usage(kept.file).get(document, NOTHING_USED).blocks
             forget(kept.file, document)
+    return removed
+
+
+def _leads_to(name: str, file: Path) -> bool:
+    return os.path.realpath(name) == os.path.realpath(file)
 
 
 def _folders(cache: Path) -> list[Path]:
@@ -99,8 +122,6 @@ def _stores(cache: Path) -> Iterator[Kept]:
     for folder in _folders(cache):
         try:
             file = Segment.open(folder / BLOCKS)
-        except FileNotFoundError:
-            continue
         except (OSError, SegmentError) as error:
             file = str(error)
         yield Kept(folder, _model(folder), file)

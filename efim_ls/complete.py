@@ -12,9 +12,10 @@ from time import perf_counter
 
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
 from efim_ls.backing import Backing
+from efim_ls.frames import Frames
 from efim_ls.lines import enclosing_line
 from efim_ls.loading import load_model
-from efim_ls.planner import Frame, Plan, Planner, PromptOf
+from efim_ls.planner import Frame, Plan, Planner
 from efim_ls.postprocess import Place, clean
 from efim_ls.settings import Settings
 from efim_ls.shown import Shown
@@ -41,11 +42,13 @@ class Completer:
     def __init__(self, model: Model, settings: Settings, budget: Budget, backing: Backing) -> None:
         """Complete with a model that was loaded for these settings; owns the backing."""
         self._model, self._settings, self._budget, self._backing = model, settings, budget, backing
-        # Bound to the model alone: a cycle through this object would keep a model that was replaced in memory.
-        self._prompt_of: PromptOf = lambda plan: _built(model, plan).ids
         self._ahead_ms = 0.0
-        self._planners: dict[str, Planner] = {}
-        self._closed: dict[str, Planner] = {}  # of documents that were closed and are still to be kept
+
+        # Bound to the model alone: a cycle through this object would keep a model that was replaced in memory.
+        def planner() -> Planner:
+            return Planner(budget, model.tokenizer.pieces, lambda plan: _built(model, plan).ids)
+
+        self._frames = Frames(planner, backing.recall)
         self._shown: dict[str, Shown] = {}
 
     @classmethod
@@ -60,7 +63,7 @@ class Completer:
         """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""
         started = perf_counter()
         self._backing.visit(request.uri)
-        plan = self._planner(request.uri).plan(request.text, request.cursor)
+        plan = self._frames.plan(request)
         ms = Milliseconds(plan=_ms(started, planned := perf_counter()))
         costs = Costs(frame=plan.frame, ms=ms)
         left = self._shown_in(request.uri).left(request.text, request.cursor, request.others)
@@ -71,7 +74,7 @@ class Completer:
             if reason := self._refusal(plan, prompt):
                 return Answer("", _timed(costs, started), reason)
             if alone:
-                return self._left(request, prompt, left, costs, started)
+                return self._left(request, Owner(request.uri, plan.number), prompt, left, costs, started)
             made = self._generate(request, plan, prompt, left, stopped)
         except Stopped:
             return Answer("", _timed(costs, started), "superseded")
@@ -81,19 +84,18 @@ class Completer:
         """Work that computes ahead what a completion there will need."""
 
         def plans() -> list[Plan | None]:
-            self._backing.visit(request.uri)
-            planner = self._planner(request.uri)
+            planner = self._frames.planner(request.uri)
             return [planner.plan(request.text, request.cursor), planner.renewed(request.text, request.cursor)]
 
         return self._preparing(request.uri, plans)
 
     def foresee_opened(self, uri: str, text: str) -> Preparation:
         """Work that computes ahead what a first completion near a document's beginning will need."""
-        return self._preparing(uri, lambda: [self._planner(uri).opening(text)])
+        return self._preparing(uri, lambda: [self._frames.planner(uri).opening(text)])
 
     def explain(self, request: Request) -> dict[str, object]:
         """Tell the exact prompt a request would send, in text, and what it would cost; changes nothing."""
-        plan = self._planner(request.uri).copy().plan(request.text, request.cursor)
+        plan = self._frames.planner(request.uri).copy().plan(request.text, request.cursor)
         prompt = self._prompt(plan)
         reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
         costs = replace(_costs(plan, prompt, Milliseconds()), reused=reused, recomputed=len(prompt.ids) - reused)
@@ -109,32 +111,34 @@ class Completer:
 
     def forget(self, uri: str) -> None:
         """Drop the frames of a document that was closed."""
-        if planner := self._planners.pop(uri, None):
-            self._closed[uri] = planner
+        self._frames.close(uri)
         self._shown.pop(uri, None)
         self._backing.leave(uri)
         self._model.engine.release(uri)
 
     def keep(self, uri: str, stopped: Callable[[], bool]) -> bool:
         """Write a document's frames and what was computed of them behind; false if it was stopped before the end."""
-        planner = self._planners.get(uri) or self._closed.get(uri)
-        if planner and not self._backing.keep(uri, planner.frames, partial(self._arena_of, uri), stopped):
+        frames = self._frames.asked(uri)
+        if frames and not self._backing.keep(uri, frames, partial(self._arena_of, uri), stopped):
             return False
-        self._closed.pop(uri, None)
+        self._frames.kept(uri)
         return True
 
     def flush(self, seconds: float) -> bool:
         """Wait until what is kept is written, at most so long; may be called on any thread."""
         return self._backing.flush(seconds)
 
-    def close(self, seconds: float) -> None:
-        """Write all that was computed behind, at most so long; nothing may be asked for afterwards."""
-        end = perf_counter() + seconds
-        for uri in [*self._closed, *self._planners]:
+    def close(self, seconds: float, then: Settings | None = None) -> None:
+        """Write all that was computed behind, at most so long, where the settings that come `then` do not differ.
+
+        Nothing may be asked for afterwards.
+        """
+        end, mine = perf_counter() + seconds, self._settings
+        write = then is None or (then.persist, then.private_files) == (mine.persist, mine.private_files)
+        for uri in self._frames.documents if write else ():
             self.keep(uri, lambda: perf_counter() > end)
-        self._planners.clear()
-        self._closed.clear()
-        self._backing.close(seconds)
+        self._frames.clear()
+        self._backing.close(seconds, write)
 
     def describe(self) -> dict[str, object]:
         """What runs, where, and why it was chosen; the budget is what the model's context leaves of the settings."""
@@ -151,16 +155,6 @@ class Completer:
         """What was computed ahead of need with this model; may be read on any thread."""
         engine = self._model.engine
         return Ahead(engine.computed_ahead, engine.wasted_ahead, self._ahead_ms)
-
-    def _planner(self, uri: str) -> Planner:
-        if uri not in self._planners:
-            self._planners[uri] = self._closed.pop(uri, None) or self._recalled(uri)
-        return self._planners[uri]
-
-    def _recalled(self, uri: str) -> Planner:
-        planner = Planner(self._budget, self._model.tokenizer.pieces, self._prompt_of)
-        planner.recall(self._backing.recall(uri))
-        return planner
 
     def _arena_of(self, uri: str, frame: Frame) -> Arena | None:
         return self._model.engine.arena(Owner(uri, frame.plan.number))
@@ -208,11 +202,15 @@ class Completer:
         room = self._model.engine.capacity - self._settings.max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
-    def _left(self, request: Request, prompt: Prompt, left: str, costs: Costs, started: float) -> Answer:
+    def _left(
+        self, request: Request, owner: Owner, prompt: Prompt, left: str, costs: Costs, started: float
+    ) -> Answer:
         """Answer with what is left of a suggestion: the model has said it, and the filters have seen it."""
         self._remember(request, left)
         tokens = len(self._said(prompt, left))
-        costs = replace(costs, reused=len(prompt.ids), new_tokens=tokens, known=tokens)
+        arena = self._model.engine.arena(owner)
+        approximate = arena.approximate(len(prompt.ids)) if arena else 0
+        costs = replace(costs, reused=len(prompt.ids), approximate=approximate, new_tokens=tokens, known=tokens)
         return Answer(left, _timed(costs, started))
 
     def _said(self, prompt: Prompt, left: str) -> Ids:

@@ -46,8 +46,8 @@ class Completer(Protocol):
         """Wait until what is kept is written; on any thread."""
         ...
 
-    def close(self, seconds: float, /) -> None:
-        """Write behind all that was computed, and end."""
+    def close(self, seconds: float, then: Settings | None = None, /) -> None:
+        """Write behind all that was computed, as far as the settings that come `then` allow it, and end."""
         ...
 
     def describe(self) -> dict[str, object]:
@@ -69,12 +69,14 @@ Load = Callable[[Settings, Progress], Completer]
 
 
 def load_in_place_of(
-    replaced: list[Completer], load: Load, settings: Settings, progress: Progress
+    replaced: list[Completer], load: Load, settings: Settings, progress: Progress, stopped: Stopped
 ) -> tuple[Completer, dict[str, object]]:
-    """Let go of models, then load another; on the engine thread."""
+    """Let go of models, then load another; on the engine thread. One that nobody wants any more is let go of, too."""
     if replaced:
         while replaced:
-            replaced.pop().close(PARTING)
+            replaced.pop().close(PARTING, settings)
         gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
     completer = load(settings, progress)
+    if stopped():
+        replaced.append(completer)
     return completer, completer.describe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import platformdirs
@@ -9,4 +10,4 @@ import platformdirs
 
 def cache_folder(named: str) -> Path:
     """The folder that the user names for what is kept on disk, or the system's for caches."""
-    return Path(named).expanduser() if named else platformdirs.user_cache_path("efim-ls", appauthor=False)
+    return Path(os.path.expanduser(named)) if named else platformdirs.user_cache_path("efim-ls", appauthor=False)

@@ -70,10 +70,14 @@ class Planner:
         return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor)))
 
     def opening(self, text: str) -> Plan:
-        """The frame to have ready in a text whose cursor is not known: its head serves all that fits the head.
+        """The frame to have ready in a text whose cursor is not known: the last one's, where work ended.
 
-        A prompt for any place within that shares the head up to there.
+        If there is none, one whose head serves all that fits the head: a prompt for any place within that shares the
+        head up to there.
         """
+        if self._frames:
+            last = self._frames[-1].plan
+            return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)))
         return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)))
 
     def renewed(self, text: str, cursor: int) -> Plan | None:

@@ -17,7 +17,11 @@ def note_of(uri: str, plans: Iterable[Plan], budget: Budget) -> bytes:
 
 def plans_of(note: bytes, budget: Budget) -> list[Plan]:
     """The frames of a note; none where they were made for another budget, or by another version."""
-    match json.loads(note):
+    try:
+        content = json.loads(note)
+    except (ValueError, RecursionError):
+        return []
+    match content:
         case {"budget": [budget.head, budget.tail], "frames": [*frames]}:
             return [plan for frame in frames for plan in _plan(frame)]
         case _:

@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import BinaryIO, NoReturn, cast
 
@@ -53,7 +54,8 @@ def serve(tcp_port: int | None = None, load: Load = load_completer) -> int:
     log_to_stderr()
     server = build_server(load)
     if tcp_port is None:
-        signal.signal(signal.SIGINT, _leave)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, partial(_leave, server))
         server.start_io(sys.stdin.buffer, wire)
     else:
         with suppress(SystemExit):
@@ -65,8 +67,14 @@ def serve(tcp_port: int | None = None, load: Load = load_completer) -> int:
     return code
 
 
-def _leave(number: int, _: object) -> NoReturn:
-    """Go at once: the thread that waits for stdin cannot be woken, and nothing is kept that could be lost."""
+def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
+    """Go as soon as what was computed is kept: the thread that waits for stdin cannot be woken.
+
+    On a thread of its own, since this one may have been interrupted with a lock in its hands.
+    """
+    closing = threading.Thread(target=server.session.close, args=(PARTING,), daemon=True)
+    closing.start()
+    closing.join(3 * PARTING)
     os._exit(128 + number)
 
 

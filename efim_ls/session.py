@@ -24,7 +24,7 @@ from model_runtime.errors import ModelError
 # Most of other documents that a completion reads: more text slows every token, more files outgrow cached tokens.
 OTHERS, CHARACTERS_OF_OTHERS = 32, 200_000
 REST = 5.0  # seconds after an answer in which nothing is asked: frames that change sooner are not worth writing
-SETTLING = 60.0  # seconds in which a disk must have written what waits
+SETTLING, POLLING = 60.0, 0.01  # seconds in which a disk must have written what waits, and between looks
 LOADING = object()  # the key of the job that loads a model; those of completions are URIs
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Session:
         self._model = Status("loading", "the model is being loaded")
         try:
             self._completer, self._description = await self.engine.run(
-                LOADING, lambda _: load_in_place_of(self._replaced, self._load, settings, progress)
+                LOADING, lambda stopped: load_in_place_of(self._replaced, self._load, settings, progress, stopped)
             )
         except Superseded:
             return
@@ -178,8 +178,9 @@ class Session:
         await self.foresight.settled()
         self._at_rest.hurry()
         await self.foresight.settled()
-        if completer := self._completer:
-            await asyncio.to_thread(completer.flush, SETTLING)
+        end = asyncio.get_running_loop().time() + SETTLING
+        while (completer := self._completer) and not completer.flush(0) and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(POLLING)
 
     def close(self, seconds: float) -> bool:
         """End, with what was computed written behind; false if the engine thread is still at work after so long.
@@ -245,8 +246,11 @@ class Session:
 
     def _keep(self, uri: str) -> None:
         self._at_rest.cancel(uri)
-        if completer := self._completer:
-            self.engine.behind(_keeping(uri), lambda stopped: completer.keep(uri, stopped))
+
+        def keep(stopped: Stopped) -> bool:  # of the model that there is then: one that was replaced is not held
+            return self._completer is None or self._completer.keep(uri, stopped)
+
+        self.engine.behind(_keeping(uri), keep)
 
     def _may_foresee(self, request: Request) -> bool:
         return request.uri in self.documents and self._refusal(request) is None

@@ -10,6 +10,8 @@ SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 CodecName = Literal["raw", "int8"]
 MAY_BE_0 = ("ahead_seconds_per_minute",)
+MOST = {"disk_mib": 1 << 16}  # 64 GiB: a file's table takes a 750th of it at once
+MOST_OF_ANY = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
         for name, value in _section(layer, problems).items():
             if name not in known:
                 problems.append(f"unknown setting {name!r}: expected one of {', '.join(known)}")
-            elif not _fits(value, known[name], least := int(name not in MAY_BE_0)):
-                problems.append(f"setting {name!r}: expected {_expected(known[name], least)}, got {value!r}")
+            elif not _fits(value, known[name], range(int(name not in MAY_BE_0), MOST.get(name, MOST_OF_ANY) + 1)):
+                problems.append(f"setting {name!r}: expected {_expected(known[name], name)}, got {value!r}")
             else:
                 good[name] = tuple(cast("list[str]", value)) if known[name] == TEXTS else value
     return replace(Settings(), **good), problems
@@ -81,18 +83,21 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
     return {}
 
 
-def _fits(value: object, kind: Any, least: int) -> bool:
+def _fits(value: object, kind: Any, allowed: range) -> bool:
     if kind == TEXTS:
         return isinstance(value, list) and all(type(each) is str for each in cast("list[object]", value))
     if choices := get_args(kind):
         return value in choices
-    return type(value) is kind and (kind is not int or cast("int", value) >= least)
+    if kind is str:
+        return isinstance(value, str) and "\0" not in value
+    return type(value) is kind and (kind is not int or value in allowed)
 
 
-def _expected(kind: Any, least: int) -> str:
+def _expected(kind: Any, name: str) -> str:
     if kind == TEXTS:
         return "a list of texts"
     if choices := get_args(kind):
         return " or ".join(repr(choice) for choice in choices)
-    number = "a positive whole number" if least else "a whole number, 0 or more"
+    number = "a whole number, 0 or more" if name in MAY_BE_0 else "a positive whole number"
+    number += f" up to {MOST[name]}" if name in MOST else ""
     return {str: "a text", bool: "true or false", int: number}[kind]

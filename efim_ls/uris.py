@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from kv_store.names import tag
 
 
 def file_path(uri: str) -> str | None:
-    """The path of a file, with `/` between names; None for what is no file."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else None
+    """The path of a file, with `/` between names; None for what is no file.
+
+    Clients send `#` and `?` of names as they are, and any text as a host: nothing here is refused or cut off.
+    """
+    scheme, colon, rest = uri.partition(":")
+    if not colon or scheme.lower() != "file":
+        return None
+    return unquote(rest[rest.find("/", 2) :] if rest.startswith("//") else rest)
 
 
 def document_tag(uri: str) -> int:

@@ -9,10 +9,10 @@ from kv_store.geometry import SegmentError
 from kv_store.segment import FORBIDDEN
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-VANISHED = "the cache on disk was removed while a server runs, and begins anew"
+VANISHED = "the cache on disk was removed or replaced while a server runs, and begins anew"
 DAMAGED = "damaged blocks in the cache on disk are computed anew: check the disk if this happens again"
-READ_ONLY = "the cache on disk may only be read, so nothing is added: make its folder and file writable"
-TOO_SMALL = "the cache on disk may not even hold one block, so there is none: allow it more"
+READ_ONLY = "the cache on disk may not be written, so nothing is added: make it writable or set cache_folder"
+TOO_SMALL = "the cache on disk may not even hold one block, so there is none: raise disk_mib"
 NOT_HERE = "there is no cache on disk on this system: what is kept ends with the server"
 
 Failure = OSError | SegmentError
@@ -42,6 +42,6 @@ class Complaints:
         if number in FORBIDDEN:
             self.say(READ_ONLY)
         elif number in NO_ROOM:
-            self.say(f"blocks cannot be kept on disk ({reason}): make room, or allow the cache less")
+            self.say(f"blocks cannot be kept on disk ({reason}): make room, or lower disk_mib")
         else:
-            self.say(f"the cache on disk cannot be {done} ({reason}): mend its folder, or name another")
+            self.say(f"the cache on disk cannot be {done} ({reason}): mend its folder, or set cache_folder")

@@ -94,9 +94,10 @@ class DiskTier:
         """Write blocks in one batch."""
         try:
             with self._changing() as catalog:
+                refused = set[Name]()
                 for block in blocks:
-                    if not self._keep(catalog, block):
-                        break
+                    if block.parent in refused or not self._keep(catalog, block):
+                        refused.add(block.name)
                 self._write_uses(catalog)
         except (OSError, SegmentError) as error:
             self._complaints.failed("written", error)
@@ -121,13 +122,12 @@ class DiskTier:
             self._complaints.failed("erased", error)
 
     def stats(self) -> TierStats:
-        """What is in the file as far as is known, and what this server did."""
-        with self._lock:
-            if self._catalog is None:
-                return TierStats("disk")
-            ledger, (_, slots, slot_bytes) = self._catalog.ledger, self._catalog.segment.geometry
-            sizes = ((slots - ledger.free) * slot_bytes, slots * slot_bytes)
-            return TierStats("disk", len(ledger), *sizes, self._read, self._written, self._evicted, self._damaged)
+        """What is in the file as far as is known, and what this server did; waits for nobody."""
+        if (catalog := self._catalog) is None:
+            return TierStats("disk")
+        ledger, (_, slots, slot_bytes) = catalog.ledger, catalog.segment.geometry
+        sizes = ((slots - ledger.free) * slot_bytes, slots * slot_bytes)
+        return TierStats("disk", len(ledger), *sizes, self._read, self._written, self._evicted, self._damaged)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -21,26 +21,39 @@ class Home(NamedTuple):
     @property
     def geometry(self) -> Geometry:
         """What a new file has; perhaps no slots."""
-        return Geometry.within(self.capacity, self.fingerprint, self.slot_bytes)
+        return self._with(self.slot_bytes)
+
+    def _with(self, slot_bytes: int) -> Geometry:
+        return Geometry.within(self.capacity, self.fingerprint, slot_bytes)
 
     def open(self, any_size: bool, complaints: Complaints) -> Segment:
         """Open the file, or begin anew where it cannot be used; raises OSError, SegmentError.
 
-        `any_size` accepts what another server has made, which may be allowed more or less.
+        `any_size` accepts what another server has made that may take less; where that may take more there is none.
         """
         try:
             return self._existing(any_size)
         except FileNotFoundError:
-            pass
+            return self._new(any_size)
+        except OtherSize as error:
+            if any_size:
+                raise
+            complaints.begins_anew(error)
         except SegmentError as error:
             complaints.begins_anew(error)
-        return Segment.create(self.path, self.geometry)
+        return Segment.replace(self.path, self.geometry)
+
+    def _new(self, any_size: bool) -> Segment:
+        try:
+            return Segment.create(self.path, self.geometry)
+        except FileExistsError:  # another server was faster
+            return self._existing(any_size)
 
     def _existing(self, any_size: bool) -> Segment:
         segment = Segment.open(self.path)
         there = segment.geometry
         if there.fingerprint != self.fingerprint:
             raise OtherModel("its file is another model's")
-        if not any_size and there != Geometry.within(self.capacity, self.fingerprint, there.slot_bytes):
-            raise OtherSize("it is to have another size")
+        if there.end > self.capacity if any_size else there != self._with(there.slot_bytes):
+            raise OtherSize("it was made under another setting of its size")
         return segment

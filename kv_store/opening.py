@@ -13,14 +13,16 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
 from kv_store import away
 from kv_store.block import Codec
 from kv_store.codec import Coder
+from kv_store.complaints import Complaints
 from kv_store.disk import DiskTier
-from kv_store.files import make_folder, replace_file
+from kv_store.files import remove_abandoned, replace_file
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
 from kv_store.store import Lower, Store
@@ -56,11 +58,31 @@ class Opened:
     approximate: bool
     notes: Notes | None
     folder: Path | None
+    complaints: Complaints
+
+    def behind(self, job: Callable[[], None]) -> None:
+        """Have a job done on the writer's thread, after all that was to be written; who fails tells why, once."""
+        assert self.store.writer is not None
+        self.store.writer.run(partial(self._done, job))
 
     def save_away(self) -> None:
         """Remember how long the user stayed away from documents; raises OSError."""
         if self.folder is not None:
             away.write(self.folder.parent / AWAY, self.store.away)
+
+    def tidy(self, model: str) -> None:
+        """Say whose folder this is, and remove what nobody needs any more; raises OSError."""
+        if self.folder is not None:
+            replace_file(self.folder / ABOUT, json.dumps({"model": model}).encode())
+            for folder in (self.folder.parent, self.folder, self.folder / NOTES):
+                remove_abandoned(folder)
+            _remove_unused(self.folder.parent)
+
+    def _done(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except OSError as error:
+            self.complaints.failed("written", error)
 
 
 def open_store(fingerprint: bytes, coder: Coder, model: str, options: Options, report: Report) -> Opened:
@@ -73,13 +95,16 @@ def open_store(fingerprint: bytes, coder: Coder, model: str, options: Options, r
     memory = MemoryTier(options.memory_bytes, coder.size(options.memory_codec))
     folder = options.folder / fingerprint.hex()[:32] if options.folder else None
     disk = _disk(folder, fingerprint, coder, options, report) if folder else None
+    complaints = Complaints(report)
     if folder is None or disk is None:
-        return Opened(Store(fingerprint, coder, memory, options.memory_codec), options.approximate, None, None)
+        store = Store(fingerprint, coder, memory, options.memory_codec)
+        return Opened(store, options.approximate, None, None, complaints)
     lower = Lower(disk, options.disk_codec)
     store = Store(fingerprint, coder, memory, options.memory_codec, lower, away.read(folder.parent / AWAY))
-    assert store.writer is not None
-    store.writer.run(lambda: _tidy(folder, model))
-    return Opened(store, options.approximate, Notes(folder / NOTES, _notes_bytes(options)), folder)
+    notes = Notes(folder / NOTES, _notes_bytes(options))
+    opened = Opened(store, options.approximate, notes, folder, complaints)
+    opened.behind(partial(opened.tidy, model))
+    return opened
 
 
 def _disk(folder: Path, fingerprint: bytes, coder: Coder, options: Options, report: Report) -> DiskTier | None:
@@ -91,11 +116,10 @@ def _notes_bytes(options: Options) -> int:
     return min(options.disk_bytes // NOTES_SHARE, MOST_NOTES_BYTES)
 
 
-def _tidy(folder: Path, model: str) -> None:
-    """Say whose folder this is, and remove those of models that nobody used for long."""
-    make_folder(folder)
-    replace_file(folder / ABOUT, json.dumps({"model": model}).encode())
-    (folder / ABOUT).touch()
-    for other in folder.parent.glob(f"*/{BLOCKS}"):
-        if time.time() - max(each.stat().st_mtime for each in other.parent.iterdir()) > FORGOTTEN_AFTER:
-            shutil.rmtree(other.parent, ignore_errors=True)
+def _remove_unused(cache: Path) -> None:
+    """Remove what is kept of models that nobody used for long."""
+    for folder in {path.parent for path in cache.glob(f"*/{BLOCKS}")}:
+        files = [folder / name for name in (ABOUT, BLOCKS)]
+        used = max(file.stat().st_mtime for file in files if file.exists())
+        if time.time() - used > FORGOTTEN_AFTER:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -55,7 +55,7 @@ from pathlib import Path
 import numpy as np
 
 from kv_store.block import Bytes
-from kv_store.files import make_folder, replace_file
+from kv_store.files import make_folder, new_file, replace_file
 from kv_store.geometry import CHECKED, Geometry
 from kv_store.record import RECORD, RECORD_BYTES, Records, runs
 
@@ -77,7 +77,8 @@ class Segment:
         """Own a descriptor; raises SegmentError where the file cannot be used."""
         self.path, self.read_only = path, read_only
         self._file = descriptor
-        weakref.finalize(self, os.close, descriptor)
+        # Not at exit: a writer may outlive what closes its tier.
+        weakref.finalize(self, os.close, descriptor).atexit = False
         self.geometry = Geometry.of(descriptor)
         self.seen = -1  # the count of changes in the records read last; odd while somebody changes something
         self._changed = False
@@ -94,12 +95,14 @@ class Segment:
 
     @classmethod
     def create(cls, path: Path, geometry: Geometry) -> Segment:
-        """Put an empty file in place of what is there, and open it.
-
-        It is written beside its place and moved there. Of several processes that do so at once the last wins, and
-        the others find that theirs has vanished. Raises OSError, SegmentError.
-        """
+        """Make an empty file, and open it; raises OSError, FileExistsError where there is one, SegmentError."""
         make_folder(path.parent)
+        new_file(path, geometry.header.ljust(geometry.data, b"\0"))
+        return cls.open(path)
+
+    @classmethod
+    def replace(cls, path: Path, geometry: Geometry) -> Segment:
+        """Put an empty file in place of what is there; who uses that finds that it has vanished."""
         replace_file(path, geometry.header.ljust(geometry.data, b"\0"))
         return cls.open(path)
 

@@ -22,6 +22,7 @@ from kv_store.tier import Tier, TierStats
 from kv_store.writer import Writer
 
 LEFT_BEHIND = 64  # documents out of sight whose blocks are held
+PATIENCE, LOOK = 1.0, 0.01  # seconds that keeping waits for a disk with much to write, and between looks
 
 KeysValues = npt.NDArray[np.float32]
 Stopped = Callable[[], bool]
@@ -113,7 +114,7 @@ class Store:
             if i == in_memory:  # where there is no room, there is none for what comes behind
                 in_memory = i + 1 if self._to_memory(document, computed, i, numbers) else len(names)
             if i == in_lower:
-                in_lower = i + 1 if self._to_lower(document, computed, i, numbers) else len(names)
+                in_lower = i + 1 if self._to_lower(document, computed, i, numbers, stopped) else len(names)
         return True
 
     def hold(self, document: int, names: Sequence[Name]) -> None:
@@ -178,11 +179,16 @@ class Store:
         self._memory.write([self._block(document, computed, i, numbers, self._memory_codec)])
         return self._memory.held(computed.names[i : i + 1]) > 0
 
-    def _to_lower(self, document: int, computed: Computed, i: int, numbers: KeysValues) -> bool:
+    def _to_lower(self, document: int, computed: Computed, i: int, numbers: KeysValues, stopped: Stopped) -> bool:
         assert self._lower is not None and self.writer is not None
         if self.writer.waits(computed.names[i]):
             return True
-        return self.writer.put(self._block(document, computed, i, numbers, self._lower.codec))
+        block, end = self._block(document, computed, i, numbers, self._lower.codec), self._clock() + PATIENCE
+        while not self.writer.put(block):
+            if stopped() or self._clock() > end:
+                return False
+            self.writer.flush(LOOK)
+        return True
 
     def _protect(self, document: int) -> None:
         names, since = self._held[document]

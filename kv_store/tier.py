@@ -44,7 +44,7 @@ class Tier(Protocol):
     def write(self, blocks: Iterable[Block]) -> None:
         """Keep blocks, parents before their children; those held already are passed over.
 
-        Stops at the first for which there is no room: all that is left could not be reached without it.
+        Where there is no room for one, those behind it are not kept either: they could not be reached.
         """
         ...
 

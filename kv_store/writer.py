@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 from kv_store.block import Block
 from kv_store.names import Name
@@ -57,6 +58,13 @@ class Writer:
         with self._changed:
             return self._changed.wait_for(self._is_idle, seconds)
 
+    def discard(self) -> None:
+        """Forget what nobody has begun to write."""
+        with self._changed:
+            self._jobs.clear()
+            self._pending.clear()
+            self._bytes = 0
+
     def close(self, seconds: float) -> bool:
         """Do what is left and end; false if that takes longer."""
         with self._changed:
@@ -71,13 +79,15 @@ class Writer:
     def _work(self) -> None:
         while (taken := self._take()) is not None:
             blocks, jobs = taken
-            try:
-                self._tier.write(blocks)
-                for job in jobs:
-                    job()
-            except Exception as error:  # a mistake of ours: it costs what was to be written, not the thread
-                logger.error("writing to the %s tier failed", self._tier.stats().name, exc_info=error)
+            for job in (partial(self._tier.write, blocks), *jobs):
+                self._do(job)
             self._done(blocks)
+
+    def _do(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception as error:  # a mistake of ours: it costs what was to be written, not the thread
+            logger.error("writing to the %s tier failed", self._tier.stats().name, exc_info=error)
 
     def _take(self) -> tuple[list[Block], list[Callable[[], None]]] | None:
         with self._changed:
@@ -92,7 +102,7 @@ class Writer:
     def _done(self, blocks: list[Block]) -> None:
         with self._changed:
             for block in blocks:
-                del self._pending[block.name]
-                self._bytes -= len(block.data)
+                if self._pending.pop(block.name, None):
+                    self._bytes -= len(block.data)
             self._busy = False
             self._changed.notify_all()

@@ -32,8 +32,8 @@ class Backing(Protocol):
         """
         ...
 
-    def held(self, ids: Ids, /) -> int:
-        """How many tokens at the beginning of `ids` are kept; changes nothing."""
+    def filled(self, ids: Ids, computed: int, /) -> int:
+        """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
         ...
 
 
@@ -161,8 +161,8 @@ class Engine:
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
         """Tokens of the owner's prompt that are computed already; changes nothing."""
-        fetched = min(self.backing.held(ids), len(ids) - 1) if self.backing else 0
-        return max(self._pool.reusable(owner, ids), fetched)
+        reusable = self._pool.reusable(owner, ids)
+        return max(reusable, min(self.backing.filled(ids, reusable), len(ids) - 1)) if self.backing else reusable
 
     def arena(self, owner: Owner) -> Arena | None:
         """The arena that belongs to a frame; it changes with the next call."""

@@ -140,9 +140,9 @@ def test_a_closed_document_is_still_kept_and_then_let_go(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)
     completer.forget(A)
-    assert completer._closed and not completer._planners
+    assert completer._frames._closed and not completer._frames._open
     assert completer.keep(A, never)
-    assert not completer._closed and completer.tiers[0]["blocks"]
+    assert not completer._frames.documents and completer.tiers[0]["blocks"]
     again = ask(completer)
     assert again.text == there.text and again.costs.frame == "kept"
 
@@ -273,3 +273,38 @@ def test_fetching_ends_when_nobody_waits_any_more(start: Start) -> None:
     arena = second._model.engine.arena(Owner(A, 0))
     assert answer.reason == "superseded"
     assert arena is not None and 0 < arena.length <= 4 * 16
+
+
+def test_a_suggestion_that_nobody_accepts_is_not_kept(start: Start, cache: Path) -> None:
+    """It may have come from another document, by the local cache, and that may be one that must not be on disk."""
+    first = start()
+    request = Request(A, CODE[:CURSOR], CURSOR, True)
+    first.complete(request, never)
+    first.foresee(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(never)
+    first.keep(A, never)
+    first.close(10)
+    second = start()
+    typed = [plan.typed for plan in second._backing.recall(A)]
+    assert len(typed) == 1 and request.text.endswith(typed[0])
+
+
+@pytest.mark.parametrize("then", [{"persist": False}, {"private_files": ("*.py",)}])
+def test_settings_that_forbid_it_keep_what_is_not_written_yet_from_the_disk(
+    start: Start, cache: Path, then: dict[str, object]
+) -> None:
+    completer = start()
+    ask(completer)
+    completer.close(10, replace(completer._settings, **then))
+    assert written(cache) == ["blocks.kv"] and start().tiers[1]["blocks"] == 0
+
+
+def test_typing_through_an_approximation_says_so(start: Start) -> None:
+    first = start(disk_codec="int8", memory_codec="int8")
+    ask(first)
+    first.close(10)
+    second = start(disk_codec="int8", memory_codec="int8")
+    there = ask(second)
+    second._shown_in(A).add(CODE, CURSOR, "xyz", ())
+    left = second.complete(Request(A, CODE, CURSOR), never)
+    assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0
+    second.close(10)

@@ -40,7 +40,7 @@ class Place:
     def afresh(self, made: Make, typed: str, *, explicit: bool = False) -> str:
         """What is suggested there by one that knows of no suggestion and holds nothing."""
         completer, _ = made()
-        completer._planners |= {uri: planner.copy() for uri, planner in self.completer._planners.items()}
+        completer._frames._open |= {uri: planner.copy() for uri, planner in self.completer._frames._open.items()}
         text = self.before + typed
         return ask(completer, text + self.after, len(text), URI, explicit=explicit).text
 

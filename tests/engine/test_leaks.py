@@ -77,10 +77,10 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     assert [alive(kind) for kind in kinds] == before
     assert threading.active_count() == threads
     assert alive(Arena) == arenas <= completer.describe()["arenas"]  # type: ignore[operator]
-    assert all(len(planner._frames) <= FRAMES for planner in completer._planners.values())
+    assert all(len(planner._frames) <= FRAMES for planner in completer._frames._open.values())
     assert all(len(shown._suggestions) <= REMEMBERED for shown in completer._shown.values())
     assert not session.engine._latest and not session.engine._queue and not session.engine._idle
     for uri in list(session.documents):
         session.forget(uri)
     await session.foresight.settled()
-    assert not completer._planners and not completer._shown
+    assert not completer._frames.documents and not completer._frames._asked and not completer._shown

@@ -231,8 +231,9 @@ class Bench:
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
         """Answer with nothing computed; the plans before are the warm one's, since they decide the prompt."""
         completer, engine = self.completer(arenas=1)
-        completer._planners |= {request.uri: warm._recalled(request.uri)}
-        completer._planners |= {uri: each.copy() for uri, each in warm._planners.items()}
+        if request.uri not in warm._frames._open:
+            completer._frames.planner(request.uri).recall(warm._backing.recall(request.uri))
+        completer._frames._open |= {uri: each.copy() for uri, each in warm._frames._open.items()}
         completer._shown |= copy.deepcopy(warm._shown)
         return completer.complete(request, lambda: False), engine.log
 

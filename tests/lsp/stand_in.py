@@ -63,7 +63,7 @@ class StandIn:
     def flush(self, seconds: float) -> bool:
         return True
 
-    def close(self, seconds: float) -> None:
+    def close(self, seconds: float, then: Settings | None = None) -> None:
         pass
 
     @property

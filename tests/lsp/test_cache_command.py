@@ -69,7 +69,7 @@ def test_verify_finds_and_removes_what_is_damaged(cache: Path, model: Path) -> N
     content[-1000] ^= 1
     file.write_bytes(content)
     code, shown = run("verify", "--folder", str(cache))
-    assert code == 1 and "1 were damaged" in shown
+    assert code == 1 and "1 were damaged: they are removed" in shown
     assert run("verify", "--folder", str(cache))[0] == 0
 
 
@@ -83,7 +83,7 @@ def test_verify_tells_of_a_file_that_is_no_store(cache: Path) -> None:
 
 def test_clear_of_a_file_removes_its_blocks_and_leaves_the_others(cache: Path, model: Path) -> None:
     code, shown = run("clear", "--folder", str(cache), "--file", str(cache.parent / "second file.py"))
-    assert (code, shown) == (0, "")
+    assert code == 0 and "removed: " in shown and "removed: 0" not in shown
     assert "second" not in run("ls", "--folder", str(cache))[1]
     assert fetched(model, cache, "second file.py", CODE[::-1]) == 0
     assert fetched(model, cache, "first.py", CODE) > 0
@@ -92,7 +92,7 @@ def test_clear_of_a_file_removes_its_blocks_and_leaves_the_others(cache: Path, m
 def test_clear_removes_all_and_nothing_that_is_not_ours(cache: Path, model: Path) -> None:
     (cache / "mine").mkdir()
     (cache / "mine" / "file.txt").write_text("x")
-    assert run("clear", "--folder", str(cache)) == (0, "")
+    assert run("clear", "--folder", str(cache)) == (0, "removed: what was kept of 1 models\n")
     assert [path.name for path in cache.rglob("*")] == ["mine", "file.txt"]
     assert fetched(model, cache, "first.py", CODE) == 0
 
@@ -108,3 +108,24 @@ def test_a_running_server_goes_on_after_a_clear(cache: Path, model: Path) -> Non
 def test_the_file_goes_with_clear_only(cache: Path) -> None:
     code, shown = run("ls", "--folder", str(cache), "--file", "x.py")
     assert code == 2 and "--file goes with clear" in shown
+
+
+def test_a_file_of_which_nothing_is_kept_is_told(cache: Path) -> None:
+    code, shown = run("clear", "--folder", str(cache), "--file", "nothing.py")
+    assert code == 1 and "removed: 0" in shown
+
+
+def test_a_file_is_found_by_whatever_way_the_editor_took_to_it(cache: Path, model: Path) -> None:
+    (cache.parent / "first.py").write_text(CODE)
+    link = cache.parent / "link.py"
+    link.symlink_to(cache.parent / "first.py")
+    assert run("clear", "--folder", str(cache), "--file", str(link))[0] == 0
+    assert fetched(model, cache, "first.py", CODE) == 0
+
+
+def test_without_its_blocks_a_models_notes_are_found_all_the_same(cache: Path) -> None:
+    for path in cache.glob("*/blocks.kv"):
+        path.unlink()
+    assert run("clear", "--folder", str(cache), "--file", str(cache.parent / "first.py"))[0] == 0
+    assert len(list(cache.glob("*/notes/*"))) == 1
+    assert run("ls", "--folder", str(cache))[0] == 0

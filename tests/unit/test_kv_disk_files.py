@@ -86,13 +86,26 @@ def test_where_it_cannot_begin_anew_nothing_is_written_until_it_can(path: Path) 
 
 def test_a_file_that_another_server_made_meanwhile_is_taken_as_it_is(path: Path) -> None:
     said = list[str]()
-    tier = tier_of(path, 20, said)
+    tier = tier_of(path, 40, said)
     unlink(path)
     tier_of(path, 9, slot_bytes=3 * SLOT).write(WHOLE)
     tier.write(chain_of(1, 1))
     assert same(read(tier, NAMES), WHOLE)
     assert (tier.held(names_of(1, 1)), tier.stats().capacity_bytes) == (1, 27 * SLOT)
     assert said == [VANISHED]
+
+
+def test_a_file_that_may_take_more_is_left_alone(path: Path) -> None:
+    said = list[str]()
+    tier = tier_of(path, 5, said)
+    unlink(path)
+    other = tier_of(path, 20)
+    other.write(WHOLE)
+    for _ in range(2):
+        tier.write(chain_of(1, 1))
+    assert tier.held(names_of(1, 1)) == 0
+    assert same(read(other, NAMES), WHOLE)
+    assert [VANISHED, "another setting" in said[-1]] == [said[0], True] and len(said) == 2
 
 
 def other_version(path: Path) -> None:
@@ -102,11 +115,11 @@ def other_version(path: Path) -> None:
 
 
 def other_model(path: Path) -> None:
-    Segment.create(path, Geometry(bytes(32), 20, SLOT))
+    Segment.replace(path, Geometry(bytes(32), 20, SLOT))
 
 
 def other_size(path: Path) -> None:
-    Segment.create(path, Geometry(FINGERPRINT, 21, SLOT))
+    Segment.replace(path, Geometry(FINGERPRINT, 21, SLOT))
 
 
 def other_kind(path: Path) -> None:
@@ -118,7 +131,7 @@ def other_kind(path: Path) -> None:
     [
         (other_version, "another version"),
         (other_model, "another model's"),
-        (other_size, "another size"),
+        (other_size, "another setting"),
         (other_kind, "another kind"),
         (truncate, "another kind"),
     ],

@@ -154,9 +154,12 @@ def test_only_its_owner_sees_the_file(segment: Segment) -> None:
     assert os.listdir(segment.path.parent) == ["blocks.kv"]
 
 
-def test_who_creates_a_file_last_wins_and_the_other_knows(segment: Segment) -> None:
+def test_who_replaces_a_file_wins_and_the_other_knows(segment: Segment) -> None:
     assert not segment.vanished
-    second = Segment.create(segment.path, GEOMETRY)
+    with pytest.raises(FileExistsError):
+        Segment.create(segment.path, GEOMETRY)
+    assert not segment.vanished
+    second = Segment.replace(segment.path, GEOMETRY)
     assert (segment.vanished, second.vanished) == (True, False)
     second.path.unlink()
     assert second.vanished

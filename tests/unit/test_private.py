@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from efim_ls.private import may_reach_disk
@@ -39,6 +41,11 @@ def test_code_may(path: str) -> None:
         "/home/me/project/secrets/db.txt",
         "/home/me/infra/prod.tfvars",
         "/home/me/project/%2Eenv",
+        "/home/me/project/#1/.env",
+        "/home/me/project/client_secret_5.json",
+        "/home/me/.config/gcloud/x.json",
+        "/home/me/infra/terraform.tfstate.backup",
+        "/home/me/.bash_history",
     ],
 )
 def test_secrets_may_not(path: str) -> None:
@@ -52,7 +59,9 @@ def test_what_is_no_file_may_not(uri: str) -> None:
     assert not may_reach_disk(uri, ())
 
 
-@pytest.mark.parametrize("pattern", ["*.sql", "DUMP.SQL", "*/client/*", "client"])
+@pytest.mark.parametrize(
+    "pattern", ["*.sql", "DUMP.SQL", "*/client/*", "client", "client/", "Client/*", "/work/client", "/work/*.sql"]
+)
 def test_what_the_user_calls_private_may_not(pattern: str) -> None:
     assert not may_reach_disk("file:///work/Client/dump.sql", ["*.none", pattern])
     assert may_reach_disk("file:///work/other/dump.py", [pattern])
@@ -60,3 +69,22 @@ def test_what_the_user_calls_private_may_not(pattern: str) -> None:
 
 def test_naming_private_files_takes_nothing_from_the_secrets() -> None:
     assert not may_reach_disk("file:///work/.env", ["*.sql"])
+
+
+def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert not may_reach_disk("file:///home/me/clients/a.py", ["~/clients/*"])
+    assert may_reach_disk("file:///home/you/clients/a.py", ["~/clients/*"])
+
+
+def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("x")
+    (tmp_path / "harmless.py").symlink_to(tmp_path / ".env")
+    assert not may_reach_disk((tmp_path / "harmless.py").as_uri(), ())
+
+
+@pytest.mark.parametrize(
+    "uri", ["file://[x/a.py", "file://a\u2100b/a.py", "file:", "file://", "FILE:///a.py", "file:///a%00b"]
+)
+def test_whatever_a_client_calls_a_file_is_judged(uri: str) -> None:
+    may_reach_disk(uri, ())
