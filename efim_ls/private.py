@@ -12,13 +12,13 @@ from efim_ls.uris import file_path
 
 # Patterns of files' names and of folders', compared without case.
 SECRET_FILES = (
-    ".env", ".env.*", "*.env", "*.env.*", ".envrc", "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.jks", 
-    "*.keystore", "*.kdbx", "*.asc", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".pgpass",
-    ".my.cnf", ".npmrc", ".pypirc", ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc", ".htpasswd",
-    ".git-credentials", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "kubeconfig", "*.kubeconfig",
-    "secret.*", "secrets.*", "*.secret", "*.secrets", "*secret*.json", "*secret*.y*ml", "*secret*.toml",
-    "*secret*.txt", "credentials", "credentials.*", "*.credentials", "*credentials*.json", "service-account*.json",
-    "service_account*.json", "password.*", "passwords.*", ".*_history",
+    ".env", ".env.*", "*.env", "*.env.*", ".envrc", "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.jks",
+    "*.keystore", "*.kdbx", "*.asc", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc",
+    ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc",
+    ".htpasswd", ".git-credentials", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "kubeconfig",
+    "*.kubeconfig", "secret.*", "secrets.*", "*.secret", "*.secrets", "*secret*.json", "*secret*.y*ml",
+    "*secret*.toml", "*secret*.txt", "credentials", "credentials.*", "*.credentials", "*credentials*.json",
+    "service-account*.json", "service_account*.json", "password.*", "passwords.*", ".*_history",
 )  # fmt: skip
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets", ".secrets")
 

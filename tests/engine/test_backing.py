@@ -308,3 +308,16 @@ def test_typing_through_an_approximation_says_so(start: Start) -> None:
     left = second.complete(Request(A, CODE, CURSOR), never)
     assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0
     second.close(10)
+
+
+def test_a_document_that_is_opened_again_finds_its_last_frame_fetched(start: Start) -> None:
+    first = start()
+    there = ask(first)
+    first.close(10)
+    second = start()
+    assert second.foresee_opened(A, CODE)(never)
+    assert second.ahead.tokens <= 16
+    again = ask(second)
+    assert (again.text, again.costs.frame, again.costs.fetched) == (there.text, "kept", 0)
+    assert again.costs.recomputed <= 1
+    second.close(10)
