@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from wire import REAL, Editor, Page, started
@@ -85,19 +86,20 @@ class Home(NamedTuple):
 class Server:
     """One server process that loads its model and opens its store anew as often as it is told to."""
 
-    def __init__(self, editor: Editor) -> None:
-        self.editor = editor
+    def __init__(self, editor: Editor, elsewhere: str) -> None:
+        self.editor, self._settings, self._elsewhere = editor, {"persist": False}, elsewhere
 
     async def open(self, home: Home, **more: object) -> Editor:
         """Open the store as a server does that is started with these settings."""
         await self.close()
-        await self._load(home.settings(**more))
+        self._settings = home.settings(**more)
+        await self._load(self._settings)
         return self.editor
 
     async def close(self) -> None:
-        """Close documents, model and store, as at a server's end."""
+        """Close documents, model and store, as at a server's end: nothing changes but where a store is."""
         self.editor.close_pages()
-        await self._load(None)
+        await self._load({**self._settings, "cache_folder": self._elsewhere})
 
     async def said(self) -> list[str]:
         """The lines on stderr since this was asked last."""
@@ -118,7 +120,8 @@ class Server:
 @asynccontextmanager
 async def reopening(model: Path) -> AsyncIterator[Server]:
     """A server without a store on disk until it is told to open one."""
-    async with started(REAL, settings={"model": str(model), "persist": False}) as editor:
-        server = Server(editor)
-        assert await server.said() == []
-        yield server
+    with TemporaryDirectory() as elsewhere:
+        async with started(REAL, settings={"model": str(model), "persist": False}) as editor:
+            server = Server(editor, elsewhere)
+            assert await server.said() == []
+            yield server

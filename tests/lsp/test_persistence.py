@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import signal
 from pathlib import Path
 from urllib.parse import quote
 
@@ -71,6 +72,12 @@ async def hang_up(editor: Editor) -> None:
     assert await editor.gone() == 1
 
 
+async def terminate(editor: Editor) -> None:
+    assert editor.client._server is not None
+    editor.client._server.terminate()
+    assert await editor.gone() == 128 + signal.SIGTERM
+
+
 async def kill(editor: Editor) -> None:
     assert editor.client._server is not None
     editor.client._server.kill()
@@ -109,7 +116,7 @@ def again(page: Page, editor: Editor) -> Page:
 async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
     ways = ((TEXT, completed), (OTHER, completed_while_typing), (TEXT[100:], completed_after_it_was_closed))
     before: list[tuple[Page, Told]] = []
-    for number, end in enumerate((say_goodbye, hang_up, settle_and_kill, say_goodbye)):
+    for number, end in enumerate((say_goodbye, hang_up, terminate, settle_and_kill, say_goodbye)):
         async with launched(REAL) as editor:
             await editor.start(settings=home.settings())
             for page, was in before:

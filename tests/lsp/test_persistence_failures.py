@@ -146,7 +146,7 @@ async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: 
     await complete(editor, OTHER, B)
     await server.close()
     [line] = await server.said()
-    assert "(Not a directory): mend its folder, or name another" in line
+    assert "(Not a directory): mend its folder, or set cache_folder" in line
 
 
 async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, home: Home, cold: Told):
@@ -158,7 +158,7 @@ async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, hom
     assert (await complete(editor)).text == cold.text
     await server.close()
     [line] = await server.said()
-    assert "(Is a directory): mend its folder, or name another" in line
+    assert "(Is a directory): mend its folder, or set cache_folder" in line
 
 
 async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: Server, home: Home, cold: Told):
@@ -188,7 +188,7 @@ async def test_a_full_disk_is_told_once_and_what_is_there_serves(server: Server,
         assert 0 < (await tier(editor, "disk"))["blocks"] < (await tier(editor, "memory"))["blocks"]
     assert first.text == cold.text
     [line] = editor.stderr.splitlines()
-    assert "(File too large): make room, or allow the cache less" in line
+    assert "(File too large): make room, or lower disk_mib" in line
     now = await complete(await server.open(home))
     assert now.text == first.text and 0 < now.fetched < first.recomputed
     now = await complete(server.editor, OTHER, B)
