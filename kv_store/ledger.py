@@ -106,12 +106,6 @@ class Ledger:
         """How many slots are free."""
         return len(self._free)
 
-    @property
-    def pinned(self) -> int:
-        """How many of the blocks are pinned."""
-        pinned = frozenset[Name]().union(*(hold.names for hold in self._holds.values() if hold.until == math.inf))
-        return sum(name in self._blocks for name in pinned)
-
     def slots(self, name: Name) -> tuple[int, ...] | None:
         """The slots of a block; None where it is not held."""
         return self._blocks[name].slots if name in self._blocks else None

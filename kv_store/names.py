@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -29,11 +28,6 @@ def chain(first: Name, ids: npt.NDArray[np.int32]) -> list[Name]:
         parent = _hash(parent + tokens[start : start + TOKENS].tobytes())
         names.append(parent)
     return names
-
-
-def parents(first: Name, names: Sequence[Name]) -> list[Name]:
-    """The parent of each name of a chain that `chain` made behind `first`."""
-    return [first, *names[:-1]][: len(names)]
 
 
 def tag(document: str) -> int:
