@@ -165,7 +165,7 @@ def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
     assert not cache.exists()
 
 
-@pytest.mark.parametrize("uri", ["file:///work/.env", "file:///home/me/.ssh/config", "untitled:Untitled-1"])
+@pytest.mark.parametrize("uri", ["file:///project/.env", "file:///home/me/.ssh/config", "untitled:Untitled-1"])
 def test_what_may_be_secret_never_reaches_the_disk(start: Start, cache: Path, uri: str) -> None:
     completer = start()
     there = ask(completer, uri=uri)

@@ -13,7 +13,7 @@ from wire import REAL, Editor, Page, started
 from tests.models import CODE, Tiny
 
 LONG = Tiny(context=2000)
-A, B, C = (f"file:///work/{name}.py" for name in "abc")
+A, B, C = (f"file:///project/{name}.py" for name in "abc")
 LINE = "            name, value = line.split"
 END_OF_LINE = CODE.index("\n", CODE.index(LINE))
 TEXT = CODE[:END_OF_LINE] + "‸" + CODE[END_OF_LINE:]

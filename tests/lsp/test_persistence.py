@@ -38,8 +38,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROUNDS = 3
 SECRETS = (
-    "file:///work/.env",
-    "file:///work/%2Eenv.local",
+    "file:///project/.env",
+    "file:///project/%2Eenv.local",
     "file:///home/me/.ssh/x",
     "file:///c%3A/Users/me/.SSH/config",
     "untitled:Untitled-1",
@@ -243,7 +243,7 @@ async def test_what_may_be_secret_is_kept_in_memory_only(server: Server, home: H
     assert await server.said() == []
 
 
-@pytest.mark.parametrize("pattern", ["A.py", "*/WORK/a.*", "a?py"])
+@pytest.mark.parametrize("pattern", ["A.py", "*/PROJECT/a.*", "a?py"])
 async def test_what_the_user_calls_private_is_kept_in_memory_only(server: Server, home: Home, pattern: str):
     editor = await server.open(home, private_files=[pattern])
     await complete(editor, TEXT, A)

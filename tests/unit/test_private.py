@@ -60,15 +60,16 @@ def test_what_is_no_file_may_not(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["*.sql", "DUMP.SQL", "*/client/*", "client", "client/", "Client/*", "/work/client", "/work/*.sql"]
+    "pattern",
+    ["*.sql", "DUMP.SQL", "*/client/*", "client", "client/", "Client/*", "/project/client", "/project/*.sql"],
 )
 def test_what_the_user_calls_private_may_not(pattern: str) -> None:
-    assert not may_reach_disk("file:///work/Client/dump.sql", ["*.none", pattern])
-    assert may_reach_disk("file:///work/other/dump.py", [pattern])
+    assert not may_reach_disk("file:///project/Client/dump.sql", ["*.none", pattern])
+    assert may_reach_disk("file:///project/other/dump.py", [pattern])
 
 
 def test_naming_private_files_takes_nothing_from_the_secrets() -> None:
-    assert not may_reach_disk("file:///work/.env", ["*.sql"])
+    assert not may_reach_disk("file:///project/.env", ["*.sql"])
 
 
 def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
