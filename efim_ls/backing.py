@@ -41,10 +41,10 @@ logger = logging.getLogger(__name__)
 class Backing:
     """Keeps what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
 
-    def __init__(self, opened: Opened, budget: Budget, settings: Settings, reports: _Reports) -> None:
+    def __init__(self, opened: Opened, budget: Budget, settings: Settings) -> None:
         """Own what was opened. Frames serve only under the budget that they were made for."""
         self._store, self._opened = opened.store, opened
-        self._budget, self._settings, self._reports = budget, settings, reports
+        self._budget, self._settings = budget, settings
         self._frames: dict[str, list[Plan]] = {}
         self._withdrawn = set[str]()
 
@@ -52,13 +52,12 @@ class Backing:
     def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> Backing:
         """Open the store that the settings ask for."""
         coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations)
-        reports = _Reports()
         try:
-            opened = open_store(kv.fingerprint, coder, model, _options(settings), reports)
+            opened = open_store(kv.fingerprint, coder, model, _options(settings), logger.warning)
         except MemoryError:
             wanted = f"the setting host_memory_mib asks for {settings.host_memory_mib} MiB"
             raise ModelError(f"{wanted}, which this system does not give: lower it") from None
-        return cls(opened, budget, settings, reports)
+        return cls(opened, budget, settings)
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
         """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
@@ -122,7 +121,7 @@ class Backing:
         if folder is not None:
             reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
         else:
-            reason = next(iter(self._reports.said), "switched off by the setting persist")
+            reason = next(iter(self._opened.complaints.said), "switched off by the setting persist")
         store = str(folder) if folder else "memory only"
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
@@ -179,15 +178,3 @@ def _options(settings: Settings) -> Options:
         disk_codec=CODECS[settings.disk_codec],
         folder=cache_folder(settings.cache_folder) if settings.persist else None,
     )
-
-
-class _Reports:
-    """Logs each message the first time only, and remembers what it said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def __call__(self, message: str) -> None:
-        if message not in self.said:
-            self.said.append(message)
-            logger.warning(message)

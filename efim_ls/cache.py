@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from efim_ls.remembered import uri_of
 from efim_ls.uris import document_tag, file_path
 from kv_store.files import NEW
 from kv_store.geometry import SegmentError
@@ -136,11 +137,8 @@ def _model(folder: Path) -> str:
 
 def _name(kept: Kept, document: int) -> str:
     note = kept.notes.read(document)
-    match json.loads(note) if note else None:
-        case {"uri": str(uri)}:
-            return file_path(uri) or uri
-        case _:
-            return f"(unknown, {document:016x})"
+    uri = uri_of(note) if note else None
+    return file_path(uri) or uri if uri else f"(unknown, {document:016x})"
 
 
 def _row(name: str, used: Usage) -> tuple[str, str, str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from efim_ls.planner import Plan
 from efim_ls.window import Budget
@@ -17,15 +18,27 @@ def note_of(uri: str, plans: Iterable[Plan], budget: Budget) -> bytes:
 
 def plans_of(note: bytes, budget: Budget) -> list[Plan]:
     """The frames of a note; none where they were made for another budget, or by another version."""
-    try:
-        content = json.loads(note)
-    except (ValueError, RecursionError):
-        return []
-    match content:
+    match _content(note):
         case {"budget": [budget.head, budget.tail], "frames": [*frames]}:
             return [plan for frame in frames for plan in _plan(frame)]
         case _:
             return []
+
+
+def uri_of(note: bytes) -> str | None:
+    """The document that a note is on; None where another version made it."""
+    match _content(note):
+        case {"uri": str(uri)}:
+            return uri
+        case _:
+            return None
+
+
+def _content(note: bytes) -> Any:
+    try:
+        return json.loads(note)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _plan(frame: object) -> list[Plan]:

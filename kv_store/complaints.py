@@ -22,13 +22,14 @@ class Complaints:
     """Passes each sentence on the first time; on any thread. None has a path or a text of the user's in it."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        """Tell whom to report to."""
-        self._report, self._said = report, set[str]()
+        """Tell whom to report to; `said` is what was reported so far."""
+        self.said: list[str] = []
+        self._report = report
 
     def say(self, sentence: str) -> None:
         """Tell what was found."""
-        if sentence not in self._said:
-            self._said.add(sentence)
+        if sentence not in self.said:
+            self.said.append(sentence)
             self._report(sentence)
 
     def begins_anew(self, error: SegmentError) -> None:

@@ -94,8 +94,8 @@ def open_store(fingerprint: bytes, coder: Coder, model: str, options: Options, r
         fingerprint = blake2b(fingerprint + b"approximate", digest_size=len(fingerprint)).digest()
     memory = MemoryTier(options.memory_bytes, coder.size(options.memory_codec))
     folder = options.folder / fingerprint.hex()[:32] if options.folder else None
-    disk = _disk(folder, fingerprint, coder, options, report) if folder else None
     complaints = Complaints(report)
+    disk = _disk(folder, fingerprint, coder, options, complaints.say) if folder else None
     if folder is None or disk is None:
         store = Store(fingerprint, coder, memory, options.memory_codec)
         return Opened(store, options.approximate, None, None, complaints)
