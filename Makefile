@@ -37,7 +37,7 @@ clean:
 	rm -rf .venv build dist *.egg-info
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
-.venv/runs: pyproject.toml constraints.txt
+.venv/runs: pyproject.toml constraints.txt $(wildcard model_runtime/native/*.[ch])
 	@echo "installing into .venv: a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch

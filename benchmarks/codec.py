@@ -41,7 +41,7 @@ from model_runtime.evaluation.places import Context, context_at, line_at, shuffl
 from model_runtime.evaluation.report import cell
 from model_runtime.evaluation.subject import LINE, OWNER
 from model_runtime.ids import Ids
-from model_runtime.linear import choose_format
+from model_runtime.linear import packed_format
 from model_runtime.local_cache import read as read_local_cache
 from model_runtime.pool import Pool
 from model_runtime.prompt import Prompt
@@ -94,7 +94,7 @@ class Subject:
         self.shape = Shape(config.layers, config.kv_heads, config.head_dim)
         self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
         self.template = find_template(self.tokenizer.special)
-        self.decoder = Decoder(config, read_weights(EMBEDDED, config), choose_format("auto")[0])
+        self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
         self._arena = arena = Arena(config, config.context)
         pool, cache = Pool(lambda: arena, 1), read_local_cache(EMBEDDED)
         mixing = Engine(self.decoder, self.tokenizer, pool, config.context, cache)

@@ -14,7 +14,7 @@ from benchmarks.table import show
 from model_runtime.arena import Arena
 from model_runtime.config import EMBEDDED, read_config
 from model_runtime.decoder import Decoder
-from model_runtime.linear import choose_format
+from model_runtime.linear import packed_format
 from model_runtime.weights import read_weights
 
 CONTEXT = 512  # tokens before the ones that are timed
@@ -28,7 +28,7 @@ def measure() -> dict[str, float]:
     times = [(_round(ours), _round(theirs)) for _ in range(ROUNDS)]
     own, reference = median(t[0] for t in times), median(t[1] for t in times)
     result = {"own_ms": own, "transformers_ms": reference, "ratio": own / reference}
-    header = (f"own decoder, {choose_format('auto')[0]}", "transformers, eager fp32", "ratio")
+    header = (f"own decoder, {packed_format()}", "transformers, eager fp32", "ratio")
     show("ms a decoded token, one thread", ("", *header), [["embedded model", *result.values()]])
     return result
 
@@ -42,7 +42,7 @@ def _round(step: Callable[[int], None]) -> float:
 
 def _ours() -> Callable[[int], None]:
     config = read_config(EMBEDDED)
-    decoder = Decoder(config, read_weights(EMBEDDED, config), choose_format("auto")[0])
+    decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
     arena = Arena(config, config.context)
     decoder.forward(_context(), arena)
 

@@ -32,7 +32,7 @@ class Settings:
     head_tokens: int = 1536
     tail_tokens: int = 384
     threads: int = 1
-    weights: Literal["auto", "fp32", "fp16"] = "auto"
+    weights: Literal["auto", "fp32", "fp16", "int8"] = "auto"
     menu: Literal["auto", "always", "never"] = "auto"
     local_cache: bool = True
     max_file_kib: int = 4096

@@ -11,7 +11,7 @@ import torch
 
 from model_runtime.arena import Arena
 from model_runtime.choices import Choices, Spells
-from model_runtime.decoder import Decoder
+from model_runtime.decoder import AnyDecoder
 from model_runtime.drafts import NOTHING, Drafts, after
 from model_runtime.ids import Ids
 from model_runtime.local_cache import LocalCache
@@ -31,7 +31,7 @@ class Stopped(Exception):
 class Means:
     """What answers are made with, and what is learnt from one for the next."""
 
-    decoder: Decoder
+    decoder: AnyDecoder
     local_cache: LocalCache | None
     pick: Pick
     spells: Spells

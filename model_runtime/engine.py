@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from model_runtime.arena import Arena
-from model_runtime.decoder import Decoder
+from model_runtime.decoder import AnyDecoder
 from model_runtime.decoding import Decoding, Means, Spent
 from model_runtime.drafts import NOTHING, Drafts
 from model_runtime.ids import Ids
@@ -71,7 +71,12 @@ class Engine:
     """
 
     def __init__(
-        self, decoder: Decoder, tokenizer: Tokenizer, pool: Pool[Arena], capacity: int, local_cache: LocalCache | None
+        self,
+        decoder: AnyDecoder,
+        tokenizer: Tokenizer,
+        pool: Pool[Arena],
+        capacity: int,
+        local_cache: LocalCache | None,
     ) -> None:
         """Take over the parts; a `local_cache` mixes the document's own next-token counts into the model's.
 

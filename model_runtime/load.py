@@ -11,12 +11,12 @@ import torch
 
 from model_runtime import attention
 from model_runtime.arena import Arena, arena_bytes
+from model_runtime.choosing import choose
 from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import Decoder
 from model_runtime.engine import Engine
 from model_runtime.errors import ModelError
 from model_runtime.kv_format import KvFormat, fingerprint, hashing
-from model_runtime.linear import Format, choose_format
+from model_runtime.linear import Format
 from model_runtime.local_cache import FILE, LocalCache
 from model_runtime.local_cache import read as read_local_cache
 from model_runtime.pool import Pool
@@ -36,7 +36,8 @@ class Description:
     parameters: int
     device: str
     weights: Format
-    weights_reason: str
+    decoder: str
+    decoder_reason: str
     attention: str
     attention_reason: str
     context: int
@@ -64,16 +65,18 @@ class Model:
 def load(
     folder: Path,
     *,
-    weights: Literal["auto", "fp32", "fp16"],
+    weights: Literal["auto", "fp32", "fp16", "int8"],
     threads: int,
     capacity: int,
     kv_memory_mib: int,
     local_cache: bool,
+    measured: Path | None,
     progress: Callable[[str, int], None],
 ) -> Model:
     """Load a checkpoint folder; ModelError names what is wrong with it. `capacity` is in tokens.
 
-    The arenas together take no more than `kv_memory_mib`; they are allocated when they are first needed.
+    The arenas together take no more than `kv_memory_mib`; they are allocated when they are first needed. `measured`
+    is the file that remembers which decoder is the fastest here.
     """
     progress("reading the tokenizer", 5)
     config = read_config(folder)
@@ -89,8 +92,8 @@ def load(
     hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
-    form, reason = choose_format(weights)
-    decoder = Decoder(config, tensors, form)
+    way, reason = choose(config, weights, threads, measured)
+    decoder = way.decoder(config, tensors, threads)
     cache, cache_reason = _local_cache(folder, local_cache)
     pool = Pool(lambda: Arena(config, capacity), arenas)
     engine = Engine(decoder, tokenizer, pool, capacity, cache)
@@ -98,8 +101,9 @@ def load(
         model=str(folder),
         parameters=sum(t.numel() for t in tensors.values()),
         device="cpu",
-        weights=form,
-        weights_reason=reason,
+        weights=way.form,
+        decoder="compiled" if way.compiled else "torch",
+        decoder_reason=reason,
         attention=attention.BACKEND,
         attention_reason=attention.REASON,
         context=config.context,
@@ -109,7 +113,7 @@ def load(
         local_cache_reason=cache_reason,
     )
     shape = (config.layers, config.kv_heads, config.head_dim)
-    kv = KvFormat(fingerprint(hashed.result(), config, form), *shape, decoder.rotations)
+    kv = KvFormat(fingerprint(hashed.result(), config, way.form), *shape, decoder.rotations)
     return Model(tokenizer, template, engine, cache, kv, description)
 
 

@@ -15,6 +15,7 @@ from model_runtime.errors import WorkError
 from model_runtime.evaluation.arms import Arm, Chooser
 from model_runtime.evaluation.places import Context
 from model_runtime.ids import Ids
+from model_runtime.linear import packed_format
 from model_runtime.load import load
 from model_runtime.local_cache import LocalCache
 from model_runtime.pool import Owner
@@ -65,11 +66,12 @@ class Subject:
         """Load a checkpoint folder; ModelError names what is wrong with it."""
         self._model = model = load(
             folder,
-            weights="auto",
+            weights=packed_format(),
             threads=1,
             capacity=CAPACITY,
             kv_memory_mib=KV_MEMORY_MIB,
             local_cache=True,
+            measured=None,
             progress=_silent,
         )
         self._engines: dict[Chooser, Engine] = {"model": model.engine.mixing(None), "mixture": model.engine}

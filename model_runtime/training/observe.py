@@ -19,7 +19,7 @@ from model_runtime.documents import Document
 from model_runtime.engine import Engine
 from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
-from model_runtime.linear import choose_format
+from model_runtime.linear import packed_format
 from model_runtime.local_cache import matches, recency
 from model_runtime.pool import Owner, Pool
 from model_runtime.template import find_template
@@ -78,7 +78,7 @@ class Observer:
         self.tokenizer = Tokenizer(folder / "tokenizer.json")
         self._template = find_template(self.tokenizer.special)
         self._vocabulary = Vocabulary(self.tokenizer.token_bytes)
-        self._decoder = Decoder(config, read_weights(folder, config), choose_format("auto")[0])
+        self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
         self.engine = Engine(self._decoder, self.tokenizer, self._pool, config.context, None)
 

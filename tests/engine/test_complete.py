@@ -51,6 +51,7 @@ def loaded_from(folder: Path, *, local_cache: bool = False) -> Model:
         capacity=CAPACITY,
         kv_memory_mib=64,
         local_cache=local_cache,
+        measured=None,
         progress=lambda *_: None,
     )
 
@@ -114,7 +115,7 @@ def test_a_completer_describes_what_runs(folder: Path) -> None:
     described = completer_of(folder, weights="fp32").describe()
     assert described["model"] == str(folder)
     assert (described["weights"], described["device"], described["context"]) == ("fp32", "cpu", 512)
-    assert all(described[reason] for reason in ("weights_reason", "attention_reason"))
+    assert all(described[reason] for reason in ("decoder_reason", "attention_reason"))
 
 
 def test_the_memory_for_the_kv_cache_is_what_the_settings_allow(folder: Path) -> None:

@@ -22,7 +22,7 @@ from model_runtime.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
 from model_runtime.evaluation.places import Context, choose
 from model_runtime.evaluation.subject import LINE, UNTIL_END, Subject
 from model_runtime.ids import Ids
-from model_runtime.linear import choose_format
+from model_runtime.linear import packed_format
 from model_runtime.prompt import BREAK, Prompt, build, heal
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
@@ -106,7 +106,7 @@ def test_each_arm_is_decoded_as_it_says(folder: Path, caching: Path, tokenizer: 
 
 def test_bits_are_those_of_the_models_own_distribution(caching: Path, tokenizer: Tokenizer) -> None:
     subject = Subject(caching)
-    decoder = decoder_of(caching, choose_format("auto")[0])
+    decoder = decoder_of(caching, packed_format())
     for arm in (FIM, EFIM, BY_NAME["EFIM line"]):
         prompt, middle = prompt_of(arm, tokenizer), subject.encode("th.join(a)")
         arena, bits = Arena(decoder.config, 512), 0.0

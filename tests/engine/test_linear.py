@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model_runtime.linear import FP16_MAX, choose_format, linear
+from model_runtime.linear import FP16_MAX, linear, packed_format
 
 PACKED = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="no FBGEMM on this CPU"
@@ -18,10 +18,6 @@ SHAPES = [(48, 48), (96, 48), (400, 48), (64, 40), (17, 33), (1, 320), (864, 320
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def without_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=["qnnpack", "none"]))
 
 
 @PACKED
@@ -86,23 +82,8 @@ def test_weights_of_any_type_are_computed_in_32_bits(dtype: torch.dtype) -> None
     assert torch.equal(linear(weight, None, "fp32")(x), F.linear(x, weight.float()))
 
 
-def test_the_format_that_is_asked_for_is_taken_and_said_to_be() -> None:
-    assert choose_format("fp32") == ("fp32", "asked for by the setting")
-
-
-@PACKED
-def test_where_fbgemm_exists_weights_are_packed_and_the_reason_told() -> None:
-    assert choose_format("fp16") == ("fp16", "asked for by the setting")
-    form, reason = choose_format("auto")
-    assert form == "fp16"
-    assert "FBGEMM" in reason
-
-
-@pytest.mark.parametrize("wanted", ["auto", "fp16", "fp32"])
-def test_without_fbgemm_weights_stay_in_32_bits_and_the_reason_is_told(
-    monkeypatch: pytest.MonkeyPatch, wanted: str
-) -> None:
-    without_fbgemm(monkeypatch)
-    form, reason = choose_format("auto" if wanted == "auto" else "fp16" if wanted == "fp16" else "fp32")
-    assert form == "fp32"
-    assert ("FBGEMM" in reason) == (wanted != "fp32")
+def test_weights_are_packed_where_fbgemm_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=["qnnpack", "fbgemm"]))
+    assert packed_format() == "fp16"
+    monkeypatch.setattr(torch.backends, "quantized", SimpleNamespace(supported_engines=["qnnpack", "none"]))
+    assert packed_format() == "fp32"

@@ -218,6 +218,7 @@ class Bench:
             capacity=CAPACITY,
             kv_memory_mib=64,
             local_cache=False,
+            measured=None,
             progress=lambda *_: None,
         )
 

@@ -58,7 +58,7 @@ async def test_loading_is_shown_where_the_client_can():
 
 async def test_what_was_chosen_and_why_is_logged_once():
     async with started(REAL) as editor:
-        [logged] = [m.message for m in editor.client.log_messages if "weights reason" in m.message.replace("_", " ")]
+        [logged] = [m.message for m in editor.client.log_messages if "decoder reason" in m.message.replace("_", " ")]
         assert "embedded" in logged and "attention_reason" in logged
 
 

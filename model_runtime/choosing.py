@@ -1,0 +1,156 @@
+"""Which decoder a model gets on a CPU: measured once for each shape of model and machine, then remembered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import astuple, replace
+from datetime import date
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from model_runtime.arena import Arena
+from model_runtime.config import ModelConfig
+from model_runtime.decoder import AnyDecoder, Decoder
+from model_runtime.errors import ModelError
+from model_runtime.linear import Format, packed_format
+from model_runtime.native.decoder import NativeDecoder, missing
+from model_runtime.weights import Weights, expected_shapes
+
+CONTEXT = 256  # tokens before those that are timed
+SHARES = {1: 10.0, 4: 1.0, 64: 0.5}  # passes of so many rows in a keystroke that needs the model, about
+REPEATS = 5
+ENOUGH = 1 << 24  # parameters of a sample: further layers cost what these do
+SAMPLE_VOCAB = 4096
+
+Kept = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
+
+logger = logging.getLogger(__name__)
+
+
+class Way(NamedTuple):
+    """How a model is computed: its weights' format, and by the compiled part or by torch."""
+
+    form: Format
+    compiled: bool
+
+    def __str__(self) -> str:
+        return f"{self.form} {'compiled' if self.compiled else 'torch'}"
+
+    def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
+        """Prepare the weights; torch's own number of threads is the caller's to set."""
+        if self.compiled:
+            return NativeDecoder(config, weights, self.form, threads)
+        return Decoder(config, weights, self.form)
+
+
+def choose(
+    config: ModelConfig, wanted: Literal["auto", "fp32", "fp16", "int8"], threads: int, notes: Path | None
+) -> tuple[Way, str]:
+    """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
+
+    All ways give a token alone what it gets among others. `notes` is the file where what was measured is kept.
+    """
+    ways = [way for way in _ways(config) if wanted in ("auto", way.form)]
+    why_not = missing(config)
+    if not ways:
+        raise ModelError(f"weights {wanted!r} cannot be used here ({why_not or 'no FBGEMM'}): set weights to 'auto'")
+    excuse = f"; the compiled decoder is left out: {why_not}" if why_not else ""
+    if len(ways) == 1:
+        asked = "asked for by the setting" if wanted != "auto" else "there is no other"
+        return ways[0], asked + excuse
+    key, kept = _key(config, threads), _read(notes)
+    day, figures = kept.get(key) or (None, {})
+    if not set(map(str, ways)) <= figures.keys():
+        day, figures = None, _measured(config, _ways(config), threads)
+        _write(notes, kept | {key: (date.today().isoformat(), figures)})
+    told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
+    when = f"measured on {day}" if day else "measured now"
+    return min(ways, key=lambda way: figures[str(way)]), f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
+
+
+def _ways(config: ModelConfig) -> list[Way]:
+    torch_ways = [Way("fp32", False)] + [Way("fp16", False)] * (packed_format() == "fp16")
+    return torch_ways + ([] if missing(config) else [Way("fp16", True), Way("int8", True)])
+
+
+def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:
+    """Milliseconds of a pass, weighted as a keystroke needs them; the ways take turns."""
+    sample = _sample(config)
+    generator = torch.Generator().manual_seed(0)
+    shapes = expected_shapes(sample).items()
+    weights = {name: torch.randn(shape, generator=generator) * 0.02 for name, shape in shapes}
+    runs = {str(way): _timer(way.decoder(sample, weights, threads), sample) for way in ways}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(REPEATS):
+        for name, run in runs.items():
+            times[name].append(run())
+    return {name: median(each) for name, each in times.items()}
+
+
+def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], float]:
+    arena = Arena(config, config.context)
+    ids = np.arange(config.context, dtype=np.int32) % config.vocab
+    decoder.forward(ids[:CONTEXT], arena)
+
+    def one(rows: int) -> float:
+        arena.truncate(CONTEXT)
+        began = perf_counter()
+        decoder.forward(ids[:rows], arena)
+        return (perf_counter() - began) * 1e3
+
+    return lambda: sum(share * one(rows) for rows, share in SHARES.items()) / sum(SHARES.values())
+
+
+def _sample(config: ModelConfig) -> ModelConfig:
+    """The model's shape with fewer layers and words; times of the whole are in proportion."""
+    layer = config.hidden * (config.head_dim * (2 * config.heads + 2 * config.kv_heads) + 3 * config.intermediate)
+    layers = max(1, min(config.layers, ENOUGH // layer))
+    return replace(config, layers=layers, vocab=min(config.vocab, SAMPLE_VOCAB), context=CONTEXT + max(SHARES))
+
+
+def _key(config: ModelConfig, threads: int) -> str:
+    """What the figures depend on. A version of the package may compute in another way."""
+    shape = [replace(config, context=0, end_ids=())]
+    machine = [_cpu(), torch.__version__, threads]
+    return json.dumps([*machine, *map(astuple, shape)])
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, f"{platform.machine()} {platform.processor()}")
+
+
+def _read(notes: Path | None) -> Kept:
+    """What was kept; nothing where it cannot be read: it is measured again then."""
+    try:
+        found = cast(dict[str, Any], json.loads(notes.read_text(encoding="utf-8"))) if notes else {}
+        return {
+            key: (str(day), {way: float(ms) for way, ms in figures.items()}) for key, (day, figures) in found.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write(notes: Path | None, kept: Kept) -> None:
+    if notes is None:
+        return
+    try:
+        notes.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        beside = notes.with_suffix(f".{os.getpid()}")
+        beside.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        beside.replace(notes)
+    except OSError as error:
+        logger.warning("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)

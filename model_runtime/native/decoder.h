@@ -1,0 +1,138 @@
+/* One pass of a Llama-lineage decoder over rows of any arenas, done by several threads in step.
+
+   Every thread runs `pass_share` and does its share of each phase; a barrier stands between a phase that writes and
+   one that reads. Memory belongs to the caller; shapes are [rows][width padded to 64], the padding zero. */
+
+#pragma once
+#include "attention.h"
+#include "products.h"
+#include "pass.h"
+
+static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
+    int64_t units = (count + unit - 1) / unit, at = units * thread / threads * unit;
+    return at < count ? at : count;
+}
+
+#define SHARE(INDEX, COUNT, UNIT)                                                                                    \
+    for (int64_t INDEX = begin_of(COUNT, UNIT, p->threads, thread),                                                  \
+                 INDEX##_end = begin_of(COUNT, UNIT, p->threads, thread + 1);                                        \
+         INDEX < INDEX##_end; INDEX++)
+
+static void share_product(Pass *p, int thread, const Matrix *m, int64_t rows, float *out, int64_t stride) {
+    int64_t first = begin_of(m->out, BLOCK, p->threads, thread), last = begin_of(m->out, BLOCK, p->threads, thread + 1);
+    multiply(m, p->model->is_int8, &p->input, rows, first, last, out, stride);
+    meet(p);
+}
+
+/* Hand a row to the next product: as it is, or in digits. */
+static void hand_over(Pass *p, int64_t row, int64_t in) {
+    if (p->model->is_int8)
+        split_digits(p->input.wide + row * in, in, p->input.digits + 2 * row * in, p->input.units + row);
+}
+
+/* x += delta, and its RMS norm times weight is the next product's row `to`. */
+static void add_and_norm(Pass *p, int64_t row, int add, const float *weight, int64_t to) {
+    int64_t width = p->model->padded;
+    float *x = p->x + row * width, *out = p->input.wide + to * width;
+    const float *delta = p->delta + row * width;
+    Floats squares = {0};
+    for (int64_t i = 0; i < width; i += LANES) {
+        Floats v = *(Floats *)(x + i);
+        if (add) *(Floats *)(x + i) = v = v + *(const Floats *)(delta + i);
+        squares = fused(v, v, squares);
+    }
+    float scale = 1.0f / sqrtf(total(squares) / p->model->hidden + p->model->epsilon);
+    for (int64_t i = 0; i < width; i += LANES)
+        *(Floats *)(out + i) = *(Floats *)(x + i) * scale * *(const Floats *)(weight + i);
+    hand_over(p, to, width);
+}
+
+static void rotate(const float *from, const float *rope, int64_t dim, float *to) {
+    for (int64_t i = 0; i < dim; i += 2) {
+        float a = from[i], b = from[i + 1], c = rope[i], s = rope[i + 1];
+        to[i] = a * c - b * s;
+        to[i + 1] = a * s + b * c;
+    }
+}
+
+/* Rotate a row's queries in place, and write its keys and values into its arena. */
+static void place(Pass *p, int64_t layer, int64_t row) {
+    const Model *m = p->model;
+    const Place *at = p->places + row;
+    int64_t dim = m->head_dim;
+    float *qkv = p->wide + row * p->wide_stride;
+    const float *rope = m->rope + at->position * dim;
+    for (int64_t h = 0; h < m->heads; h++) rotate(qkv + h * dim, rope, dim, qkv + h * dim);
+    for (int64_t h = 0; h < m->kv_heads; h++) {
+        int64_t slot = ((layer * m->kv_heads + h) * at->capacity + at->position) * dim;
+        rotate(qkv + (m->heads + h) * dim, rope, dim, at->k + slot);
+        memcpy(at->v + slot, qkv + (m->heads + m->kv_heads + h) * dim, dim * sizeof(float));
+    }
+}
+
+static int64_t parts_of(const Model *m) { return (m->heads / m->kv_heads + MOST_QUERIES - 1) / MOST_QUERIES; }
+
+/* One task of attention: a row, a key head, and one of `parts` even parts of its query heads. */
+static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in) {
+    const Model *m = p->model;
+    int64_t group = m->heads / m->kv_heads, parts = parts_of(m), dim = m->head_dim;
+    int64_t part = task % parts, kv_head = task / parts % m->kv_heads, row = task / parts / m->kv_heads;
+    int64_t first = group * part / parts, count = group * (part + 1) / parts - first;
+    const Place *at = p->places + row;
+    int64_t slot = (layer * m->kv_heads + kv_head) * at->capacity * dim, head = (kv_head * group + first) * dim;
+    attend_heads(p->wide + row * p->wide_stride + head, (int)count, at->k + slot, at->v + slot, at->position + 1, dim,
+                 p->scores + thread * MOST_QUERIES * m->longest, m->longest, p->input.wide + row * in + head);
+}
+
+/* silu(gate) * up, the input of the last product. */
+static void gate(Pass *p, int64_t row, int64_t in) {
+    int64_t size = p->model->intermediate;
+    const float *wide = p->wide + row * p->wide_stride;
+    float *out = p->input.wide + row * in;
+    for (int64_t i = 0; i < size; i += LANES) {
+        Floats g = *(const Floats *)(wide + i), u = *(const Floats *)(wide + size + i);
+        *(Floats *)(out + i) = g / (1.0f + exponential(-g)) * u;
+    }
+    memset(out + size, 0, (in - size) * sizeof(float));
+    hand_over(p, row, in);
+}
+
+static void attention_block(Pass *p, int thread, int64_t i) {
+    const Model *m = p->model;
+    const Layer *layer = m->layers + i;
+    int64_t in = layer->out.in, used = m->heads * m->head_dim;
+    SHARE(row, p->rows, 1) add_and_norm(p, row, i > 0, layer->norm_in, row);
+    meet(p);
+    share_product(p, thread, &layer->qkv, p->rows, p->wide, p->wide_stride);
+    SHARE(row, p->rows, 1) place(p, i, row);
+    meet(p);
+    SHARE(task, p->rows * m->kv_heads * parts_of(m), 1) attend(p, thread, i, task, in);
+    meet(p);
+    SHARE(row, p->rows, 1) {
+        memset(p->input.wide + row * in + used, 0, (in - used) * sizeof(float));
+        hand_over(p, row, in);
+    }
+    meet(p);
+    share_product(p, thread, &layer->out, p->rows, p->delta, m->padded);
+}
+
+static void mlp_block(Pass *p, int thread, int64_t i) {
+    const Layer *layer = p->model->layers + i;
+    SHARE(row, p->rows, 1) add_and_norm(p, row, 1, layer->norm_mlp, row);
+    meet(p);
+    share_product(p, thread, &layer->gate_up, p->rows, p->wide, p->wide_stride);
+    SHARE(row, p->rows, 1) gate(p, row, layer->down.in);
+    meet(p);
+    share_product(p, thread, &layer->down, p->rows, p->delta, p->model->padded);
+}
+
+static void pass_share(Pass *p, int thread) {
+    const Model *m = p->model;
+    for (int64_t i = 0; i < m->layer_count; i++) {
+        attention_block(p, thread, i);
+        mlp_block(p, thread, i);
+    }
+    SHARE(n, p->wanted, 1) add_and_norm(p, p->wanted_rows[n], 1, m->norm, n);
+    meet(p);
+    share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
+}

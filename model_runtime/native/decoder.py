@@ -1,0 +1,146 @@
+"""The same transformer as model_runtime.decoder's, computed by the compiled part."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional as F
+
+from model_runtime.arena import Arena
+from model_runtime.config import ModelConfig
+from model_runtime.decoder import Span, fused, rotations
+from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
+from model_runtime.linear import FP16_MAX, Format, quantized
+from model_runtime.native import library as c
+from model_runtime.weights import Weights
+
+MOST_THREADS = 64
+MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
+PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
+
+
+def missing(config: ModelConfig) -> str | None:
+    """Why the compiled part cannot run a model here; None where it can."""
+    lib = c.library()
+    if lib is None:
+        return "the compiled part was not built: install again where there is a C compiler"
+    if not lib.efim_supported():
+        return "this CPU has no AVX-512 with VNNI"
+    return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
+
+
+class NativeDecoder:
+    """Computes logits of tokens appended to arenas. Used on the engine thread only; it owns threads of its own."""
+
+    def __init__(self, config: ModelConfig, weights: Weights, form: Format, threads: int) -> None:
+        """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""
+        self.config = config
+        self._embed = weights["model.embed_tokens.weight"]
+        self._rope = rotations(config)
+        self._kept: list[torch.Tensor] = []  # what the compiled part points to
+        lib = c.library()
+        assert lib is not None and form in ("fp16", "int8")
+        self._library, self._model = lib, self._described(weights, form)
+        self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
+        if not self._runner:
+            raise MemoryError("no memory or no threads for the decoder")
+        weakref.finalize(self, lib.efim_close, self._runner)
+        self._x = torch.zeros(MOST_ROWS, self._model.padded)
+
+    @property
+    def rotations(self) -> npt.NDArray[np.complex64]:
+        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        return self._rope.numpy()
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        return self.forward_spans([Span(ids, arena, rows)])
+
+    @torch.inference_mode()
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        ids = np.concatenate([span.ids for span in spans])
+        places = np.concatenate([_places(span) for span in spans])
+        wanted = np.concatenate(list(_wanted(spans)))
+        logits = torch.empty(len(wanted), self._model.head.outputs)
+        for start in range(0, len(ids), MOST_ROWS):
+            self._pass(ids[start : start + MOST_ROWS], places[start : start + MOST_ROWS], start, wanted, logits)
+        for span in spans:
+            span.arena.append(span.ids)
+        return logits[:, : self.config.vocab]
+
+    def _pass(
+        self, ids: Ids, places: npt.NDArray[np.void], start: int, wanted: npt.NDArray[np.int64], logits: torch.Tensor
+    ) -> None:
+        first, last = np.searchsorted(wanted, (start, start + len(ids)))
+        here = wanted[first:last] - start
+        self._x[: len(ids), : self.config.hidden] = self._embed[torch.from_numpy(ids)]  # pyright: ignore
+        self._library.efim_pass(
+            self._runner, len(ids), places.ctypes.data, self._x.data_ptr(),
+            len(here), here.ctypes.data, logits[first:].data_ptr(),
+        )  # fmt: skip
+
+    def _described(self, weights: Weights, form: Format) -> c.Model:
+        config = self.config
+        padded = _up(config.hidden, 64)
+        layers = (c.Layer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
+        head = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]
+        return c.Model(
+            layers, self._vector(weights["model.norm.weight"], padded), self._keep(torch.view_as_real(self._rope)),
+            self._matrix(head, None, form), config.layers, config.hidden, padded, config.heads, config.kv_heads,
+            config.head_dim, config.intermediate, _up(config.context, 16), form == "int8", config.norm_eps,
+        )  # fmt: skip
+
+    def _layer(self, weights: Weights, index: int, form: Format) -> c.Layer:
+        parts, padded = fused(self.config, weights, index), _up(self.config.hidden, 64)
+        return c.Layer(
+            self._vector(parts.norm_in, padded), self._vector(parts.norm_mlp, padded),
+            self._matrix(parts.qkv, parts.qkv_bias, form), self._matrix(parts.out, None, form),
+            self._matrix(parts.gate_up, None, form), self._matrix(parts.down, None, form),
+        )  # fmt: skip
+
+    def _matrix(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> c.Matrix:
+        outputs, inputs = _up(weight.shape[0], 4), _up(weight.shape[1], 64)
+        added = 0 if bias is None else self._vector(bias, outputs)
+        wide = F.pad(weight.float(), (0, inputs - weight.shape[1], 0, outputs - weight.shape[0]))
+        if form == "fp16":
+            if wide.abs().max() > FP16_MAX:
+                raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+            return c.Matrix(self._keep(wide.half()), 0, 0, added, outputs, inputs)
+        whole, scale = quantized(wide)
+        sums = whole.sum(1, dtype=torch.int32) * 128
+        return c.Matrix(self._keep(whole), self._keep(scale.flatten()), self._keep(sums), added, outputs, inputs)
+
+    def _vector(self, values: torch.Tensor, length: int) -> int:
+        return self._keep(F.pad(values.float(), (0, length - len(values))))
+
+    def _keep(self, tensor: torch.Tensor) -> int:
+        self._kept.append(tensor.contiguous())
+        return self._kept[-1].data_ptr()
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _places(span: Span) -> npt.NDArray[np.void]:
+    arena, new = span.arena, len(span.ids)
+    places = np.empty(new, PLACE)
+    places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
+    places["capacity"] = arena.capacity
+    places["position"] = np.arange(arena.length, arena.length + new)
+    return places
+
+
+def _wanted(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows of the pass whose logits are asked for."""
+    end = 0
+    for span in spans:
+        end += len(span.ids)
+        yield np.arange(end - span.rows, end)

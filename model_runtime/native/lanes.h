@@ -1,0 +1,80 @@
+/* Sixteen lanes of numbers: AVX-512 with VNNI.
+
+   Every sum runs over lanes in one fixed order, which depends on nothing but the place in the row. So a row gets the
+   same bits in whatever company it is computed, and a cached token equals a recomputed one. */
+
+#pragma once
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 16
+
+typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(64), aligned(4), may_alias));
+
+static inline Floats spread(float value) { return value - (Floats){0}; }
+
+static inline Floats fused(Floats a, Floats b, Floats sum) {
+    return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+}
+
+static inline Floats widened(const uint16_t *halves) {
+    return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)halves));
+}
+
+/* Add products of 64 bytes without sign and 64 with sign, to sixteen sums; exact. */
+static inline Ints dotted(Ints sums, const uint8_t *bytes, const int8_t *with_sign) {
+    return (Ints)_mm512_dpbusd_epi32((__m512i)sums, _mm512_loadu_si512(bytes), _mm512_loadu_si512(with_sign));
+}
+
+/* The sums of the lanes of four vectors, in one register of four. A macro serves both kinds of numbers. */
+#define FOLDED(NAME, WIDE, NARROW)                                                                                   \
+    static inline NARROW NAME(WIDE a, WIDE b, WIDE c, WIDE d) {                                                      \
+        Ints low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29}, high = low + 2;                       \
+        WIDE ab = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);                                      \
+        WIDE cd = __builtin_shuffle(c, d, low) + __builtin_shuffle(c, d, high);                                      \
+        Ints even = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, odd = even + 2;                      \
+        union { WIDE all; NARROW quarter[4]; } x;                                                                    \
+        x.all = __builtin_shuffle(ab, cd, even) + __builtin_shuffle(ab, cd, odd);                                    \
+        return (x.quarter[0] + x.quarter[1]) + (x.quarter[2] + x.quarter[3]);                                        \
+    }
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t FourInts __attribute__((vector_size(16), aligned(4), may_alias));
+FOLDED(folded, Floats, Four)
+FOLDED(folded_ints, Ints, FourInts)
+
+static inline float total(Floats x) {
+    Floats none = {0};
+    return folded(x, none, none, none)[0];
+}
+
+static inline float largest(Floats x) {
+    float most = x[0];
+    for (int i = 1; i < LANES; i++) most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+static inline Floats chosen(Ints where, Floats a, Floats b) { return (Floats)(((Ints)a & where) | ((Ints)b & ~where)); }
+
+static inline Floats larger(Floats a, Floats b) { return chosen(a > b, a, b); }
+
+/* e to the x within 2 units in the last place: Cody-Waite reduction, then the series to the sixth power. */
+static inline Floats exponential(Floats x) {
+    x = larger(x, spread(-87.0f));
+    x = chosen(x > 88.0f, spread(88.0f), x);
+    Floats shifter = spread(12582912.0f), n = fused(x, spread(1.44269504f), shifter) - shifter;
+    Floats r = fused(n, spread(-0.693359375f), x);
+    r = fused(n, spread(2.12194440e-4f), r);
+    Floats p = spread(1.0f / 720);
+    p = fused(p, r, spread(1.0f / 120));
+    p = fused(p, r, spread(1.0f / 24));
+    p = fused(p, r, spread(1.0f / 6));
+    p = fused(p, r, spread(0.5f));
+    p = fused(p, r, spread(1.0f));
+    p = fused(p, r, spread(1.0f));
+    Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
+    return p * (Floats)power;
+}

@@ -1,0 +1,72 @@
+"""The compiled part: where it is, what it takes. Mirrors pass.h field by field."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+
+class Matrix(Structure):
+    """Weights of one product; `inputs` are padded to 64, `outputs` to 4."""
+
+    _fields_ = (
+        ("weights", c_void_p),
+        ("scales", c_void_p),
+        ("sums", c_void_p),
+        ("bias", c_void_p),
+        ("outputs", c_int64),
+        ("inputs", c_int64),
+    )
+
+
+class Layer(Structure):
+    """One block."""
+
+    _fields_ = (
+        ("norm_in", c_void_p),
+        ("norm_mlp", c_void_p),
+        ("qkv", Matrix),
+        ("out", Matrix),
+        ("gate_up", Matrix),
+        ("down", Matrix),
+    )
+
+
+class Model(Structure):
+    """A whole decoder; sizes in elements."""
+
+    _fields_ = (
+        ("layers", POINTER(Layer)),
+        ("norm", c_void_p),
+        ("rope", c_void_p),
+        ("head", Matrix),
+        ("layer_count", c_int64),
+        ("hidden", c_int64),
+        ("padded", c_int64),
+        ("heads", c_int64),
+        ("kv_heads", c_int64),
+        ("head_dim", c_int64),
+        ("intermediate", c_int64),
+        ("longest", c_int64),
+        ("is_int8", c_int64),
+        ("epsilon", c_float),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled part, or None where it was not built. A call releases the interpreter for as long as it takes."""
+    built = sorted(Path(__file__).parent.glob("_native*.so"))
+    if not built:
+        return None
+    lib = ctypes.CDLL(str(built[0]))
+    lib.efim_supported.restype = c_int
+    lib.efim_open.restype = c_void_p
+    lib.efim_open.argtypes = (POINTER(Model), c_int)
+    lib.efim_close.restype = None
+    lib.efim_close.argtypes = (c_void_p,)
+    lib.efim_pass.restype = None
+    lib.efim_pass.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+    return lib

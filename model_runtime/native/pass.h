@@ -1,0 +1,58 @@
+/* What a pass is given, and how its threads meet. Structures are mirrored in native.py, field by field. */
+
+#pragma once
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef struct {
+    const void *weights; /* uint16_t fp16 or int8_t, [out][in]; in padded to 64, out to 4 */
+    const float *scales; /* [out], int8 only */
+    const int32_t *sums; /* [out], 128 times the sum of the row's weights, int8 only */
+    const float *bias;   /* [out] or NULL */
+    int64_t out, in;     /* padded */
+} Matrix;
+
+typedef struct {
+    const float *norm_in, *norm_mlp; /* [padded] */
+    Matrix qkv, out, gate_up, down;
+} Layer;
+
+typedef struct {
+    const Layer *layers;
+    const float *norm; /* [padded] */
+    const float *rope; /* [context][head_dim], cosine and sine of each pair */
+    Matrix head;
+    int64_t layer_count, hidden, padded, heads, kv_heads, head_dim, intermediate;
+    int64_t longest; /* tokens of a context, padded to 16 */
+    int64_t is_int8;
+    float epsilon;
+} Model;
+
+/* A row's token stands at `position` of an arena, whose k and v are [layers][kv_heads][capacity][head_dim]. */
+typedef struct {
+    float *k, *v;
+    int64_t capacity, position;
+} Place;
+
+/* Rows that go into a product: as they are, and for int8 in two digits, [rows][2][in], and their unit. */
+typedef struct {
+    float *wide;
+    uint8_t *digits;
+    float *units;
+} Rows;
+
+typedef struct {
+    const Model *model;
+    int threads;
+    int64_t rows, wanted, wide_stride;
+    const Place *places;        /* [rows], of one arena in order of position */
+    const int64_t *wanted_rows; /* [wanted], whose logits are asked for */
+    float *x;                   /* [rows][padded], embedded tokens; changed */
+    float *logits;              /* [wanted][head.out] */
+    Rows input;
+    float *delta, *wide, *scores; /* [rows][padded], [rows][wide_stride], [threads][longest] */
+    atomic_int arrived, epoch;
+} Pass;
+
+/* Wait until all threads of the pass are here. */
+void meet(Pass *p);

@@ -1,0 +1,94 @@
+/* Products of rows with matrices whose rows are fp16, or int8 with a scale each.
+
+   A row of activations for int8 is split into two digits: x = unit * (254 * high + low), both in -127 .. 127, so that
+   what is lost is the rounding of the weights. Digits are stored with 128 added; `sums` of the weights takes it out. */
+
+#pragma once
+#include "lanes.h"
+#include "pass.h"
+
+#define DIGIT 254
+#define BLOCK 4 /* weight rows of one inner loop */
+#define WIDTH 6 /* rows of activations, or of their digits, of one: 24 sums stay in registers */
+
+/* Digits of one row; `in` is a multiple of 64. */
+static void split_digits(const float *x, int64_t in, uint8_t *digits, float *unit) {
+    Floats most = {0};
+    for (int64_t k = 0; k < in; k += LANES) {
+        Floats v = *(const Floats *)(x + k);
+        most = larger(most, larger(v, -v));
+    }
+    float range = largest(most);
+    float step = range / (127.0f * DIGIT), scale = range > 0 ? 127.0f * DIGIT / range : 0;
+    Floats shifter = spread(12582912.0f); /* adding and taking it away rounds to whole numbers */
+    for (int64_t k = 0; k < in; k += LANES) {
+        Floats whole = (*(const Floats *)(x + k) * scale + shifter) - shifter;
+        Floats high = (whole * (1.0f / DIGIT) + shifter) - shifter;
+        Floats low = whole - high * DIGIT;
+        Ints h = __builtin_convertvector(high, Ints) + 128, l = __builtin_convertvector(low, Ints) + 128;
+        for (int i = 0; i < LANES; i++) digits[k + i] = (uint8_t)h[i], digits[in + k + i] = (uint8_t)l[i];
+    }
+    *unit = step;
+}
+
+/* Sums of BLOCK weight rows with `count` activation rows, fp16. */
+static inline __attribute__((always_inline)) void block_fp16(
+    const Matrix *m, int64_t n, const float *x, int count, float *out, int64_t stride) {
+    const uint16_t *w = (const uint16_t *)m->weights + n * m->in;
+    Floats sums[WIDTH][BLOCK] = {0};
+    for (int64_t k = 0; k < m->in; k += LANES) {
+        Floats row[BLOCK];
+        for (int i = 0; i < BLOCK; i++) row[i] = widened(w + i * m->in + k);
+        for (int j = 0; j < count; j++) {
+            Floats v = *(const Floats *)(x + j * m->in + k);
+            for (int i = 0; i < BLOCK; i++) sums[j][i] = fused(row[i], v, sums[j][i]);
+        }
+    }
+    for (int j = 0; j < count; j++)
+        *(Four *)(out + j * stride) = folded(sums[j][0], sums[j][1], sums[j][2], sums[j][3]);
+}
+
+/* The same for int8; two digits make a row of activations, so `count` is at most WIDTH / 2. */
+static inline __attribute__((always_inline)) void block_int8(
+    const Matrix *m, int64_t n, const uint8_t *x, const float *units, int count, float *out, int64_t stride) {
+    const int8_t *w = (const int8_t *)m->weights + n * m->in;
+    Ints sums[WIDTH][BLOCK] = {0};
+    for (int64_t k = 0; k < m->in; k += 64)
+        for (int j = 0; j < 2 * count; j++)
+            for (int i = 0; i < BLOCK; i++) sums[j][i] = dotted(sums[j][i], x + j * m->in + k, w + i * m->in + k);
+    FourInts base = *(const FourInts *)(m->sums + n);
+    Four scale = *(const Four *)(m->scales + n);
+    for (int j = 0; j < count; j++) {
+        Ints *high = sums[2 * j], *low = sums[2 * j + 1];
+        Four h = __builtin_convertvector(folded_ints(high[0], high[1], high[2], high[3]) - base, Four);
+        Four l = __builtin_convertvector(folded_ints(low[0], low[1], low[2], low[3]) - base, Four);
+        *(Four *)(out + j * stride) = (h * (float)DIGIT + l) * scale * units[j];
+    }
+}
+
+static void some_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
+    int64_t j = 0;
+    for (; j + 6 <= rows; j += 6) block_fp16(m, n, x->wide + j * m->in, 6, out + j * stride, stride);
+    for (; j + 4 <= rows; j += 4) block_fp16(m, n, x->wide + j * m->in, 4, out + j * stride, stride);
+    for (; j + 2 <= rows; j += 2) block_fp16(m, n, x->wide + j * m->in, 2, out + j * stride, stride);
+    if (j < rows) block_fp16(m, n, x->wide + j * m->in, 1, out + j * stride, stride);
+}
+
+static void some_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
+    int64_t j = 0;
+    for (; j + 3 <= rows; j += 3)
+        block_int8(m, n, x->digits + 2 * j * m->in, x->units + j, 3, out + j * stride, stride);
+    for (; j + 2 <= rows; j += 2)
+        block_int8(m, n, x->digits + 2 * j * m->in, x->units + j, 2, out + j * stride, stride);
+    if (j < rows) block_int8(m, n, x->digits + 2 * j * m->in, x->units + j, 1, out + j * stride, stride);
+}
+
+/* out[j][n] = weights[n] . x[j] + bias[n] for the outputs from `first` up to `last`, multiples of BLOCK. */
+static void multiply(
+    const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
+    for (int64_t n = first; n < last; n += BLOCK) {
+        (is_int8 ? some_int8 : some_fp16)(m, n, x, rows, out + n, stride);
+        if (m->bias)
+            for (int64_t j = 0; j < rows; j++) *(Four *)(out + n + j * stride) += *(const Four *)(m->bias + n);
+    }
+}
