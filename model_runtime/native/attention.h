@@ -4,7 +4,6 @@
 #include "lanes.h"
 
 #define MOST_QUERIES 4 /* whose sums stay in registers while a key or value is there */
-#define INLINE static inline __attribute__((always_inline))
 
 /* Dot products of `count` queries, `dim` apart, with four keys, to scores that lie `stride` apart. */
 INLINE void score_four(

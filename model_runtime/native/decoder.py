@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import weakref
 from collections.abc import Iterator, Sequence
 
@@ -121,8 +122,16 @@ class NativeDecoder:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
-        self._kept.append(tensor.contiguous())
+        self._kept.append(_in_large_pages(tensor.contiguous()))
         return self._kept[-1].data_ptr()
+
+
+def _in_large_pages(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that is read with fewer misses of the page table, where the system has such pages."""
+    memory = mmap.mmap(-1, max(tensor.nbytes, 1))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=tensor.dtype).view(tensor.shape).copy_(tensor)
 
 
 def _up(size: int, unit: int) -> int:

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LANES 16
+#define INLINE static inline __attribute__((always_inline))
 
 typedef float Floats __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t Ints __attribute__((vector_size(64), aligned(4), may_alias));

@@ -32,13 +32,15 @@ static void split_digits(const float *x, int64_t in, uint8_t *digits, float *uni
 }
 
 /* Sums of BLOCK weight rows with `count` activation rows, fp16. */
-static inline __attribute__((always_inline)) void block_fp16(
-    const Matrix *m, int64_t n, const float *x, int count, float *out, int64_t stride) {
+INLINE void block_fp16(
+    const Matrix *m, int64_t n, const float *x, int count, int fetch, float *out, int64_t stride) {
     const uint16_t *w = (const uint16_t *)m->weights + n * m->in;
     Floats sums[WIDTH][BLOCK] = {0};
     for (int64_t k = 0; k < m->in; k += LANES) {
         Floats row[BLOCK];
         for (int i = 0; i < BLOCK; i++) row[i] = widened(w + i * m->in + k);
+        if (fetch && k % 32 == 0)
+            for (int i = 0; i < BLOCK; i++) __builtin_prefetch(w + (BLOCK + i) * m->in + k, 0, 2);
         for (int j = 0; j < count; j++) {
             Floats v = *(const Floats *)(x + j * m->in + k);
             for (int i = 0; i < BLOCK; i++) sums[j][i] = fused(row[i], v, sums[j][i]);
@@ -49,13 +51,17 @@ static inline __attribute__((always_inline)) void block_fp16(
 }
 
 /* The same for int8; two digits make a row of activations, so `count` is at most WIDTH / 2. */
-static inline __attribute__((always_inline)) void block_int8(
-    const Matrix *m, int64_t n, const uint8_t *x, const float *units, int count, float *out, int64_t stride) {
+INLINE void block_int8(
+    const Matrix *m, int64_t n, const uint8_t *x, const float *units, int count, int fetch, float *out,
+    int64_t stride) {
     const int8_t *w = (const int8_t *)m->weights + n * m->in;
     Ints sums[WIDTH][BLOCK] = {0};
-    for (int64_t k = 0; k < m->in; k += 64)
+    for (int64_t k = 0; k < m->in; k += 64) {
+        if (fetch)
+            for (int i = 0; i < BLOCK; i++) __builtin_prefetch(w + (BLOCK + i) * m->in + k, 0, 2);
         for (int j = 0; j < 2 * count; j++)
             for (int i = 0; i < BLOCK; i++) sums[j][i] = dotted(sums[j][i], x + j * m->in + k, w + i * m->in + k);
+    }
     FourInts base = *(const FourInts *)(m->sums + n);
     Four scale = *(const Four *)(m->scales + n);
     for (int j = 0; j < count; j++) {
@@ -66,27 +72,33 @@ static inline __attribute__((always_inline)) void block_int8(
     }
 }
 
+/* Of the first rows, each line of weights that is read asks for the one of the next block: memory is slow to begin. */
 static void some_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
-    int64_t j = 0;
-    for (; j + 6 <= rows; j += 6) block_fp16(m, n, x->wide + j * m->in, 6, out + j * stride, stride);
-    for (; j + 4 <= rows; j += 4) block_fp16(m, n, x->wide + j * m->in, 4, out + j * stride, stride);
-    for (; j + 2 <= rows; j += 2) block_fp16(m, n, x->wide + j * m->in, 2, out + j * stride, stride);
-    if (j < rows) block_fp16(m, n, x->wide + j * m->in, 1, out + j * stride, stride);
+    int64_t j = 0, in = m->in;
+    if (rows == 1) block_fp16(m, n, x->wide, 1, 1, out, stride), j = 1;
+    else if (rows < 4) block_fp16(m, n, x->wide, 2, 1, out, stride), j = 2;
+    else block_fp16(m, n, x->wide, 4, 1, out, stride), j = 4;
+    for (; j + 6 <= rows; j += 6) block_fp16(m, n, x->wide + j * in, 6, 0, out + j * stride, stride);
+    for (; j + 4 <= rows; j += 4) block_fp16(m, n, x->wide + j * in, 4, 0, out + j * stride, stride);
+    for (; j + 2 <= rows; j += 2) block_fp16(m, n, x->wide + j * in, 2, 0, out + j * stride, stride);
+    if (j < rows) block_fp16(m, n, x->wide + j * in, 1, 0, out + j * stride, stride);
 }
 
 static void some_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
-    int64_t j = 0;
+    int64_t j = 0, in = 2 * m->in;
+    if (rows == 1) block_int8(m, n, x->digits, x->units, 1, 1, out, stride), j = 1;
+    else block_int8(m, n, x->digits, x->units, 2, 1, out, stride), j = 2;
     for (; j + 3 <= rows; j += 3)
-        block_int8(m, n, x->digits + 2 * j * m->in, x->units + j, 3, out + j * stride, stride);
+        block_int8(m, n, x->digits + j * in, x->units + j, 3, 0, out + j * stride, stride);
     for (; j + 2 <= rows; j += 2)
-        block_int8(m, n, x->digits + 2 * j * m->in, x->units + j, 2, out + j * stride, stride);
-    if (j < rows) block_int8(m, n, x->digits + 2 * j * m->in, x->units + j, 1, out + j * stride, stride);
+        block_int8(m, n, x->digits + j * in, x->units + j, 2, 0, out + j * stride, stride);
+    if (j < rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, 0, out + j * stride, stride);
 }
 
 /* out[j][n] = weights[n] . x[j] + bias[n] for the outputs from `first` up to `last`, multiples of BLOCK. */
 static void multiply(
     const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
-    for (int64_t n = first; n < last; n += BLOCK) {
+    for (int64_t n = first; rows > 0 && n < last; n += BLOCK) {
         (is_int8 ? some_int8 : some_fp16)(m, n, x, rows, out + n, stride);
         if (m->bias)
             for (int64_t j = 0; j < rows; j++) *(Four *)(out + n + j * stride) += *(const Four *)(m->bias + n);
