@@ -7,6 +7,10 @@
 #include "attention.h"
 #include "products.h"
 #include "pass.h"
+#include "tiles.h"
+
+#define SHARED 16 /* outputs of a product are shared out in such units */
+#define TILED 6   /* rows from which tiles are faster */
 
 static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
     int64_t units = (count + unit - 1) / unit, at = units * thread / threads * unit;
@@ -19,8 +23,15 @@ static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
          INDEX < INDEX##_end; INDEX++)
 
 static void share_product(Pass *p, int thread, const Matrix *m, int64_t rows, float *out, int64_t stride) {
-    int64_t first = begin_of(m->out, BLOCK, p->threads, thread), last = begin_of(m->out, BLOCK, p->threads, thread + 1);
-    multiply(m, p->model->is_int8, &p->input, rows, first, last, out, stride);
+    int64_t first = begin_of(m->out, SHARED, p->threads, thread), last = begin_of(m->out, SHARED, p->threads, thread + 1);
+    if (p->panels && rows >= TILED) {
+        SHARE(group, (rows + 7) / 8, 1) tiles_pack(&p->input, group, m->in, p->panels);
+        meet(p);
+        tiles_multiply(m, &p->input, p->panels, rows, first, last, out, stride);
+        for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
+    } else {
+        multiply(m, p->model->is_int8, &p->input, rows, first, last, out, stride);
+    }
     meet(p);
 }
 
@@ -128,6 +139,7 @@ static void mlp_block(Pass *p, int thread, int64_t i) {
 
 static void pass_share(Pass *p, int thread) {
     const Model *m = p->model;
+    if (p->panels) tiles_begin();
     for (int64_t i = 0; i < m->layer_count; i++) {
         attention_block(p, thread, i);
         mlp_block(p, thread, i);
@@ -135,4 +147,5 @@ static void pass_share(Pass *p, int thread) {
     SHARE(n, p->wanted, 1) add_and_norm(p, p->wanted_rows[n], 1, m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
+    if (p->panels) tiles_end();
 }

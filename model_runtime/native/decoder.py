@@ -107,7 +107,7 @@ class NativeDecoder:
         )  # fmt: skip
 
     def _matrix(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> c.Matrix:
-        outputs, inputs = _up(weight.shape[0], 4), _up(weight.shape[1], 64)
+        outputs, inputs = _up(weight.shape[0], 16), _up(weight.shape[1], 64)
         added = 0 if bias is None else self._vector(bias, outputs)
         wide = F.pad(weight.float(), (0, inputs - weight.shape[1], 0, outputs - weight.shape[0]))
         if form == "fp16":

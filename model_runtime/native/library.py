@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Matrix(Structure):
-    """Weights of one product; `inputs` are padded to 64, `outputs` to 4."""
+    """Weights of one product; `inputs` are padded to 64, `outputs` to 16."""
 
     _fields_ = (
         ("weights", c_void_p),

@@ -1,6 +1,6 @@
 /* Opens a model for passes: owns scratch memory and the helping threads. */
 
-#include "pass.h"
+#include "tiles.h"
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
@@ -95,6 +95,7 @@ static int allocate(Runner *r) {
     p->input.units = calloc(MOST_ROWS, sizeof(float));
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
+    p->panels = m->is_int8 && tiles_allowed() ? calloc(MOST_ROWS * 2 * deep, 1) : NULL;
     p->scores = calloc(r->threads * 4 * m->longest, sizeof(float));
     return p->input.wide && p->input.digits && p->input.units && p->delta && p->wide && p->scores;
 }
@@ -105,7 +106,7 @@ void efim_close(Runner *r) {
     for (int i = 0; i < r->helping; i++) pthread_join(r->helpers[i], NULL);
     Pass *p = &r->pass;
     free(p->input.wide), free(p->input.digits), free(p->input.units);
-    free(p->delta), free(p->wide), free(p->scores);
+    free(p->panels), free(p->delta), free(p->wide), free(p->scores);
     free(r);
 }
 

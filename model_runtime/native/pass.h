@@ -4,8 +4,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#define DIGIT 254 /* see products.h */
+
 typedef struct {
-    const void *weights; /* uint16_t fp16 or int8_t, [out][in]; in padded to 64, out to 4 */
+    const void *weights; /* uint16_t fp16 or int8_t, [out][in]; in padded to 64, out to 16 */
     const float *scales; /* [out], int8 only */
     const int32_t *sums; /* [out], 128 times the sum of the row's weights, int8 only */
     const float *bias;   /* [out] or NULL */
@@ -50,6 +52,7 @@ typedef struct {
     float *x;                   /* [rows][padded], embedded tokens; changed */
     float *logits;              /* [wanted][head.out] */
     Rows input;
+    uint8_t *panels; /* for tiles, [rows][2][in]; NULL where there are none */
     float *delta, *wide, *scores; /* [rows][padded], [rows][wide_stride], [threads][longest] */
     atomic_int arrived, epoch;
 } Pass;

@@ -7,7 +7,6 @@
 #include "lanes.h"
 #include "pass.h"
 
-#define DIGIT 254
 #define BLOCK 4 /* weight rows of one inner loop */
 #define WIDTH 6 /* rows of activations, or of their digits, of one: 24 sums stay in registers */
 
@@ -95,12 +94,15 @@ static void some_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, f
     if (j < rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, 0, out + j * stride, stride);
 }
 
-/* out[j][n] = weights[n] . x[j] + bias[n] for the outputs from `first` up to `last`, multiples of BLOCK. */
+/* Add the bias of the outputs from `first` up to `last` to a row. */
+static void add_bias(const Matrix *m, int64_t first, int64_t last, float *out) {
+    for (int64_t n = first; n < last; n += LANES) *(Floats *)(out + n) += *(const Floats *)(m->bias + n);
+}
+
+/* out[j][n] = weights[n] . x[j] + bias[n] for the outputs from `first` up to `last`, multiples of LANES. */
 static void multiply(
     const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
-    for (int64_t n = first; rows > 0 && n < last; n += BLOCK) {
+    for (int64_t n = first; rows > 0 && n < last; n += BLOCK)
         (is_int8 ? some_int8 : some_fp16)(m, n, x, rows, out + n, stride);
-        if (m->bias)
-            for (int64_t j = 0; j < rows; j++) *(Four *)(out + n + j * stride) += *(const Four *)(m->bias + n);
-    }
+    for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
 }
