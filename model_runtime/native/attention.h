@@ -2,8 +2,8 @@
 
 #pragma once
 #include "lanes.h"
+#include "pass.h"
 
-#define MOST_QUERIES 4 /* whose sums stay in registers while a key or value is there */
 
 /* Dot products of `count` queries, `dim` apart, with four keys, to scores that lie `stride` apart. */
 INLINE void score_four(
@@ -87,6 +87,7 @@ static void attend_heads(const float *q, int count, const float *k, const float 
         case 1: attend_some(q, 1, k, v, keys, dim, scores, stride, out); break;
         case 2: attend_some(q, 2, k, v, keys, dim, scores, stride, out); break;
         case 3: attend_some(q, 3, k, v, keys, dim, scores, stride, out); break;
-        default: attend_some(q, 4, k, v, keys, dim, scores, stride, out);
+        case 4: attend_some(q, 4, k, v, keys, dim, scores, stride, out); break;
+        default: attend_some(q, 5, k, v, keys, dim, scores, stride, out);
     }
 }

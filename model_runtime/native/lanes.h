@@ -25,6 +25,9 @@ static inline Floats widened(const uint16_t *halves) {
     return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)halves));
 }
 
+/* Store the lowest byte of each lane. */
+static inline void narrowed(Ints x, uint8_t *bytes) { _mm_storeu_si128((__m128i *)bytes, _mm512_cvtepi32_epi8((__m512i)x)); }
+
 /* Add products of 64 bytes without sign and 64 with sign, to sixteen sums; exact. */
 static inline Ints dotted(Ints sums, const uint8_t *bytes, const int8_t *with_sign) {
     return (Ints)_mm512_dpbusd_epi32((__m512i)sums, _mm512_loadu_si512(bytes), _mm512_loadu_si512(with_sign));

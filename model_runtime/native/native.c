@@ -96,7 +96,7 @@ static int allocate(Runner *r) {
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
     p->panels = m->is_int8 && tiles_allowed() ? calloc(MOST_ROWS * 2 * deep, 1) : NULL;
-    p->scores = calloc(r->threads * 4 * m->longest, sizeof(float));
+    p->scores = calloc(r->threads * MOST_QUERIES * m->longest, sizeof(float));
     return p->input.wide && p->input.digits && p->input.units && p->delta && p->wide && p->scores;
 }
 

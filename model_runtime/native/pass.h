@@ -4,7 +4,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DIGIT 254 /* see products.h */
+#define DIGIT 254      /* see products.h */
+#define MOST_QUERIES 5 /* of one key head, whose sums stay in registers while a key or value is there */
 
 typedef struct {
     const void *weights; /* uint16_t fp16 or int8_t, [out][in]; in padded to 64, out to 16 */
@@ -53,7 +54,7 @@ typedef struct {
     float *logits;              /* [wanted][head.out] */
     Rows input;
     uint8_t *panels; /* for tiles, [rows][2][in]; NULL where there are none */
-    float *delta, *wide, *scores; /* [rows][padded], [rows][wide_stride], [threads][longest] */
+    float *delta, *wide, *scores; /* [rows][padded], [rows][wide_stride], [threads][MOST_QUERIES][longest] */
     atomic_int arrived, epoch;
 } Pass;
 

@@ -24,8 +24,8 @@ static void split_digits(const float *x, int64_t in, uint8_t *digits, float *uni
         Floats whole = (*(const Floats *)(x + k) * scale + shifter) - shifter;
         Floats high = (whole * (1.0f / DIGIT) + shifter) - shifter;
         Floats low = whole - high * DIGIT;
-        Ints h = __builtin_convertvector(high, Ints) + 128, l = __builtin_convertvector(low, Ints) + 128;
-        for (int i = 0; i < LANES; i++) digits[k + i] = (uint8_t)h[i], digits[in + k + i] = (uint8_t)l[i];
+        narrowed(__builtin_convertvector(high, Ints) + 128, digits + k);
+        narrowed(__builtin_convertvector(low, Ints) + 128, digits + in + k);
     }
     *unit = step;
 }
