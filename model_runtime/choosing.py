@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import astuple, replace
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -74,7 +75,9 @@ def choose(
         _write(notes, kept | {key: (date.today().isoformat(), figures)})
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
     when = f"measured on {day}" if day else "measured now"
-    return min(ways, key=lambda way: figures[str(way)]), f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
+    return min(
+        ways, key=lambda way: figures[str(way)]
+    ), f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
 
 
 def _ways(config: ModelConfig) -> list[Way]:
@@ -140,17 +143,19 @@ def _read(notes: Path | None) -> Kept:
         return {
             key: (str(day), {way: float(ms) for way, ms in figures.items()}) for key, (day, figures) in found.items()
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return {}
 
 
 def _write(notes: Path | None, kept: Kept) -> None:
     if notes is None:
         return
+    beside = notes.with_suffix(f".{os.getpid()}")
     try:
         notes.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside = notes.with_suffix(f".{os.getpid()}")
         beside.write_text(json.dumps(kept, indent=1), encoding="utf-8")
         beside.replace(notes)
     except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
         logger.warning("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)

@@ -67,7 +67,7 @@ class NativeDecoder:
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
-        places = np.concatenate([_places(span) for span in spans])
+        places = np.concatenate([_places(span, self.config.context) for span in spans])
         wanted = np.concatenate(list(_wanted(spans)))
         logits = torch.empty(len(wanted), self._model.head.outputs)
         for start in range(0, len(ids), MOST_ROWS):
@@ -81,6 +81,7 @@ class NativeDecoder:
     ) -> None:
         first, last = np.searchsorted(wanted, (start, start + len(ids)))
         here = wanted[first:last] - start
+        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left there what is no number
         self._x[: len(ids), : self.config.hidden] = self._embed[torch.from_numpy(ids)]  # pyright: ignore
         self._library.efim_pass(
             self._runner, len(ids), places.ctypes.data, self._x.data_ptr(),
@@ -138,8 +139,9 @@ def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _places(span: Span) -> npt.NDArray[np.void]:
+def _places(span: Span, context: int) -> npt.NDArray[np.void]:
     arena, new = span.arena, len(span.ids)
+    assert arena.length + new <= min(arena.capacity, context)  # the compiled part would write beyond
     places = np.empty(new, PLACE)
     places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
     places["capacity"] = arena.capacity
