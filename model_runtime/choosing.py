@@ -7,8 +7,8 @@ import logging
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import astuple, replace
 from contextlib import suppress
+from dataclasses import astuple, replace
 from datetime import date
 from pathlib import Path
 from statistics import median
