@@ -7,8 +7,9 @@ TRACE ?=
 DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
 MODEL ?=
 HUMANEVAL ?=
+GPU_PYTHON ?= .venv-gpu/bin/python
 
-.PHONY: demo test lint types fix bench eval clean
+.PHONY: demo test lint types fix bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -30,11 +31,22 @@ fix: .venv/develops
 bench: .venv/develops
 	$(BIN)/python -m benchmarks $(TRACE)
 
+# Ends with status 2 where there is no GPU; what it measures goes to benchmarks/results/. PYTHON is used as it is where
+# it has what that takes.
+gpu-check:
+	@nvidia-smi >/dev/null 2>&1 || { echo "no GPU to check: nvidia-smi finds none" >&2; exit 2; }
+	@if $(PYTHON) -c 'import pytest, torch, transformers, xformers; assert torch.version.cuda' 2>/dev/null; \
+	then $(MAKE) gpu-run GPU_PYTHON=$(PYTHON); else $(MAKE) .venv-gpu/develops gpu-run; fi
+
+gpu-run:
+	$(GPU_PYTHON) -m pytest -m gpu -rs tests/gpu
+	$(GPU_PYTHON) -m benchmarks.gpu
+
 eval: .venv/develops
 	$(BIN)/efim-ls eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-gpu build dist *.egg-info
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
 .venv/runs: pyproject.toml constraints.txt $(wildcard model_runtime/native/*.[ch])
@@ -47,4 +59,11 @@ clean:
 .venv/develops: .venv/runs
 	@echo "installing what tests, lint and training need"
 	$(PIP) --editable '.[dev]'
+	touch $@
+
+# No constraints: torch for CUDA is another build than the one that tests run on everywhere.
+.venv-gpu/develops: pyproject.toml
+	@echo "installing torch for CUDA into .venv-gpu: several GB"
+	test -x .venv-gpu/bin/python || $(PYTHON) -m venv .venv-gpu
+	.venv-gpu/bin/python -m pip install --quiet --editable '.[dev]'
 	touch $@

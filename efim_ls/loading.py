@@ -21,6 +21,7 @@ def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tupl
     budget = fit_budget(settings, read_config(folder))
     model = load(
         folder,
+        device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=budget.prompt_tokens + settings.max_new_tokens,

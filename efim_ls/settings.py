@@ -9,8 +9,8 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 CodecName = Literal["raw", "int8"]
-MAY_BE_0 = ("ahead_seconds_per_minute",)
-MOST = {"disk_mib": 1 << 16}  # 64 GiB: a file's table takes a 750th of it at once
+MAY_BE_0 = ("ahead_seconds_per_minute", "niceness")
+MOST = {"disk_mib": 1 << 16, "niceness": 19}  # 64 GiB: a file's table takes a 750th of it at once
 MOST_OF_ANY = 1 << 30
 
 
@@ -32,6 +32,8 @@ class Settings:
     head_tokens: int = 1536
     tail_tokens: int = 384
     threads: int = 1
+    niceness: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     weights: Literal["auto", "fp32", "fp16", "int8"] = "auto"
     menu: Literal["auto", "always", "never"] = "auto"
     local_cache: bool = True

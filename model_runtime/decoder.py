@@ -15,6 +15,7 @@ from model_runtime.attention import attend, causal_bias
 from model_runtime.config import ModelConfig
 from model_runtime.ids import Ids
 from model_runtime.linear import Format, Linear, linear
+from model_runtime.pace import CHUNK
 from model_runtime.weights import Weights
 
 
@@ -43,6 +44,11 @@ class AnyDecoder(Protocol):
     @property
     def config(self) -> ModelConfig:
         """The model's shape."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """Rows of one prefill pass: how long a newer request may have to wait."""
         ...
 
     @property
@@ -78,6 +84,8 @@ class _Place(NamedTuple):
 
 class Decoder:
     """Computes logits of tokens appended to an arena. Used on the engine thread only."""
+
+    chunk = CHUNK
 
     def __init__(self, config: ModelConfig, weights: Weights, form: Format) -> None:
         """Prepare the weights; `weights` may be dropped afterwards."""

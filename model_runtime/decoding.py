@@ -15,7 +15,7 @@ from model_runtime.decoder import AnyDecoder
 from model_runtime.drafts import NOTHING, Drafts, after
 from model_runtime.ids import Ids
 from model_runtime.local_cache import LocalCache
-from model_runtime.pace import CHUNK, Pace
+from model_runtime.pace import Pace
 from model_runtime.prompt import Prompt
 
 NEAR = 8  # tokens after which what an arena held before says nothing about what comes now
@@ -148,8 +148,9 @@ class Decoding:
             arena.truncate(n - 1)
         self.spent.recomputed += max(0, len(self._prompt.ids) - arena.length)
         self.spent.passes += self.count > 0
-        while n - arena.length > CHUNK:
-            self._forward(self._row[arena.length : arena.length + CHUNK], 1)
+        chunk = self._means.decoder.chunk
+        while n - arena.length > chunk:
+            self._forward(self._row[arena.length : arena.length + chunk], 1)
         self._draft, self._kind = self._drafted(stub)
         self.spent.drafted += len(self._draft)
         self._rows_at = n

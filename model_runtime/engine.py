@@ -90,7 +90,7 @@ class Engine:
         self._local_cache = local_cache
         self._vocabulary = Vocabulary(tokenizer.token_bytes)
         self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids)
-        self._means = Means(decoder, local_cache, self._pick, self._spells, Pace(), Drafts())
+        self._means = Means(decoder, local_cache, self._pick, self._spells, Pace(decoder.chunk), Drafts())
 
     def mixing(self, local_cache: LocalCache | None) -> Engine:
         """An engine over the same model and arenas that mixes other counts in, or none."""
@@ -189,13 +189,13 @@ class Engine:
     def _pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> int:
         """Most likely next token that spells on with the stub (any, where the stub is spelled out)."""
         logits = logits[: self._tokenizer.vocab]  # a model's vocabulary may be padded
-        scores = logits.numpy()
+        fitting = self._vocabulary.fitting(stub) if stub else None
         if self._local_cache is not None:
-            scores = self._local_cache.mix(torch.softmax(logits, dim=-1).numpy(), history)
-        if not stub:
-            return int(scores.argmax())
-        fitting = self._vocabulary.fitting(stub)
-        return int(fitting[scores[fitting].argmax()])
+            scores = self._local_cache.mix(torch.softmax(logits, dim=-1).cpu().numpy(), history)
+            best = int((scores if fitting is None else scores[fitting]).argmax())
+        else:  # a GPU's logits stay there: only the winner is fetched
+            best = int((logits if fitting is None else logits[torch.as_tensor(fitting)]).argmax())
+        return best if fitting is None else int(fitting[best])
 
     def _spells(self, token: int, stub: bytes) -> bool:
         spelled = self._tokenizer.token_bytes[token]

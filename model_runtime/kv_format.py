@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
-from model_runtime.linear import Format
 
 LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
 
@@ -43,7 +42,7 @@ def hashing(files: Iterable[Path]) -> Future[list[bytes]]:
     return hashed
 
 
-def fingerprint(files: Iterable[bytes], config: ModelConfig, form: Format) -> bytes:
+def fingerprint(files: Iterable[bytes], config: ModelConfig, form: str) -> bytes:
     """Cover weights and tokenizer by their files' hashes, and all else that keys and values depend on."""
     facts = json.dumps([LAYOUT, form, asdict(config)], sort_keys=True).encode()
     return hashlib.sha256(b"".join([*files, facts])).digest()

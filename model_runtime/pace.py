@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FADE = 0.95  # what one pass leaves of the weight of those before it
 FIRST_GUESS = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
-CHUNK = 64  # rows of one prefill pass: how long a newer request may have to wait
+CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 CHUNK_MS = 20.0  # milliseconds that a pass ahead of need should take; at most 30
 LEAST_CHUNK = 4
 SMALL = 16  # rows up to which a pass is a decode step with a draft
@@ -13,8 +13,9 @@ SMALL = 16  # rows up to which a pass is a decode step with a draft
 class Pace:
     """Milliseconds of a pass as a line over its rows, fitted to small passes, and of a row of the last wider one."""
 
-    def __init__(self) -> None:
-        """Nothing is measured yet."""
+    def __init__(self, chunk: int = CHUNK) -> None:
+        """Nothing is measured yet; `chunk` is the most rows of a prefill pass."""
+        self._chunk = chunk
         self._sums = [0.0] * 5  # weights, rows, rows², ms, rows · ms
         self._ms_per_row: float | None = None
 
@@ -55,4 +56,4 @@ class Pace:
         """Rows of a pass that nobody waits for: as many as a keystroke can wait for."""
         if self._ms_per_row is None:
             return LEAST_CHUNK
-        return max(LEAST_CHUNK, min(CHUNK, int(CHUNK_MS / self._ms_per_row)))
+        return max(LEAST_CHUNK, min(self._chunk, int(CHUNK_MS / self._ms_per_row)))

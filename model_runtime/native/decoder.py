@@ -19,6 +19,7 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.linear import FP16_MAX, Format, quantized
 from model_runtime.native import library as c
+from model_runtime.pace import CHUNK
 from model_runtime.weights import Weights
 
 MOST_THREADS = 64
@@ -38,6 +39,8 @@ def missing(config: ModelConfig) -> str | None:
 
 class NativeDecoder:
     """Computes logits of tokens appended to arenas. Used on the engine thread only; it owns threads of its own."""
+
+    chunk = CHUNK
 
     def __init__(self, config: ModelConfig, weights: Weights, form: Format, threads: int) -> None:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""

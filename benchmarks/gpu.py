@@ -1,0 +1,235 @@
+"""`make gpu-check`: the GPU's figures beside transformers, in one run: a table, a file in `results/`, JSON last.
+
+The model has the shape of Qwen2.5-Coder-1.5B and random weights; 4,096 tokens of context.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from datetime import date
+from math import prod
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.table import show
+from model_runtime.config import ModelConfig
+from model_runtime.decoder import Span
+from model_runtime.gpu.device import BF16
+from model_runtime.ids import Ids
+from model_runtime.machine import cuda_missing
+from model_runtime.weights import Weights, expected_shapes
+
+SHAPE = ModelConfig(
+    family="qwen2",
+    vocab=151_936,
+    hidden=1536,
+    layers=28,
+    heads=12,
+    kv_heads=2,
+    head_dim=128,
+    intermediate=8960,
+    norm_eps=1e-6,
+    rope_theta=1e6,
+    context=8192,
+    tied=True,
+    end_ids=(),
+)
+CONTEXT, ARENAS, ROOM = 4096, 9, 256  # tokens; arenas; tokens behind the context
+KEYSTROKES, STEPS, ROUNDS, PREFILLS = 200, 64, 5, 7
+COMPARED, BEFORE = 128, 512  # greedy tokens that are compared, and tokens of their prompt
+COPIED = 4 << 30  # bytes
+RESULTS = Path(__file__).with_name("results")
+TOKENS = np.random.default_rng(0).integers(0, SHAPE.vocab, CONTEXT + ROOM).astype(np.int32)
+
+Pass = Callable[[Ids, int], int]  # tokens behind the first so many; the likeliest next one
+
+
+def main() -> int:
+    """Measure and write down; 2 where there is no GPU."""
+    if reason := cuda_missing():
+        print(f"no GPU to check: {reason}", file=sys.stderr)
+        return 2
+    results = measure()
+    show("1.5B parameters, bf16, 4,096 tokens of context", ("figure", "value"), results.items())
+    name = re.sub(r"\W+", "-", results["device"]).lower()
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(results)
+    (RESULTS / f"gpu-{name}-{results['date']}.json").write_text(
+        json.dumps(results, indent=1) + "\n", encoding="utf-8"
+    )
+    print(text)
+    return 0
+
+
+@torch.no_grad()
+def measure() -> dict[str, Any]:
+    """Milliseconds are medians of walls, the likeliest token fetched, unless they say p95."""
+    weights = random_weights()
+    bandwidth = copied_per_second()
+    ours, more = own(weights)
+    results: dict[str, Any] = {
+        "date": date.today().isoformat(),
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "copy_gb_s": bandwidth / 1e9,
+        **figures("own", ours),
+        **more,
+    }
+    step = needed_bytes() / bandwidth * 1e3
+    results |= {"least_decode_ms": step, "share_of_bandwidth": step / results["own_decode_ms"]}
+    for kind in ("sdpa", "eager"):
+        results |= figures(f"transformers_{kind}", reference(weights, torch.bfloat16, kind))
+    return results | compared(ours, weights)
+
+
+def random_weights() -> Weights:
+    """Weights on the device, drawn as models are before training."""
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def drawn(name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        if "norm" in name:
+            return torch.ones(shape, device="cuda", dtype=torch.bfloat16)
+        return torch.randn(shape, device="cuda", dtype=torch.bfloat16, generator=generator) * 0.02
+
+    return {name: drawn(name, shape) for name, shape in expected_shapes(SHAPE).items()}
+
+
+def needed_bytes() -> int:
+    """What a decode step cannot but read: weights once, the keys and values of the context once."""
+    weights = sum(prod(shape) for shape in expected_shapes(SHAPE).values())
+    return BF16 * (weights + 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * CONTEXT)
+
+
+def copied_per_second() -> float:
+    """Bytes that the device reads and writes in a second, in large copies."""
+    source = torch.ones(COPIED // 2, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return COPIED / (median(timed(lambda: target.copy_(source), 20)) / 1e3)
+
+
+def timed(run: Callable[[], object], repeats: int) -> list[float]:
+    """Milliseconds of each repeat; the device has nothing else to do."""
+    run()
+    times = list[float]()
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        began = perf_counter()
+        run()
+        torch.cuda.synchronize()
+        times.append((perf_counter() - began) * 1e3)
+    return times
+
+
+def figures(name: str, forward: Pass) -> dict[str, float]:
+    """The three figures that are asked for of one way to compute."""
+    forward(TOKENS[:CONTEXT], 0)
+    keystrokes = timed(lambda: forward(TOKENS[CONTEXT - 1 : CONTEXT], CONTEXT - 1), KEYSTROKES)
+
+    def decode() -> None:
+        token = int(TOKENS[CONTEXT])
+        for at in range(CONTEXT, CONTEXT + STEPS):
+            token = forward(np.array([token], dtype=np.int32), at)
+
+    steps = [each / STEPS for each in timed(decode, ROUNDS)]
+    prefills = timed(lambda: forward(TOKENS[:CONTEXT], 0), PREFILLS)
+    return {
+        f"{name}_keystroke_ms": median(keystrokes),
+        f"{name}_keystroke_p95_ms": quantiles(keystrokes, n=20)[-1],
+        f"{name}_decode_ms": median(steps),
+        f"{name}_prefill_ms": median(prefills),
+    }
+
+
+def own(weights: Weights) -> tuple[Pass, dict[str, float]]:
+    """Passes of the GPU's decoder, and what only it has: several rows, several arenas."""
+    from model_runtime.gpu.decoder import GpuDecoder
+    from model_runtime.gpu.graphs import WIDTHS
+    from model_runtime.gpu.load import on_gpu
+
+    began = perf_counter()
+    runtime = on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS)
+    more = {"load_s": perf_counter() - began}
+    decoder, arenas = runtime.decoder, [runtime.arena() for _ in range(ARENAS)]
+    assert isinstance(decoder, GpuDecoder)
+
+    def forward(ids: Ids, at: int) -> int:
+        arenas[0].truncate(at)
+        return int(decoder.forward(ids, arenas[0])[0].argmax())
+
+    forward(TOKENS[:CONTEXT], 0)
+    for rows in WIDTHS:
+        more[f"own_{rows}_rows_ms"] = median(timed(lambda n=rows: forward(TOKENS[CONTEXT:][:n], CONTEXT), 50))
+    for arena in arenas[1:]:
+        arena.copy_prefix(arenas[0], CONTEXT)
+
+    def step() -> None:
+        for arena in arenas[1:]:
+            arena.truncate(CONTEXT)
+        decoder.forward_spans([Span(TOKENS[CONTEXT : CONTEXT + 1], arena) for arena in arenas[1:]]).argmax(1).cpu()
+
+    more[f"own_{ARENAS - 1}_arenas_ms"] = median(timed(step, 50))
+    return forward, more
+
+
+def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
+    """Passes of transformers' model of the same weights, not compiled."""
+    from transformers import AutoModelForCausalLM, DynamicCache, Qwen2Config
+
+    config = Qwen2Config(
+        vocab_size=SHAPE.vocab,
+        hidden_size=SHAPE.hidden,
+        num_hidden_layers=SHAPE.layers,
+        num_attention_heads=SHAPE.heads,
+        num_key_value_heads=SHAPE.kv_heads,
+        intermediate_size=SHAPE.intermediate,
+        max_position_embeddings=SHAPE.context,
+        rms_norm_eps=SHAPE.norm_eps,
+        rope_parameters={"rope_type": "default", "rope_theta": SHAPE.rope_theta},
+        tie_word_embeddings=SHAPE.tied,
+    )
+    with torch.device("cuda"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention).eval()
+    unknown = model.load_state_dict(weights, strict=False).unexpected_keys
+    assert not unknown, unknown
+    cache = DynamicCache()
+
+    def forward(ids: Ids, at: int) -> int:
+        nonlocal cache
+        if not at:
+            cache = DynamicCache()
+        elif cache.get_seq_length() > at:
+            cache.crop(at - cache.get_seq_length())
+        given = torch.as_tensor(ids, device="cuda").long()[None]
+        return int(model(given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1].argmax())
+
+    return forward
+
+
+def compared(ours: Pass, weights: Weights) -> dict[str, float]:
+    """The share of greedy tokens that are those of fp32, each behind fp32's own tokens."""
+    exact = reference(weights, torch.float32, "sdpa")
+    rows = [exact(TOKENS[:BEFORE], 0)]
+    for at in range(BEFORE, BEFORE + COMPARED - 1):
+        rows.append(exact(np.array(rows[-1:], dtype=np.int32), at))
+
+    def share(forward: Pass) -> float:
+        said = [forward(TOKENS[:BEFORE], 0)]
+        said += [forward(np.array([row], dtype=np.int32), BEFORE + i) for i, row in enumerate(rows[:-1])]
+        return sum(one == other for one, other in zip(said, rows, strict=True)) / len(rows)
+
+    return {
+        "own_equal_tokens": share(ours),
+        "transformers_equal_tokens": share(reference(weights, torch.bfloat16, "sdpa")),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

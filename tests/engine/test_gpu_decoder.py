@@ -1,0 +1,219 @@
+"""The GPU's decoder on the CPU, against transformers and the CPU's own: the same class, with another device."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging as transformers_logging
+
+from model_runtime.arena import Arena
+from model_runtime.config import ModelConfig, read_config
+from model_runtime.decoder import Decoder, Span
+from model_runtime.gpu.attention import choose
+from model_runtime.gpu.decoder import GpuDecoder
+from model_runtime.gpu.graphs import WIDTHS, Replay
+from model_runtime.gpu.parts import Parts
+from model_runtime.gpu.slab import MOST_ELEMENTS, SPARE, Slab, SlabArena, slots
+from model_runtime.ids import Ids
+from model_runtime.weights import Weights, read_weights
+from tests.models import VOCABULARY, Tiny, make
+
+transformers_logging.disable_progress_bar()
+
+CONTEXT, ARENAS = 160, 4
+CLOSE = 1e-4
+ROUGH = 0.02  # of the logits' spread: what bf16 may cost, root mean square
+SAME = 0.95  # of the likeliest tokens must be fp32's
+SHAPES = {
+    "llama, tied": Tiny(context=CONTEXT),
+    "llama, a key head for each query head": Tiny(heads=3, kv_heads=3, head_dim=10, context=CONTEXT, seed=2),
+    "qwen2, one key head, head of its own": Tiny("qwen2", tied=False, kv_heads=1, context=CONTEXT, seed=4),
+}
+TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
+
+
+def at_one_place(step: Replay) -> Replay:
+    """As a CUDA graph does: what a pass returns lies where what the pass before returned did."""
+    place = list[torch.Tensor]()
+
+    def replay() -> torch.Tensor:
+        logits = step()
+        return place[0].copy_(logits) if place else place.append(logits.clone()) or place[0]
+
+    return replay
+
+
+class Model:
+    """One checkpoint, read by us for either device and by transformers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config: ModelConfig = read_config(folder)
+        self.weights: Weights = read_weights(folder, self.config)
+        self.cpu = Decoder(self.config, self.weights, "fp32")
+        self._reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def slab(self, dtype: torch.dtype = torch.float32) -> Slab:
+        return Slab(self.config, CONTEXT, ARENAS, dtype, torch.device("cpu"))
+
+    def decoder(self, slab: Slab) -> GpuDecoder:
+        attend = choose(slab.k.device, self.config.head_dim).attend
+        return GpuDecoder(self.config, self.weights, slab, attend, Parts(), at_one_place)
+
+    def arena(self) -> Arena:
+        return Arena(self.config, CONTEXT)
+
+    @torch.inference_mode()
+    def reference(self, ids: Ids) -> torch.Tensor:
+        return self._reference(torch.from_numpy(ids).long()[None], use_cache=False).logits[0]
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[request.param]))
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(make(tmp_path_factory.mktemp("one"), Tiny("qwen2", context=CONTEXT, seed=3), half=True))
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    assert a.shape == b.shape
+    return float((a - b).abs().max())
+
+
+def in_chunks(decoder: GpuDecoder, arena: SlabArena, ids: Ids, longest: int, seed: int) -> torch.Tensor:
+    """Append tokens in chunks of random size; the logits after every one of them."""
+    generator, logits = random.Random(seed), list[torch.Tensor]()
+    while (start := arena.length) < len(ids):
+        chunk = ids[start : start + generator.randint(1, longest)]
+        logits.append(decoder.forward(chunk, arena, len(chunk)))
+    return torch.cat(logits)
+
+
+@pytest.mark.parametrize("longest", [1, 5, WIDTHS[-1], CONTEXT])
+def test_chunks_of_any_size_equal_transformers(model: Model, longest: int) -> None:
+    """Narrow passes are recorded ones, the others are not."""
+    slab = model.slab()
+    found = in_chunks(model.decoder(slab), slab.arena(), TOKENS, longest, longest)
+    assert distance(found, model.reference(TOKENS)) <= CLOSE
+
+
+@pytest.mark.parametrize(("new", "rows"), [(1, 1), (3, 2), (64, 1), (65, 65), (120, 7)])
+def test_the_last_rows_equal_the_cpus(model: Model, new: int, rows: int) -> None:
+    slab, arena = model.slab(), model.arena()
+    decoder, other = model.decoder(slab), slab.arena()
+    for ids in (TOKENS[:30], TOKENS[30 : 30 + new]):
+        expected = model.cpu.forward(ids, arena, min(rows, len(ids)))
+        assert distance(decoder.forward(ids, other, min(rows, len(ids))), expected) <= CLOSE
+    assert other.ids.tolist() == arena.ids.tolist()
+    for mine, theirs in ((other.k, arena.k), (other.v, arena.v)):
+        assert distance(mine[:, :, : other.length], theirs[:, :, : other.length]) <= CLOSE
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_whatever_happens_to_several_arenas_they_equal_the_cpus(one: Model, data: st.DataObject) -> None:
+    slab = one.slab()
+    decoder = one.decoder(slab)
+    pairs = [(slab.arena(), one.arena()) for _ in range(ARENAS)]
+    for _ in range(data.draw(st.integers(1, 6))):
+        chosen = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=ARENAS, unique_by=id))
+        mine, theirs = list[Span](), list[Span]()
+        for arena, other in chosen:
+            kept = data.draw(st.integers(0, arena.length))
+            ids = TOKENS[kept:][: data.draw(st.integers(1, 40))]
+            if not len(ids):
+                continue
+            rows = data.draw(st.integers(1, len(ids)))
+            for each in (arena, other):
+                each.truncate(kept)
+            mine.append(Span(ids, arena, rows))
+            theirs.append(Span(ids, other, rows))
+        if mine:
+            assert distance(decoder.forward_spans(mine), one.cpu.forward_spans(theirs)) <= CLOSE
+        (source, its), (target, other) = data.draw(st.permutations(pairs))[:2]
+        length = data.draw(st.integers(0, source.length))
+        target.copy_prefix(source, length)
+        other.copy_prefix(its, length)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_blocks_come_back_as_they_were(one: Model, dtype: torch.dtype) -> None:
+    slab = one.slab(dtype)
+    decoder, first, second = one.decoder(slab), slab.arena(), slab.arena()
+    decoder.forward(TOKENS[:70], first)
+    for start in (0, 16, 32, 48):
+        blocks = first.copied(start, start + 16)
+        assert blocks.dtype == np.float32
+        second.take_in(TOKENS[start : start + 16], blocks, exact=start < 32)
+    assert second.approximate(64) == 32
+    assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
+        second.v[:, :, :64], first.v[:, :, :64]
+    )
+    assert not first.k[:, :, :64].eq(0).all() and second.ids.tolist() == TOKENS[:64].tolist()
+    first.truncate(64)
+    assert torch.equal(decoder.forward(TOKENS[64:70], second, 6), decoder.forward(TOKENS[64:70], first, 6))
+
+
+def test_blocks_are_what_the_cpu_would_keep(one: Model) -> None:
+    slab, arena = one.slab(), one.arena()
+    other = slab.arena()
+    one.decoder(slab).forward(TOKENS[:40], other)
+    one.cpu.forward(TOKENS[:40], arena)
+    assert other.copied(8, 24).shape == arena.copied(8, 24).shape
+    assert np.abs(other.copied(8, 24) - arena.copied(8, 24)).max() <= CLOSE
+    assert np.array_equal(one.decoder(slab).rotations, one.cpu.rotations)
+
+
+def test_bf16_stays_close_to_fp32_and_closer_than_transformers(one: Model) -> None:
+    slab, reference = one.slab(torch.bfloat16), one.reference(TOKENS)
+    found = in_chunks(one.decoder(slab), slab.arena(), TOKENS, 90, 0)
+    theirs = AutoModelForCausalLM.from_pretrained(one.folder, dtype=torch.bfloat16).eval()
+    with torch.inference_mode():
+        other = theirs(torch.from_numpy(TOKENS).long()[None], use_cache=False).logits[0].float()
+    assert found.dtype == torch.float32
+    assert spread(found - reference) <= min(ROUGH * spread(reference), spread(other - reference))
+    assert (found.argmax(1) == reference.argmax(1)).float().mean() >= SAME
+
+
+def spread(logits: torch.Tensor) -> float:
+    return float(logits.square().mean().sqrt())
+
+
+def test_logits_that_were_returned_stay_when_others_are_computed(one: Model) -> None:
+    slab = one.slab()
+    decoder, arena = one.decoder(slab), slab.arena()
+    first = decoder.forward(TOKENS[:3], arena, 2)
+    kept = first.clone()
+    decoder.forward(TOKENS[3:6], arena, 2)
+    assert torch.equal(first, kept)
+
+
+def test_rows_that_fill_a_pass_up_touch_no_arena(one: Model) -> None:
+    slab = one.slab()
+    decoder, arenas = one.decoder(slab), [slab.arena() for _ in range(ARENAS)]
+    slab.k[:, : slab.spare], slab.v[:, : slab.spare] = 7.0, 7.0
+    decoder.forward(TOKENS[:3], arenas[1])
+    first = arenas[1].first
+    touched = (slab.k[0, :, 0, 0] != 7.0).nonzero().flatten().tolist()
+    assert [row for row in touched if row < slab.spare] == [first, first + 1, first + 2]
+    assert slab.rows - slab.spare == SPARE
+
+
+def test_a_slab_has_as_many_slots_as_it_was_asked_for_and_its_elements_can_be_counted(one: Model) -> None:
+    slab = one.slab()
+    firsts = [slab.arena().first for _ in range(ARENAS)]
+    assert firsts == [0, CONTEXT, 2 * CONTEXT, 3 * CONTEXT]
+    size = one.config.kv_heads * one.config.head_dim
+    for capacity in (1, CONTEXT, 4096):
+        most = slots(one.config, capacity)
+        assert (most * capacity + SPARE) * size <= MOST_ELEMENTS < ((most + 1) * capacity + SPARE) * size

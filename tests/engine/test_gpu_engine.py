@@ -1,0 +1,177 @@
+"""The engine over the GPU's decoder on the CPU: the same text as over the CPU's; and where it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model_runtime import load as loading
+from model_runtime.config import ModelConfig, read_config
+from model_runtime.decoder import Decoder
+from model_runtime.decoding import Stopped
+from model_runtime.drafts import NOTHING
+from model_runtime.engine import Engine
+from model_runtime.errors import ModelError
+from model_runtime.gpu import device
+from model_runtime.gpu.attention import choose
+from model_runtime.gpu.decoder import GpuDecoder
+from model_runtime.gpu.graphs import as_it_is
+from model_runtime.gpu.parts import Parts
+from model_runtime.gpu.slab import Slab
+from model_runtime.kv_format import fingerprint
+from model_runtime.load import Model, load
+from model_runtime.local_cache import LocalCache
+from model_runtime.pool import Owner, Pool
+from model_runtime.runtime import Runtime
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.weights import Weights, read_weights
+from tests.engine.doubles import CACHE, ENDLESS, Watched, never
+from tests.engine.prompts import A, B, after, prompt_of
+
+CAPACITY, ARENAS = 400, 2
+MIB = 1 << 20
+
+
+def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: int) -> Runtime:
+    """What the GPU would compute with, on the CPU."""
+    slab = Slab(config, capacity, arenas, torch.float32, torch.device("cpu"))
+    how = choose(slab.k.device, config.head_dim)
+    decoder = GpuDecoder(config, weights, slab, how.attend, Parts(), as_it_is)
+    return Runtime(decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
+
+
+def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: LocalCache | None = None) -> Engine:
+    config = read_config(folder)
+    runtime = gpu_runtime(config, read_weights(folder, config), CAPACITY, ARENAS)
+    return Engine(runtime.decoder, tokenizer, Pool(runtime.arena, ARENAS), CAPACITY, cache)
+
+
+typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\ny = 2\n", "x = 1\n", "x"])
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B, Owner("c")])), min_size=1, max_size=6),
+    cache=st.sampled_from([None, CACHE]),
+)
+def test_it_says_what_the_cpus_engine_says(
+    folder: Path, decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner]], cache: LocalCache | None
+) -> None:
+    engine, other = gpu_engine(folder, tokenizer, cache), Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
+    for typed, owner in requests:
+        prompt = prompt_of(tokenizer, typed)
+        made = engine.generate(owner, prompt, ENDLESS, 10, never)
+        expected = other.generate(owner, prompt, ENDLESS, 10, never)
+        assert (made.text, made.reused) == (expected.text, expected.reused)
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2, 4])
+def test_it_stops_before_the_next_pass(folder: Path, tokenizer: Tokenizer, passes: int) -> None:
+    engine, prompt = gpu_engine(folder, tokenizer), prompt_of(tokenizer, "def ")
+    with pytest.raises(Stopped):
+        engine.generate(A, prompt, ENDLESS, 12, after(passes))
+    arena = engine.arena(A)
+    assert arena is not None
+    assert arena.length <= passes * (GpuDecoder.chunk + 15)
+
+
+class OnDevice(torch.Tensor):
+    """Numbers that must not be fetched."""
+
+    def cpu(self) -> torch.Tensor:  # type: ignore[override]
+        raise AssertionError("fetched")
+
+    numpy = tolist = cpu  # type: ignore[assignment]
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 2**16), stub=st.sampled_from([b"", b"a", b"de", b"\n    "]), levels=st.sampled_from([3, 1000])
+)
+def test_the_likeliest_token_is_found_where_the_logits_are(
+    folder: Path, tokenizer: Tokenizer, seed: int, stub: bytes, levels: int
+) -> None:
+    """Of equals the first, as ever; what lies beyond the vocabulary is none of it."""
+    engine = gpu_engine(folder, tokenizer)
+    logits = torch.randint(levels, (tokenizer.vocab + 7,), generator=torch.Generator().manual_seed(seed)).float()
+    logits[-1] = 9999.0
+    scores = logits.numpy()
+    spells = [i for i in range(tokenizer.vocab) if not stub or engine._spells(i, stub)]
+    picked = engine._pick(logits.as_subclass(OnDevice), NOTHING, stub)
+    assert picked in spells and scores[picked] == max(scores[i] for i in spells)
+    assert stub or picked == min(spells, key=lambda i: -scores[i])
+
+
+# Which device, and why
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, free_mib: int, missing: str | None = None) -> None:
+    monkeypatch.setattr(device, "cuda_missing", lambda: missing)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free_mib * MIB, 80_000 * MIB))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+
+
+def choice(folder: Path, wanted: device.Device, kv_memory_mib: int = 512) -> device.Choice:
+    return device.choose_device(wanted, read_config(folder), kv_memory_mib)
+
+
+def test_what_lacks_is_the_reason_for_the_cpu_and_an_error_where_the_gpu_was_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, 80_000, "there is no usable NVIDIA GPU")
+    assert choice(folder, "auto") == ("cpu", "there is no usable NVIDIA GPU")
+    assert choice(folder, "cpu") == ("cpu", "asked for by the setting")
+    with pytest.raises(ModelError, match="no usable NVIDIA GPU: set device to 'auto' or 'cpu'"):
+        choice(folder, "cuda")
+
+
+def test_a_gpu_is_taken_where_the_model_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 2000)
+    assert choice(folder, "auto") == ("cuda", "A GPU is faster")
+    assert choice(folder, "cuda") == ("cuda", "A GPU, asked for by the setting")
+    assert choice(folder, "cpu").device == "cpu"
+
+
+def test_memory_that_does_not_suffice_is_told_in_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 1530)
+    numbers = "needs 1537 MiB of GPU memory .weights 1, kv_memory_mib 512, 1024 for computing. and 1530 are free"
+    with pytest.raises(ModelError, match=numbers):
+        choice(folder, "cuda")
+    assert choice(folder, "auto").device == "cpu" and choice(folder, "auto", 500).device == "cuda"
+
+
+def load_here(folder: Path, wanted: device.Device) -> Model:
+    return load(
+        folder,
+        device=wanted,
+        weights="fp32",
+        threads=1,
+        capacity=CAPACITY,
+        kv_memory_mib=1,
+        local_cache=False,
+        measured=None,
+        progress=lambda stage, percent: None,
+    )
+
+
+def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = load_here(folder, "cpu")
+    assert (here.description.device, here.description.device_reason) == ("cpu", "asked for by the setting")
+    pretend(monkeypatch, 80_000)
+    monkeypatch.setattr(loading, "_on_gpu", lambda *given: gpu_runtime(*given[:-1]))
+    there = load_here(folder, "cuda")
+    told = there.description
+    assert (told.device, told.device_reason) == ("cuda", "A GPU, asked for by the setting")
+    assert told.arenas == 2 * here.description.arenas, "bf16 takes half the memory"
+    assert there.kv.fingerprint != here.kv.fingerprint
+
+
+def test_keys_of_one_device_are_not_taken_for_those_of_another(folder: Path) -> None:
+    config = read_config(folder)
+    prints = {fingerprint([b""], config, form) for form in ("fp32", "fp16", "int8", "bf16 cuda")}
+    assert len(prints) == 4

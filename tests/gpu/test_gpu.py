@@ -1,0 +1,250 @@
+"""On a GPU: operators, kernels and recorded passes against the same computed on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model_runtime.machine import cuda_missing
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")]
+pytest.importorskip("xformers", reason="xformers is not installed")
+
+from xformers.ops.fmha import flash  # noqa: E402
+
+from model_runtime.arena import Arena  # noqa: E402
+from model_runtime.config import read_config  # noqa: E402
+from model_runtime.decoder import Decoder, Span  # noqa: E402
+from model_runtime.decoding import Stopped  # noqa: E402
+from model_runtime.gpu import attention, parts  # noqa: E402
+from model_runtime.gpu.biases import Block, bias_of, bias_of_rows, move  # noqa: E402
+from model_runtime.gpu.decoder import GpuDecoder  # noqa: E402
+from model_runtime.gpu.graphs import as_it_is, recorder  # noqa: E402
+from model_runtime.gpu.slab import Slab  # noqa: E402
+from model_runtime.load import Model, load  # noqa: E402
+from model_runtime.pool import Owner  # noqa: E402
+from model_runtime.prompt import build  # noqa: E402
+from model_runtime.stops import StopRule  # noqa: E402
+from model_runtime.weights import read_weights  # noqa: E402
+from tests.models import CODE, VOCABULARY, Tiny, make  # noqa: E402
+
+CAPACITY, ARENAS = 300, 4
+TOTAL = 2000
+ROUGH = 0.02  # of the logits' spread: what bf16 may cost, root mean square
+SAME = 0.95  # of the likeliest tokens must be fp32's
+TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CAPACITY).astype(np.int32)
+ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("model"), Tiny("qwen2", context=1024, seed=3), half=True)
+
+
+@pytest.fixture(scope="module")
+def cpu(folder: Path) -> Decoder:
+    config = read_config(folder)
+    return Decoder(config, read_weights(folder, config), "fp32")
+
+
+@pytest.fixture(scope="module")
+def slab(folder: Path) -> Slab:
+    return Slab(read_config(folder), CAPACITY, ARENAS, torch.bfloat16, torch.device("cuda"))
+
+
+@pytest.fixture(scope="module")
+def decoder(folder: Path, slab: Slab) -> GpuDecoder:
+    config = read_config(folder)
+    how = attention.choose(slab.k.device, config.head_dim)
+    return GpuDecoder(config, read_weights(folder, config), slab, how.attend, parts.compiled(), recorder())
+
+
+@pytest.fixture(scope="module")
+def arenas(slab: Slab) -> list[Arena]:
+    return [slab.arena() for _ in range(ARENAS)]
+
+
+def spread(logits: torch.Tensor) -> float:
+    return float(logits.float().square().mean().sqrt())
+
+
+def close(found: torch.Tensor, expected: torch.Tensor, tolerance: float = ROUGH) -> bool:
+    assert found.shape == expected.shape
+    return spread(found.cpu().float() - expected.cpu().float()) <= tolerance * spread(expected)
+
+
+def tensors(rows: int, heads: int, kv_heads: int, dim: int) -> list[torch.Tensor]:
+    generator = torch.Generator("cuda").manual_seed(rows)
+    shapes = ((rows, heads, dim), (TOTAL, kv_heads, dim), (TOTAL, kv_heads, dim))
+    return [torch.randn(shape, generator=generator, device="cuda").bfloat16() for shape in shapes]
+
+
+# Attention
+
+
+@pytest.mark.parametrize("dim", [16, 64, 128])
+@pytest.mark.parametrize("heads", [(12, 2), (4, 4), (8, 1)])
+def test_wide_passes_attend_as_the_bias_written_out_says(heads: tuple[int, int], dim: int) -> None:
+    blocks = [Block(1200, 400, 100), Block(0, 37, 37), Block(600, 300, 1)]
+    q, k, v = tensors(138, *heads, dim)
+    bias = bias_of(blocks, TOTAL, q.device)
+    found = attention.choose(q.device, dim).attend(q, k, v, bias, dim**-0.5)
+    assert close(found, attention.materialized(q.float(), k.float(), v.float(), bias, dim**-0.5))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 64])
+@pytest.mark.parametrize("dim", [16, 64, 128])
+@pytest.mark.parametrize("heads", [(12, 2), (4, 4), (8, 1)])
+def test_single_rows_attend_as_the_bias_written_out_says(heads: tuple[int, int], dim: int, rows: int) -> None:
+    q, k, v = tensors(rows, *heads, dim)
+    generator = np.random.default_rng(rows)
+    starts = torch.full((rows + 1,), TOTAL, dtype=torch.int32, device="cuda")
+    lengths = torch.ones(rows, dtype=torch.int32, device="cuda")
+    bias = bias_of_rows(starts, lengths, 512, TOTAL)
+    for _ in range(3):  # the same bias again, where only numbers on the device are others
+        firsts = generator.integers(0, TOTAL - 512, rows).astype(np.int32)
+        ends = generator.integers(1, 513, rows).astype(np.int32)
+        starts[:-1], lengths[:] = torch.as_tensor(firsts), torch.as_tensor(ends)
+        move(bias, firsts, ends)
+        expected = attention.materialized(q.float(), k.float(), v.float(), bias, dim**-0.5)
+        assert close(attention.choose(q.device, dim).attend(q, k, v, bias, dim**-0.5), expected)
+        assert close(attention.by(flash.FwOp, q, k, v, bias, dim**-0.5), expected)
+
+
+# Passes
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 64, 100])
+def test_compiled_parts_compute_what_the_plain_ones_do(rows: int) -> None:
+    fast, plain = parts.compiled(), parts.Parts()
+    with torch.no_grad():
+        for _ in range(2):
+            x, weight, turn = (torch.randn(size, device="cuda") for size in ((rows, 64), (64,), (rows, 16)))
+            y, qkv = (torch.randn(size, device="cuda").bfloat16() for size in ((rows, 64), (rows, 8, 16)))
+            at = torch.randperm(TOTAL, device="cuda")[:rows].int()
+            bias = torch.randn(8, 16, device="cuda")
+            kept = [torch.zeros(TOTAL, 2, 16, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+            assert close(
+                fast.placed(qkv, bias, (turn, turn), at, *kept[:2]),
+                plain.placed(qkv, bias, (turn, turn), at, *kept[2:]),
+            )
+            assert close(kept[0], kept[2]) and torch.equal(kept[1], kept[3])
+            assert close(fast.normed(x, weight, 1e-6, y.dtype), plain.normed(x, weight, 1e-6, y.dtype))
+            assert all(map(close, fast.added(x, y, weight, 1e-6), plain.added(x, y, weight, 1e-6)))
+            assert close(fast.gated(y), plain.gated(y))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 16, 64, 150])
+def test_logits_are_close_to_the_cpus_in_chunks_of_any_size(
+    cpu: Decoder, decoder: GpuDecoder, arenas: list[Arena], chunk: int
+) -> None:
+    arena, other = arenas[1], Arena(cpu.config, CAPACITY)
+    arena.truncate(0)
+    expected = cpu.forward(TOKENS, other, CAPACITY)
+    found = [decoder.forward(ids, arena, len(ids)) for ids in np.split(TOKENS, range(chunk, CAPACITY, chunk))]
+    logits = torch.cat(found).cpu()
+    assert logits.dtype == torch.float32 and close(logits, expected)
+    assert (logits.argmax(1) == expected.argmax(1)).float().mean() >= SAME
+
+
+def test_several_arenas_in_one_pass_truncated_and_copied(
+    cpu: Decoder, decoder: GpuDecoder, arenas: list[Arena]
+) -> None:
+    others = [Arena(cpu.config, CAPACITY) for _ in arenas]
+    for arena in arenas:
+        arena.truncate(0)
+    for given, model in ((arenas, decoder), (others, cpu)):
+        model.forward(TOKENS[:200], given[0])
+        given[2].copy_prefix(given[0], 150)
+        given[0].truncate(90)
+    steps = [((3, 1, 5), (2, 1, 5)), ((1, 1, 1), (1, 1, 1)), ((40, 80, 30), (1, 3, 2))]
+    for sizes, rows in steps:
+        found, expected = (
+            model.forward_spans([
+                Span(TOKENS[given[i].length :][:size], given[i], wanted)
+                for i, size, wanted in zip((2, 0, 3), sizes, rows, strict=True)
+            ])
+            for given, model in ((arenas, decoder), (others, cpu))
+        )  # fmt: skip
+        assert close(found, expected)
+
+
+def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
+    folder: Path, slab: Slab, decoder: GpuDecoder, arenas: list[Arena]
+) -> None:
+    config = read_config(folder)
+    attend = attention.choose(slab.k.device, config.head_dim).attend
+    plain = GpuDecoder(config, read_weights(folder, config), slab, attend, parts.compiled(), as_it_is)
+    arena = arenas[0]
+    arena.truncate(0)
+    decoder.forward(TOKENS[:100], arena)
+    for rows in (1, 2, 7, 33):
+        first = decoder.forward(TOKENS[100 : 100 + rows], arena, rows)
+        arena.truncate(100)
+        assert close(plain.forward(TOKENS[100 : 100 + rows], arena, rows), first, 1e-3)
+        arena.truncate(100)
+
+
+def test_a_decode_step_neither_allocates_nor_waits(decoder: GpuDecoder, arenas: list[Arena]) -> None:
+    arena = arenas[0]
+    arena.truncate(0)
+    decoder.forward(TOKENS[:100], arena)
+    for token in TOKENS[100:103]:
+        decoder.forward(np.array([token]), arena)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_stats()["segment.all.allocated"]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for token in TOKENS[103:140]:
+            decoder.forward(np.array([token]), arena)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.cuda.memory_stats()["segment.all.allocated"] == before
+
+
+def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -> None:
+    first, second = arenas[:2]
+    first.truncate(0)
+    second.truncate(0)
+    decoder.forward(TOKENS[:64], first)
+    for start in range(0, 64, 16):
+        second.take_in(TOKENS[start : start + 16], first.copied(start, start + 16), exact=True)
+    assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
+        second.v[:, :, :64], first.v[:, :, :64]
+    )
+
+
+# The engine
+
+
+def loaded(folder: Path, device: str) -> Model:
+    return load(
+        folder,
+        device=device,  # pyright: ignore[reportArgumentType]
+        weights="fp32",
+        threads=2,
+        capacity=600,
+        kv_memory_mib=4,
+        local_cache=False,
+        measured=None,
+        progress=lambda stage, percent: None,
+    )
+
+
+def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(folder: Path) -> None:
+    here, there = loaded(folder, "cpu"), loaded(folder, "cuda")
+    assert (there.description.device, there.description.weights) == ("cuda", "bf16")
+    assert torch.cuda.get_device_name() in there.description.device_reason
+    assert there.kv.fingerprint != here.kv.fingerprint
+    prompts = [build(here.tokenizer, here.template, CODE[end - 200 : end], "", "") for end in range(200, 1000, 40)]
+    texts = [
+        [model.engine.generate(Owner("a"), prompt, ENDLESS, 8, lambda: False).text for prompt in prompts]
+        for model in (here, there)
+    ]
+    same = [one == other for one, other in zip(*texts, strict=True)]
+    assert sum(same) >= 0.8 * len(same)
+    with pytest.raises(Stopped):
+        there.engine.generate(Owner("stopped"), prompts[0], ENDLESS, 8, lambda: True)
