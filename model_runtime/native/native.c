@@ -13,8 +13,6 @@
 void share_avx512(Pass *p, int thread);
 
 typedef struct {
-    const Model *model;
-    int threads;
     Pass pass;
     pthread_t helpers[MOST_THREADS];
     pthread_mutex_t lock;
@@ -86,8 +84,8 @@ static int64_t deepest(const Model *m) {
 }
 
 static int allocate(Runner *r) {
-    const Model *m = r->model;
     Pass *p = &r->pass;
+    const Model *m = p->model;
     int64_t deep = deepest(m);
     p->wide_stride = widest(m);
     p->input.wide = calloc(MOST_ROWS * deep, sizeof(float));
@@ -96,7 +94,7 @@ static int allocate(Runner *r) {
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
     p->panels = m->is_int8 && tiles_allowed() ? calloc(MOST_ROWS * 2 * deep, 1) : NULL;
-    p->scores = calloc(r->threads * MOST_QUERIES * m->longest, sizeof(float));
+    p->scores = calloc(p->threads * MOST_QUERIES * m->longest, sizeof(float));
     return p->input.wide && p->input.digits && p->input.units && p->delta && p->wide && p->scores;
 }
 
@@ -114,7 +112,7 @@ void efim_close(Runner *r) {
 Runner *efim_open(const Model *model, int threads) {
     Runner *r = calloc(1, sizeof(Runner));
     if (!r) return NULL;
-    r->model = model, r->threads = threads;
+    r->pass.model = model, r->pass.threads = threads;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->begun, NULL);
     int good = allocate(r);
@@ -128,8 +126,8 @@ Runner *efim_open(const Model *model, int threads) {
 void efim_pass(Runner *r, int64_t rows, const Place *places, float *x, int64_t wanted, const int64_t *wanted_rows,
                float *logits) {
     Pass *p = &r->pass;
-    p->model = r->model, p->threads = r->threads, p->rows = rows, p->places = places, p->x = x;
+    p->rows = rows, p->places = places, p->x = x;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
-    if (r->threads > 1) begin(r);
+    if (p->threads > 1) begin(r);
     share_avx512(p, 0);
 }
