@@ -13,8 +13,10 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from efim_ls import measuring
+from efim_ls.arguments import Failure, Mistake, Parser, port, whole_number
 from efim_ls.versions import installed_version
 
 if TYPE_CHECKING:
@@ -30,26 +32,6 @@ REPLAY_NUMBERS = (
 )  # name, least, default, help
 
 T = TypeVar("T")
-
-
-class Failure(Exception):
-    """A command that could not do its work; the message says why."""
-
-    status = 1
-
-
-class Mistake(Failure):
-    """Something only the user can put right; the message says how."""
-
-    status = 2
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with status 2."""
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,7 +57,7 @@ def _parser() -> Parser:
     parser.set_defaults(run=_serve, tcp=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     serve = commands.add_parser("serve", help="the language server, on stdin and stdout (the default)")
-    serve.add_argument("--tcp", type=_port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
+    serve.add_argument("--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
     headless = commands.add_parser("headless", help="JSON Lines on stdin and stdout, for scripts")
     headless.set_defaults(run=_headless)
     complete = commands.add_parser("complete", help="complete once, at a place in a file")
@@ -88,8 +70,8 @@ def _parser() -> Parser:
     _add_replay(replay)
     _add_cache(commands.add_parser("cache", help="what is kept on disk: list, check or remove it"))
     commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
-    measure = commands.add_parser("eval", help="measure how well models complete held-out code")
-    _add_eval(measure)
+    measuring.add_eval(commands.add_parser("eval", help="measure how well models complete held-out code"))
+    measuring.add_bench(commands.add_parser("bench", help="run a published experiment here"))
     commands.add_parser("train", help="train the embedded model", add_help=False)
     for command in (headless, complete, doctor, replay):
         command.add_argument("--model", metavar="DIR", default="", help="default: the embedded model")
@@ -100,7 +82,7 @@ def _add_replay(replay: argparse.ArgumentParser) -> None:
     replay.add_argument("trace", metavar="TRACE", type=Path, help="a trace: JSON, plain or gzipped")
     replay.add_argument("--policy", choices=POLICIES, default="efim", help="prompt order and reuse rules")
     for name, least, default, text in REPLAY_NUMBERS:
-        replay.add_argument(name, type=partial(_count, least), default=default, metavar="N", help=text)
+        replay.add_argument(name, type=partial(whole_number, least), default=default, metavar="N", help=text)
     replay.add_argument("--count-only", action="store_true", help="count tokens, run no model")
     replay.add_argument("--json", action="store_true", help="print one JSON object")
     replay.set_defaults(run=_replay)
@@ -112,30 +94,6 @@ def _add_cache(cache: argparse.ArgumentParser) -> None:
     folder = "the setting cache_folder; default: the system's folder for caches"
     cache.add_argument("--folder", metavar="DIR", default="", help=folder)
     cache.set_defaults(run=_cache)
-
-
-def _add_eval(measure: argparse.ArgumentParser) -> None:
-    where = "a heldout.jsonl of `train corpus`, or a folder of .py files"
-    measure.add_argument("--data", type=Path, required=True, metavar="PATH", help=where)
-    models = "default: the embedded model; several are shown side by side"
-    measure.add_argument("--model", metavar="DIR", action="append", default=[], help=models)
-    at_least_one = partial(_count, 1)
-    measure.add_argument("--lines", type=at_least_one, default=1000, metavar="N", help="lines to complete (1000)")
-    folder = "run the programs of HumanEval-Infilling's files, too"
-    measure.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)
-    measure.set_defaults(run=_eval)
-
-
-def _count(least: int, text: str) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} up")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: choose one from 0 (any) to 65535")
-    return int(text)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -185,25 +143,6 @@ def _demo(_: argparse.Namespace) -> int:
     from editor_clients.headless.demo import play
 
     return _with_server(play.run)
-
-
-def _eval(arguments: argparse.Namespace) -> int:
-    from model_runtime.config import model_folder
-    from model_runtime.errors import ModelError, WorkError
-
-    try:
-        from model_runtime.evaluation.command import run
-    except ModuleNotFoundError as error:
-        raise Failure(f"{error.name} is not installed: pip install 'efim-ls[train]'") from error
-
-    folders = [model_folder(name) for name in arguments.model or [""]]
-    try:
-        run(arguments.data, folders, arguments.lines, arguments.humaneval)
-    except WorkError as error:
-        raise Mistake(str(error)) from error
-    except ModelError as error:
-        raise Failure(str(error)) from error
-    return 0
 
 
 def _train(argv: Sequence[str]) -> int:

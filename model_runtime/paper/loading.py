@@ -1,0 +1,49 @@
+"""What the experiment runs on: the GPU where there is one that can be used, else the fastest decoder of the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from model_runtime import attention
+from model_runtime.arena import Arena, arena_bytes
+from model_runtime.choosing import choose
+from model_runtime.config import ModelConfig
+from model_runtime.errors import ModelError
+from model_runtime.gpu.device import choose_device
+from model_runtime.runtime import Runtime
+from model_runtime.weights import read_weights
+
+MIB = 1 << 20
+THREADS = 1  # as the server does by default
+
+
+def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None) -> tuple[str, Runtime]:
+    """Load a model with so many arenas of `capacity` tokens; returns the device's name, too.
+
+    ModelError where memory is too small. `measured` is the file that remembers the CPU's fastest decoder.
+    """
+    memory = -(-arenas * arena_bytes(config, capacity) // MIB)
+    device = choose_device("auto", config, memory)
+    torch.set_num_threads(THREADS)
+    weights = read_weights(folder, config)
+    if device.device == "cpu":
+        way, reason = choose(config, "auto", THREADS, measured)
+        return "CPU, one thread", Runtime(
+            decoder=way.decoder(config, weights, THREADS),
+            arena=lambda: Arena(config, capacity),
+            arenas=arenas,
+            weights=way.form,
+            kv=way.form,
+            name="compiled" if way.compiled else "torch",
+            reason=reason,
+            attention=attention.BACKEND,
+            attention_reason=attention.REASON,
+        )
+    from model_runtime.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
+
+    runtime = on_gpu(config, weights, capacity, arenas)
+    if runtime.arenas < arenas:
+        raise ModelError(f"the GPU can hold {runtime.arenas} KV caches, {arenas} are needed: lower --users")
+    return torch.cuda.get_device_name(), runtime

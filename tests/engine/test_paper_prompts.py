@@ -1,0 +1,87 @@
+"""The EFIM paper's experiment: what users work in, and what they ask for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model_runtime.documents import Document
+from model_runtime.errors import ModelError, WorkError
+from model_runtime.paper.prompts import EFIM, FIM, NO_REUSE, Cut, cut
+from model_runtime.paper.texts import LONGEST, choose, longest
+from model_runtime.template import find_template
+from model_runtime.tokenizer import Tokenizer
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
+ROUNDS = st.integers(1, 8)
+
+
+def test_a_text_is_cut_as_in_the_paper() -> None:
+    typed = ("bb", "bbcc", "bbccdd", "bbccddee", "bbccddeeff")
+    assert cut("aabbccddeeffggTHE OTHER HALF", 5) == Cut("aa", "THE OTHER HALF", typed)
+
+
+@given(TEXTS, ROUNDS)
+def test_each_round_adds_a_slice_and_the_last_slice_stays_unseen(text: str, rounds: int) -> None:
+    work, half = cut(text, rounds), len(text) // 2
+    assert len(work.typed) == rounds
+    assert text[half:] == work.tail
+    assert all(text[:half].startswith(work.head + typed) for typed in work.typed)
+    ends = [0, *(len(work.head + typed) for typed in ("", *work.typed)), half]
+    slices = [after - before for before, after in pairwise(ends)]
+    assert len(slices) == rounds + 2
+    assert max(slices) - min(slices) <= 1
+
+
+@given(TEXTS, ROUNDS)
+def test_prompts_spell_the_text_in_their_order(tokenizer: Tokenizer, text: str, rounds: int) -> None:
+    template, work = find_template(tokenizer.special), cut(text, rounds)
+    fim, efim = (list(map(tokenizer.decode, each.prompts(tokenizer, template, work))) for each in (FIM, EFIM))
+    head, tail, typed = work
+    assert fim == [f"<|fim_prefix|>{head}{each}<|fim_suffix|>{tail}<|fim_middle|>" for each in typed]
+    assert efim == [f"<|fim_prefix|>{head}<|fim_suffix|>{tail}<|fim_middle|>{each}" for each in typed]
+    assert list(map(tokenizer.decode, NO_REUSE.prompts(tokenizer, template, work))) == fim
+
+
+DOCUMENTS = [
+    Document(f"{name}.py", "".join(f"{name}_{number} = {name}({number})\n" for number in range(120)))
+    for name in ("first", "second", "third")
+]
+
+
+@given(st.integers(1, 9), st.integers(64, 300))
+def test_texts_are_pieces_of_files_of_all_lengths_allowed(tokenizer: Tokenizer, users: int, most: int) -> None:
+    try:
+        texts = choose(DOCUMENTS, tokenizer, users, most)
+    except WorkError:
+        assert users > 3  # each file has at least one piece
+        return
+    assert len(texts) == users
+    assert all(most // 2 <= len(tokenizer.encode(text)) <= most for text in texts)
+    left = [document.text for document in DOCUMENTS]
+    for number, text in enumerate(texts):
+        [at] = [at for at, rest in enumerate(left) if text in rest]
+        assert number >= 3 or at == number  # of every file one, before any has two
+        left[at] = left[at].replace(text, "|", 1)  # none is given to two users
+    assert texts == choose(DOCUMENTS, tokenizer, users, most)
+
+
+def test_lengths_differ_between_files_and_within_one(tokenizer: Tokenizer) -> None:
+    lengths = [len(tokenizer.encode(text)) for text in choose(DOCUMENTS, tokenizer, 6, 400)]
+    assert max(lengths[:3]) - min(lengths[:3]) > 30
+    assert max(lengths[3:]) - min(lengths[3:]) > 30
+
+
+def test_too_little_code_is_told(tokenizer: Tokenizer) -> None:
+    with pytest.raises(WorkError, match=r"the data has \d+ texts of 100 tokens or more, for 99 users: name a folder"):
+        choose(DOCUMENTS, tokenizer, 99, 200)
+
+
+def test_texts_are_as_long_as_the_context_and_the_paper_allow() -> None:
+    assert longest(1 << 17, 128) == LONGEST
+    assert longest(2048, 128) == 2048 - 128 - 35
+    with pytest.raises(ModelError, match="a context of 256 tokens has no room for 200 new ones"):
+        longest(256, 200)
