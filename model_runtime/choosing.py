@@ -24,6 +24,7 @@ from model_runtime.decoder import AnyDecoder, Decoder
 from model_runtime.errors import ModelError
 from model_runtime.linear import Format, packed_format
 from model_runtime.native.decoder import NativeDecoder, missing
+from model_runtime.native.library import built
 from model_runtime.weights import Weights, expected_shapes
 
 CONTEXT = 256  # tokens before those that are timed
@@ -121,10 +122,10 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 
 def _key(config: ModelConfig, threads: int) -> str:
-    """What the figures depend on. A version of the package may compute in another way."""
-    shape = [replace(config, context=0, end_ids=())]
-    machine = [_cpu(), torch.__version__, threads]
-    return json.dumps([*machine, *map(astuple, shape)])
+    """What the figures depend on; when the compiled part was built stands for what it does."""
+    path = built()
+    machine = [_cpu(), torch.__version__, path.stat().st_mtime_ns if path else 0, threads]
+    return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
 
 
 def _cpu() -> str:

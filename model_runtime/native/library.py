@@ -55,13 +55,18 @@ class Model(Structure):
     )
 
 
+def built() -> Path | None:
+    """The file of the compiled part, or None where it was not built."""
+    return next(iter(sorted(Path(__file__).parent.glob("_native*.so"))), None)
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled part, or None where it was not built. A call releases the interpreter for as long as it takes."""
-    built = sorted(Path(__file__).parent.glob("_native*.so"))
-    if not built:
+    path = built()
+    if path is None:
         return None
-    lib = ctypes.CDLL(str(built[0]))
+    lib = ctypes.CDLL(str(path))
     lib.efim_supported.restype = c_int
     lib.efim_open.restype = c_void_p
     lib.efim_open.argtypes = (POINTER(Model), c_int)

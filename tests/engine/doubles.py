@@ -11,7 +11,7 @@ import torch
 
 from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import Decoder
+from model_runtime.decoder import AnyDecoder, Decoder
 from model_runtime.drafts import NOTHING
 from model_runtime.engine import Engine, Generation, Rule
 from model_runtime.ids import Ids
@@ -71,7 +71,7 @@ class Watched(Engine):
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: AnyDecoder,
         tokenizer: Tokenizer,
         capacity: int = 512,
         arenas: int = 2,
@@ -118,7 +118,7 @@ class Watched(Engine):
 
 
 class _Watch(Decoder):
-    def __init__(self, decoder: Decoder, engine: Watched) -> None:
+    def __init__(self, decoder: AnyDecoder, engine: Watched) -> None:
         self.config = decoder.config
         self._decoder, self._engine = decoder, engine
 

@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from model_runtime.arena import Arena
 from model_runtime.config import read_config
-from model_runtime.decoder import Decoder
+from model_runtime.decoder import Decoder, Span
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.linear import Format
@@ -170,6 +170,27 @@ def test_each_of_the_last_rows_of_a_packed_model_equals_a_step_of_its_own(
     assert distance(found, in_steps(decoder, half.arena(), end - rows, rows)) <= 1e-3
     reference = half.reference(TOKENS[:end])[end - rows :]
     assert distance(found, reference) <= CLOSE * float(reference.abs().max())
+
+
+@pytest.mark.parametrize("form", ["fp32", pytest.param("fp16", marks=PACKED)])
+def test_spans_of_several_arenas_in_one_pass_are_each_of_them_alone(model: Model, form: Format) -> None:
+    decoder, alone = model.decoder(form), []
+    together, apart = ([model.arena() for _ in range(3)] for _ in range(2))
+    for before, arena, other in zip((40, 0, 199), together, apart, strict=True):
+        if before:
+            decoder.forward(TOKENS[:before], arena)
+            other.copy_prefix(arena, before)
+    wanted = [(TOKENS[40:104], 5), (TOKENS[7:8], 1), (TOKENS[150:159], 9)]
+    for (ids, rows), arena in zip(wanted, apart, strict=True):
+        alone.append(decoder.forward(ids, arena, rows))
+    found = decoder.forward_spans(
+        [Span(ids, arena, rows) for (ids, rows), arena in zip(wanted, together, strict=True)]
+    )
+    assert distance(found, torch.cat(alone)) <= CLOSE
+    for arena, other in zip(together, apart, strict=True):
+        assert arena.ids.tolist() == other.ids.tolist()
+        assert distance(arena.k, other.k) <= CLOSE
+        assert distance(arena.v, other.v) <= CLOSE
 
 
 def test_a_draft_that_was_cut_off_leaves_nothing_behind(model: Model) -> None:

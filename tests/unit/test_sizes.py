@@ -33,13 +33,18 @@ def parameters(function: Function) -> int:
 
 
 PATHS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-FILES = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in PATHS}
+COMPILED = sorted((ROOT / "model_runtime").rglob("*.[ch]"))
+FILES = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in [*PATHS, *COMPILED]}
 FUNCTIONS = {name: function for path in PATHS for name, function in functions(path).items()}
 
 
 @pytest.mark.parametrize("package", ["efim_ls", "model_runtime", "editor_clients"])
 def test_the_package_is_looked_at(package: str) -> None:
     assert any(name.startswith(package) for name in FUNCTIONS)
+
+
+def test_the_compiled_part_is_looked_at() -> None:
+    assert any(name.endswith(".c") for name in FILES)
 
 
 def test_no_file_is_too_long() -> None:

@@ -1,0 +1,323 @@
+"""Which decoder a model gets: measured once for each shape and machine, remembered, and told with its reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from model_runtime import choosing
+from model_runtime.choosing import CONTEXT, ENOUGH, SHARES, Way, choose
+from model_runtime.config import ModelConfig, parse_config
+from model_runtime.decoder import Decoder
+from model_runtime.errors import ModelError
+from model_runtime.load import Model, load
+from model_runtime.native import library
+from model_runtime.native.decoder import NativeDecoder, missing
+from model_runtime.weights import Weights, expected_shapes
+from tests.models import Tiny, config
+
+SHAPE = parse_config(config(Tiny()))
+WHY = missing(SHAPE) or ""
+COMPILED = pytest.mark.skipif(WHY != "", reason=WHY)
+TORCH = Way("fp32", False), Way("fp16", False)
+WAYS = *TORCH, Way("fp16", True), Way("int8", True)
+TODAY = "measured now"
+
+
+class Measuring:
+    """Says what it is told instead of measuring, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.figures = {str(way): float(10 - i) for i, way in enumerate(WAYS)}
+
+    def __call__(self, config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:
+        self.calls += 1
+        return {str(way): self.figures[str(way)] for way in ways}
+
+
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> Measuring:
+    """A machine on which each of the four ways works."""
+    double = Measuring()
+    monkeypatch.setattr(choosing, "_measured", double)
+    monkeypatch.setattr(choosing, "missing", lambda config: None)
+    monkeypatch.setattr(choosing, "packed_format", lambda: "fp16")
+    return double
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "speed.json"
+
+
+def test_what_is_measured_is_remembered_and_not_measured_again(measuring: Measuring, notes: Path) -> None:
+    way, reason = choose(SHAPE, "auto", 1, notes)
+    assert TODAY in reason
+    again, later = choose(SHAPE, "auto", 1, notes)
+    assert (again, measuring.calls) == (way, 1)
+    day = next(iter(json.loads(notes.read_text()).values()))[0]
+    assert later == reason.replace(TODAY, f"measured on {day}")
+
+
+def test_one_measurement_serves_every_setting(measuring: Measuring, notes: Path) -> None:
+    for wanted in ("fp16", "auto", "fp16"):
+        choose(SHAPE, wanted, 1, notes)
+    assert measuring.calls == 1
+
+
+def test_without_a_file_to_remember_it_in_it_is_measured_each_time(measuring: Measuring) -> None:
+    assert choose(SHAPE, "auto", 1, None) == choose(SHAPE, "auto", 1, None)
+    assert measuring.calls == 2
+
+
+OTHERS = {
+    "hidden": replace(SHAPE, hidden=64),
+    "layers": replace(SHAPE, layers=3),
+    "key heads": replace(SHAPE, kv_heads=4),
+    "vocabulary": replace(SHAPE, vocab=401),
+    "family": replace(SHAPE, family="qwen2"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_shape_is_measured_anew_and_both_are_remembered(
+    measuring: Measuring, notes: Path, other: str
+) -> None:
+    for _ in range(2):
+        choose(SHAPE, "auto", 1, notes)
+        choose(OTHERS[other], "auto", 1, notes)
+    assert measuring.calls == 2
+
+
+def test_context_and_ends_of_text_do_not_matter(measuring: Measuring, notes: Path) -> None:
+    choose(SHAPE, "auto", 1, notes)
+    choose(replace(SHAPE, context=1024, end_ids=(1, 2)), "auto", 1, notes)
+    assert measuring.calls == 1
+
+
+def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes: Path) -> None:
+    for threads in (1, 2, 1, 2):
+        choose(SHAPE, "auto", threads, notes)
+    assert measuring.calls == 2
+
+
+@pytest.mark.parametrize("changed", ["torch", "cpu"])
+def test_another_torch_or_cpu_is_measured_anew(
+    measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    choose(SHAPE, "auto", 1, notes)
+    if changed == "torch":
+        monkeypatch.setattr(torch, "__version__", "99.0")
+    else:
+        monkeypatch.setattr(choosing, "_cpu", lambda: "another")
+    for _ in range(2):
+        choose(SHAPE, "auto", 1, notes)
+    assert measuring.calls == 2
+
+
+def test_a_way_that_was_not_there_when_it_was_measured_is_measured(
+    measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "missing", lambda config: "not built")
+    choose(SHAPE, "auto", 1, notes)
+    monkeypatch.setattr(choosing, "missing", lambda config: None)
+    way, reason = choose(SHAPE, "auto", 1, notes)
+    assert (way.compiled, measuring.calls) == (True, 2)
+    assert TODAY in reason
+
+
+def test_notes_of_others_survive(measuring: Measuring, notes: Path) -> None:
+    notes.parent.mkdir()
+    notes.write_text(json.dumps({"another machine": ["2026-01-01", {"fp64 abacus": 7.5}]}))
+    choose(SHAPE, "auto", 1, notes)
+    found = json.loads(notes.read_text())
+    assert len(found) == 2
+    assert found["another machine"] == ["2026-01-01", {"fp64 abacus": 7.5}]
+
+
+DAMAGED = {
+    "empty": b"",
+    "no JSON": b"{",
+    "no text": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "a number": b"5",
+    "a key without figures": b'{"a": 1}',
+    "figures that are too many": b'{"a": [1, 2, 3]}',
+    "figures that are a list": b'{"a": ["2026-01-01", []]}',
+    "figures that are none": b'{"a": ["2026-01-01", {"fp32 torch": null}]}',
+    "figures that are words": b'{"a": ["2026-01-01", {"fp32 torch": "fast"}]}',
+    "a figure beyond measure": b'{"a": ["2026-01-01", {"fp32 torch": 1' + b"0" * 400 + b"}]}",
+    "too deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_or_foreign_notes_mean_measuring_again(measuring: Measuring, notes: Path, damage: str) -> None:
+    notes.parent.mkdir()
+    notes.write_bytes(DAMAGED[damage])
+    for _ in range(2):
+        assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
+    assert measuring.calls == 1, "mended by what was measured"
+
+
+def test_a_folder_in_place_of_notes_means_measuring_each_time_and_a_warning(
+    measuring: Measuring, notes: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes.mkdir(parents=True)
+    for _ in range(2):
+        assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
+    assert measuring.calls == 2
+    assert [str(notes) in record.getMessage() for record in caplog.records] == [True, True]
+
+
+def test_a_file_in_place_of_their_folder_is_no_failure(measuring: Measuring, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+    assert choose(SHAPE, "auto", 1, tmp_path / "cache" / "speed.json")[0] == Way("int8", True)
+    assert measuring.calls == 1
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="this user may read and write everything")
+def test_notes_without_permission_are_no_failure(measuring: Measuring, notes: Path) -> None:
+    choose(SHAPE, "auto", 1, notes)
+    notes.chmod(0)
+    notes.parent.chmod(0o500)
+    assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
+    notes.parent.chmod(0o700)
+    assert measuring.calls == 2
+
+
+@pytest.mark.parametrize("fastest", WAYS, ids=str)
+def test_the_fastest_wins_and_the_reason_names_every_figure(measuring: Measuring, notes: Path, fastest: Way) -> None:
+    measuring.figures[str(fastest)] = 0.25
+    for way, reason in [choose(SHAPE, "auto", 1, notes) for _ in range(2)]:
+        assert way == fastest
+        assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in WAYS)
+        assert "ms" in reason
+
+
+def test_the_format_asked_for_limits_the_ways(measuring: Measuring, notes: Path) -> None:
+    way, reason = choose(SHAPE, "fp16", 1, notes)
+    assert (way, measuring.calls) == (Way("fp16", True), 1)
+    assert "fp16 torch 9.00, fp16 compiled 8.00 ms" in reason and "int8" not in reason
+    measuring.figures["fp16 torch"] = 1.0
+    assert choose(SHAPE, "fp16", 2, notes)[0] == Way("fp16", False)
+
+
+@pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("int8", WAYS[3])])
+def test_where_there_is_one_way_nothing_is_measured(measuring: Measuring, notes: Path, wanted, only: Way) -> None:
+    assert choose(SHAPE, wanted, 1, notes) == (only, "asked for by the setting")
+    assert measuring.calls == 0 and not notes.exists()
+
+
+LACKS = {
+    "not built": (None, "not built: install again where there is a C compiler"),
+    "an older CPU": (SimpleNamespace(efim_supported=lambda: 0), "no AVX-512"),
+}
+
+
+@pytest.fixture(params=LACKS)
+def lack(request: pytest.FixtureRequest, measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A machine without the compiled decoder; the reason that it has to give."""
+    lib, why = LACKS[request.param]
+    monkeypatch.setattr(library, "library", lambda: lib)
+    monkeypatch.setattr(choosing, "missing", missing)
+    return why
+
+
+def test_without_the_compiled_part_torch_computes_alone_and_says_why(
+    measuring: Measuring, lack: str, notes: Path
+) -> None:
+    way, reason = choose(SHAPE, "auto", 1, notes)
+    assert way == Way("fp16", False)
+    assert lack in reason and "compiled decoder is left out" in reason
+    assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in TORCH}
+    way, reason = choose(SHAPE, "fp16", 1, notes)
+    assert way == Way("fp16", False)
+    assert "asked for by the setting" in reason and lack in reason
+
+
+def test_int8_without_the_compiled_part_is_refused_with_a_remedy(lack: str) -> None:
+    with pytest.raises(ModelError, match=f"'int8' cannot be used.*{lack}.*set weights to 'auto'"):
+        choose(SHAPE, "int8", 1, None)
+
+
+def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(
+    measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda: 1))
+    monkeypatch.setattr(choosing, "missing", missing)
+    way, reason = choose(replace(SHAPE, head_dim=24), "auto", 1, None)
+    assert not way.compiled and "24 dimensions" in reason
+
+
+def test_fp16_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "packed_format", lambda: "fp32")
+    with pytest.raises(ModelError, match="'fp16' cannot be used.*set weights to 'auto'"):
+        choose(SHAPE, "fp16", 1, None)
+    way, reason = choose(SHAPE, "auto", 1, None)
+    assert way == Way("fp32", False)
+    assert reason.startswith("there is no other") and lack in reason
+
+
+def test_the_sample_has_the_models_widths_and_no_more_layers_and_words_than_needed() -> None:
+    large = replace(SHAPE, hidden=896, heads=14, head_dim=64, intermediate=4864, layers=24, vocab=151_936)
+    sample = choosing._sample(large)
+    assert replace(sample, layers=24, vocab=large.vocab, context=large.context) == large
+    assert (sample.layers, sample.vocab, sample.context) == (1, 4096, CONTEXT + max(SHARES))
+    tiny = choosing._sample(SHAPE)
+    assert replace(tiny, context=SHAPE.context) == SHAPE
+    many = choosing._sample(replace(SHAPE, layers=10**6))
+    shapes = {name: shape for name, shape in expected_shapes(many).items() if ".layers." in name and len(shape) == 2}
+    parameters = sum(rows * columns for rows, columns in shapes.values())
+    assert 0.9 * ENOUGH < parameters <= ENOUGH
+
+
+def test_it_really_measures_every_way_that_works_here() -> None:
+    ways = choosing._ways(SHAPE)
+    figures = choosing._measured(SHAPE, ways, threads=1)
+    assert list(figures) == [str(way) for way in ways]
+    assert all(ms > 0 for ms in figures.values())
+
+
+@COMPILED
+def test_a_way_makes_its_decoder() -> None:
+    weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
+    kinds = [type(way.decoder(SHAPE, weights, 1)) for way in WAYS]
+    assert kinds == [Decoder, Decoder, NativeDecoder, NativeDecoder]
+
+
+def loaded(folder: Path, weights, measured: Path | None = None) -> Model:
+    return load(
+        folder,
+        device="cpu",
+        weights=weights,
+        threads=1,
+        capacity=512,
+        kv_memory_mib=64,
+        local_cache=False,
+        measured=measured,
+        progress=lambda *_: None,
+    )
+
+
+@COMPILED
+def test_loading_passes_it_on(folder: Path) -> None:
+    found = loaded(folder, "int8").description
+    assert (found.weights, found.decoder, found.decoder_reason) == ("int8", "compiled", "asked for by the setting")
+    found = loaded(folder, "fp32").description
+    assert (found.weights, found.decoder, found.decoder_reason) == ("fp32", "torch", "asked for by the setting")
+
+
+def test_loading_measures_once(folder: Path, measuring: Measuring, notes: Path) -> None:
+    measuring.figures["fp32 torch"] = 0.5
+    first, second = (loaded(folder, "auto", notes).description for _ in range(2))
+    assert measuring.calls == 1
+    assert (first.weights, first.decoder) == (second.weights, second.decoder) == ("fp32", "torch")
+    assert TODAY in first.decoder_reason and "measured on 2" in second.decoder_reason
