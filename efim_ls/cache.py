@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from efim_ls.folders import SPEED
 from efim_ls.remembered import uri_of
 from efim_ls.uris import document_tag, file_path
 from kv_store.files import NEW
@@ -90,7 +91,8 @@ def _clear_all(cache: Path) -> int:
     folders = _folders(cache)
     for folder in folders:
         shutil.rmtree(folder)
-    (cache / AWAY).unlink(missing_ok=True)
+    for name in (AWAY, SPEED):
+        (cache / name).unlink(missing_ok=True)
     for path in cache.glob(f"{NEW}*"):
         path.unlink(missing_ok=True)
     return len(folders)

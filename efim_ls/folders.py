@@ -7,6 +7,8 @@ from pathlib import Path
 
 import platformdirs
 
+SPEED = "speed.json"  # what passes cost on this machine; beside the models' folders
+
 
 def cache_folder(named: str) -> Path:
     """The folder that the user names for what is kept on disk, or the system's for caches."""

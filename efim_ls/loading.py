@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from efim_ls.folders import cache_folder
+from efim_ls.folders import SPEED, cache_folder
 from efim_ls.settings import Settings
 from efim_ls.window import MARKERS, Budget
 from model_runtime.config import ModelConfig, model_folder, read_config
 from model_runtime.errors import ModelError
 from model_runtime.load import Model, load
 
-MEASURED = "speed.json"
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 
 
@@ -27,7 +26,7 @@ def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tupl
         capacity=budget.prompt_tokens + settings.max_new_tokens,
         kv_memory_mib=settings.kv_memory_mib,
         local_cache=settings.local_cache,
-        measured=cache_folder(settings.cache_folder) / MEASURED,
+        measured=cache_folder(settings.cache_folder) / SPEED if settings.persist else None,
         progress=progress,
     )
     return model, budget

@@ -60,8 +60,7 @@ def _eval(arguments: argparse.Namespace) -> int:
 
 
 def _efim_paper(arguments: argparse.Namespace) -> int:
-    from efim_ls.folders import cache_folder
-    from efim_ls.loading import MEASURED
+    from efim_ls.folders import SPEED, cache_folder
     from model_runtime.config import model_folder
 
     with _extra():
@@ -69,7 +68,7 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
 
     size = Size(arguments.users, arguments.rounds, arguments.tokens)
     with _complaints():
-        run(arguments.data, model_folder(arguments.model), size, cache_folder("") / MEASURED, arguments.json)
+        run(arguments.data, model_folder(arguments.model), size, cache_folder("") / SPEED, arguments.json)
     return 0
 
 

@@ -153,10 +153,18 @@ def _write(notes: Path | None, kept: Kept) -> None:
         return
     beside = notes.with_suffix(f".{os.getpid()}")
     try:
-        notes.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        _make_private(notes.parent)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(kept, file, indent=1)
         beside.replace(notes)
     except OSError as error:
         with suppress(OSError):
             beside.unlink()
-        logger.warning("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)
+        logger.info("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder and those above it for their owner alone: mkdir's own parents are for everyone."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)

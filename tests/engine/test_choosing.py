@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -167,10 +168,11 @@ def test_damaged_or_foreign_notes_mean_measuring_again(measuring: Measuring, not
     assert measuring.calls == 1, "mended by what was measured"
 
 
-def test_a_folder_in_place_of_notes_means_measuring_each_time_and_a_warning(
+def test_a_folder_in_place_of_notes_means_measuring_each_time_and_a_line_in_the_log(
     measuring: Measuring, notes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     notes.mkdir(parents=True)
+    caplog.set_level(logging.INFO)
     for _ in range(2):
         assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
     assert measuring.calls == 2
