@@ -8,8 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define GROUP 8       /* rows of activations in a tile, two digits each */
-#define MOST_GROUPS 4 /* tiles of sums at a time */
+#define GROUP 8 /* rows of activations in a tile, two digits each */
 
 /* Whether this CPU has tiles and the system lets this process use them. */
 int tiles_allowed(void) {
@@ -26,7 +25,7 @@ void tiles_begin(void) {
         uint16_t bytes[16];
         uint8_t rows[16];
     } config = {.palette = 1};
-    for (int i = 0; i < 6; i++) config.bytes[i] = 64, config.rows[i] = 16;
+    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = 16;
     __asm__ volatile("" : : "r"(&config) : "memory"); /* some compilers think that only its first bytes are read */
     _tile_loadconfig(&config);
 }
@@ -78,55 +77,58 @@ INLINE void scale(const Matrix *m, int64_t n, const int32_t *sums, const float *
     }
 }
 
-#define STEP(N)                                  \
-    do {                                         \
-        _tile_loadd(5, at + N * panel, 64);      \
-        _tile_dpbsud(N, 4, 5);                   \
-    } while (0)
-
-/* Sixteen weight rows with `groups` panels; a constant, so that tiles have names. */
-INLINE void block(const Matrix *m, int64_t n, const uint8_t *panels, int groups, int32_t *sums) {
-    const int8_t *w = (const int8_t *)m->weights + n * m->in;
+/* The sums of 16 or 32 weight rows with one or two panels; constants, so that tiles have names. Two by two, each tile that
+   is loaded is used twice. */
+INLINE void block(const Matrix *m, int64_t n, const uint8_t *panels, int twice_rows, int twice_panels, int fetch,
+                  int32_t *sums) {
+    const int8_t *w = (const int8_t *)m->weights + n * m->in, *below = w + 16 * m->in;
     int64_t panel = 2 * GROUP * m->in;
     _tile_zero(0);
-    if (groups > 1) { _tile_zero(1); }
-    if (groups > 2) { _tile_zero(2); }
-    if (groups > 3) { _tile_zero(3); }
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
     for (int64_t k = 0; k < m->in; k += 64) {
         const uint8_t *at = panels + 2 * GROUP * k;
-        for (int i = 0; i < 16; i++) __builtin_prefetch(w + (16 + i) * m->in + k, 0, 2);
+        for (int i = 0; fetch && i < 32; i++) __builtin_prefetch(w + (32 + i) * m->in + k, 0, 2);
         _tile_loadd(4, w + k, m->in);
-        STEP(0);
-        if (groups > 1) STEP(1);
-        if (groups > 2) STEP(2);
-        if (groups > 3) STEP(3);
+        _tile_loadd(6, at, 64);
+        _tile_dpbsud(0, 4, 6);
+        if (twice_panels) {
+            _tile_loadd(7, at + panel, 64);
+            _tile_dpbsud(1, 4, 7);
+        }
+        if (twice_rows) {
+            _tile_loadd(5, below + k, m->in);
+            _tile_dpbsud(2, 5, 6);
+        }
+        if (twice_rows && twice_panels) _tile_dpbsud(3, 5, 7);
     }
     _tile_stored(0, sums, 64);
-    if (groups > 1) { _tile_stored(1, sums + 256, 64); }
-    if (groups > 2) { _tile_stored(2, sums + 512, 64); }
-    if (groups > 3) { _tile_stored(3, sums + 768, 64); }
+    _tile_stored(1, sums + 256, 64);
+    _tile_stored(2, sums + 512, 64);
+    _tile_stored(3, sums + 768, 64);
 }
 
-static void block_of(const Matrix *m, int64_t n, const uint8_t *panels, int64_t groups, int32_t *sums) {
-    switch (groups) {
-        case 1: block(m, n, panels, 1, sums); break;
-        case 2: block(m, n, panels, 2, sums); break;
-        case 3: block(m, n, panels, 3, sums); break;
-        default: block(m, n, panels, 4, sums);
-    }
+static void block_of(const Matrix *m, int64_t n, const uint8_t *panels, int twice_rows, int twice_panels, int fetch,
+                     int32_t *sums) {
+    if (twice_rows && twice_panels) block(m, n, panels, 1, 1, fetch, sums);
+    else if (twice_rows) block(m, n, panels, 1, 0, fetch, sums);
+    else if (twice_panels) block(m, n, panels, 0, 1, fetch, sums);
+    else block(m, n, panels, 0, 0, fetch, sums);
 }
 
 void tiles_multiply(const Matrix *m, const Rows *x, const uint8_t *panels, int64_t rows, int64_t first, int64_t last,
                     float *out, int64_t stride) {
-    int32_t sums[MOST_GROUPS * 256];
+    int32_t sums[4][256];
     int64_t groups = (rows + GROUP - 1) / GROUP;
-    for (int64_t n = first; n < last; n += 16)
-        for (int64_t g = 0; g < groups; g += MOST_GROUPS) {
-            int64_t some = groups - g < MOST_GROUPS ? groups - g : MOST_GROUPS;
-            block_of(m, n, panels + g * 2 * GROUP * m->in, some, sums);
-            for (int64_t i = 0; i < some; i++) {
-                int64_t row = (g + i) * GROUP, left = rows - row < GROUP ? rows - row : GROUP;
-                scale(m, n, sums + 256 * i, x->units + row, left, out + row * stride, stride);
+    for (int64_t n = first; n < last; n += 32)
+        for (int64_t g = 0; g < groups; g += 2) {
+            int tall = n + 16 < last, wide = g + 1 < groups;
+            block_of(m, n, panels + g * 2 * GROUP * m->in, tall, wide, g == 0, sums[0]);
+            for (int i = 0; i < 4; i++) {
+                if ((i & 1 && !wide) || (i & 2 && !tall)) continue;
+                int64_t row = (g + (i & 1)) * GROUP, left = rows - row < GROUP ? rows - row : GROUP;
+                scale(m, n + 8 * (i & 2), sums[i], x->units + row, left, out + row * stride, stride);
             }
         }
 }
