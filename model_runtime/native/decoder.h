@@ -10,7 +10,7 @@
 #include "tiles.h"
 
 #define SHARED 16 /* outputs of a product are shared out in such units */
-#define TILED 6   /* rows from which tiles are faster */
+#define TILED 3   /* rows from which tiles are faster */
 
 static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
     int64_t units = (count + unit - 1) / unit, at = units * thread / threads * unit;
