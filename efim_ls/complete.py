@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from time import perf_counter
 
+from efim_ls import niceness
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
 from efim_ls.backing import Backing
 from efim_ls.frames import Frames
@@ -143,7 +144,8 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """What runs, where, and why it was chosen; the budget is what the model's context leaves of the settings."""
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
-        return {**asdict(self._model.description), **budget, **self._backing.describe()}
+        nice = niceness.describe(self._settings.niceness)
+        return {**asdict(self._model.description), **nice, **budget, **self._backing.describe()}
 
     @property
     def tiers(self) -> list[dict[str, object]]:

@@ -103,6 +103,7 @@ class Session:
         self._completer, self._loaded_for = None, settings.of_model
         self._model = Status("loading", "the model is being loaded")
         try:
+            self.engine.renice(settings.niceness)  # first: threads that the model starts take after it
             self._completer, self._description = await self.engine.run(
                 LOADING, lambda stopped: load_in_place_of(self._replaced, self._load, settings, progress, stopped)
             )

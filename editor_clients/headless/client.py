@@ -88,19 +88,24 @@ class Editor:
         await self._connection.ask("efim/settled", {})
 
     async def complete(self, uri: str, at: int) -> Completion:
-        """Ask as typing does for a completion at `at`."""
+        """Ask as typing does for a completion at `at`, and what it cost."""
+        item = await self.suggestion(uri, at)
+        stats = await self.stats()
+        costs, ahead = stats["last"], stats["ahead"]
+        if item is None:
+            return Completion("", costs, ahead, stats["last_reason"])
+        text = item.insert_text if isinstance(item.insert_text, str) else item.insert_text.value
+        return Completion(text, costs, ahead, None, item.command)
+
+    async def suggestion(self, uri: str, at: int) -> types.InlineCompletionItem | None:
+        """Ask as typing does, and nothing else."""
         params = types.InlineCompletionParams(
             types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
             types.TextDocumentIdentifier(uri),
             self._documents[uri].position(at),
         )
         result = await self._connection.ask(types.TEXT_DOCUMENT_INLINE_COMPLETION, params)
-        stats = await self.stats()
-        costs, ahead = stats["last"], stats["ahead"]
-        if not (result and result.items):
-            return Completion("", costs, ahead, stats["last_reason"])
-        item = result.items[0]
-        return Completion(item.insert_text, costs, ahead, None, item.command)
+        return result.items[0] if result and result.items else None
 
     async def accept(self, command: types.Command, length: int | None = None) -> None:
         """Report that a suggestion went into the text, or its first `length` code points."""
@@ -123,9 +128,9 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(settings: Mapping[str, object]) -> AsyncIterator[Editor]:
+async def editor(settings: Mapping[str, object], kind: type[Connection] = Connection) -> AsyncIterator[Editor]:
     """An editor with a server of its own whose model is ready; ServerError if it cannot be."""
-    connection = Connection()
+    connection = kind()
     await connection.launch()
     try:
         await _initialize(connection, settings)
