@@ -21,8 +21,8 @@ class Settings:
     `model` is a checkpoint folder, empty for the embedded one. `menu` says who is offered completions in the
     completion menu: "auto" are clients without inline completion; it is read once, when a client connects.
     `niceness` is how far the model's threads make way for other programs: 0, since a key waits for them. Beside two
-    busy processes on two cores a suggestion takes about six times as long at 10, and 35 times at 19; what nobody waits
-    for is kept small by `ahead_seconds_per_minute`, which bounds what the engine works ahead of need (0 switches that
+    busy processes on two cores a suggestion takes six times as long at 10, and 35 times at 19; what nobody waits for
+    is kept small by `ahead_seconds_per_minute`, which bounds what the engine works ahead of need (0 switches that
     off). `persist` lets keys and values reach the disk, in `cache_folder` (empty: the system's for caches), at most
     `disk_mib` for each model; those of files that match `private_files`, or look like secrets, never do.
     """
