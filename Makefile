@@ -28,7 +28,7 @@ fix: .venv/develops
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/develops
+bench: .venv/benches
 	$(BIN)/python -m benchmarks $(TRACE)
 
 # Ends with status 2 where there is no GPU; what it measures goes to benchmarks/results/. PYTHON is used as it is where
@@ -67,3 +67,11 @@ clean:
 	test -x .venv-gpu/bin/python || $(PYTHON) -m venv .venv-gpu
 	.venv-gpu/bin/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+# Without these flags gcc 12 leaves out what llama.cpp writes before it sets AMX up, and it dies of that.
+GCC_FLAGS = $(if $(findstring Free Software,$(shell c++ --version 2>/dev/null)),-fno-tree-dse -fno-dse)
+
+# What only `make bench` needs. Without it llama.cpp's figures are missing, and it says so.
+.venv/benches: .venv/develops
+	@echo "building llama.cpp, to compare with: about five minutes"
+	CXXFLAGS="$(GCC_FLAGS)" $(PIP) --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2

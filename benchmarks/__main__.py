@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import decoding, documents, policies, replays, store, through, typing
+from benchmarks import busy, documents, keystrokes, policies, replays, speed, store, through, typing
 from benchmarks.session import demo_session
 from editor_clients.headless import trace
 
@@ -18,20 +18,22 @@ PICTURE = Path(__file__).with_name("results") / "recomputed.png"
 def main(path: Path | None = None) -> None:
     """Measure with the embedded model; policies are counted on a trace, by default the demo's own session.
 
-    A trace that is given is drawn, and a slice of it replayed.
+    A trace that is given is drawn. A slice of it is replayed.
     """
     recorded, name = (trace.read(path), path.name) if path else (demo_session(), "the demo's session")
+    replayed = replays.measure(part := replays.part_of(recorded), name)
     results = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "policies": policies.measure(recorded, name, PICTURE if path else None),
         "documents": documents.measure(),
-        "decoding": decoding.measure(),
+        "replays": replayed,
+        "keystrokes": keystrokes.measure(part, replayed["efim"]),
+        "speed": speed.measure(),
         "typing": typing.measure(),
         "through": through.measure(),
         "store": store.measure(),
+        "busy": busy.measure(),
     }
-    if path:
-        results["replays"] = replays.measure(recorded, name)
     print(json.dumps(results))
 
 

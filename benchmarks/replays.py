@@ -15,9 +15,13 @@ SKIP, REQUESTS = 8_000, 300
 HEADER = ("policy", "foreground tokens", "ms to first token, p50", "p95", "in passes, p50", "p95", "typed through")
 
 
-def measure(recorded: trace.Trace, name: str) -> dict[str, Any]:
-    """Milliseconds of the keystrokes after the first 8,000, or after the half of a shorter session."""
-    part = trace.part(recorded, min(SKIP, len(recorded.events) // 2), REQUESTS)
+def part_of(recorded: trace.Trace) -> trace.Trace:
+    """The keystrokes after the first 8,000, or after the half of a shorter session."""
+    return trace.part(recorded, min(SKIP, len(recorded.events) // 2), REQUESTS)
+
+
+def measure(part: trace.Trace, name: str) -> dict[str, Any]:
+    """Tokens and milliseconds of a session's part."""
     rows = {"psm": _baseline(part, "psm"), "efim": replay.run(part, name, {})}
     figures = {policy: summary(policy, found) for policy, found in rows.items()}
     show(f"{name}: {len(rows['efim'])} keystrokes, embedded model", HEADER, [_line(f) for f in figures.values()])

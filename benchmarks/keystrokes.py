@@ -1,0 +1,135 @@
+"""The same keystrokes through this engine and through llama.cpp: milliseconds to the first new token.
+
+llama.cpp has the embedded model's weights as F16, one thread, and what a prompt shares at the start with the one
+before it is not computed again. Its times are those of computing alone; ours hold planning and tokenizing, too.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.sides import llama_missing
+from benchmarks.table import show
+from benchmarks.targets import Reach, show_all
+from editor_clients.headless import trace
+from editor_clients.headless.report import percentile
+from editor_clients.headless.trace import Keystroke, Trace
+from efim_ls.count import NONE, POLICIES, Asked, Policy
+from efim_ls.loading import fit_budget
+from efim_ls.settings import Settings
+from efim_ls.window import Budget
+from model_runtime.config import EMBEDDED, read_config
+from model_runtime.ids import Ids
+from model_runtime.prompt import in_order
+from model_runtime.template import Template, find_template
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.weights import read_weights
+
+if TYPE_CHECKING:
+    from benchmarks.llama import Llama
+
+INFILL, FIM, EFIM = "FIM as /infill builds it", "FIM in windows that stay", "our EFIM prompts"
+BATCH = 1920  # tokens: the server's 2,048, less what an answer needs in the model's context
+THREADS = 1
+TARGETS = {INFILL: {"p50": 100.0, "p95": 100.0}, EFIM: {"p50": 1.0, "p95": 5.0}}  # times ours
+RANKS = {"p50": 50, "p95": 95}
+HEADER = ("", "tokens computed, mean", "p50", "p95", "times ours: p50", "p95")
+
+
+class Times(NamedTuple):
+    """Milliseconds and computed tokens of each keystroke."""
+
+    ms: list[float]
+    tokens: list[int]
+
+
+class Infill(Policy):
+    """The prompts of llama.cpp's `/infill`: the nearest 3/4 of a batch before the cursor, 1/4 after it."""
+
+    def __init__(self, tokenizer: Tokenizer, template: Template) -> None:
+        self._tokenizer, self._template = tokenizer, template
+
+    def asked(self, text: str, cursor: int) -> Asked:
+        """The prompt at a cursor."""
+        before = self._tokenizer.encode(text[:cursor])[-(3 * (BATCH // 4)) :]
+        after = self._tokenizer.encode(text[cursor:])[: BATCH // 4 - 2]
+        return Asked(in_order(self._template, before, after, NONE), 0, True)
+
+
+def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
+    """Percentiles of llama.cpp's times by kind of prompt; `efim` are the figures of this engine on the same trace."""
+    if reason := llama_missing():
+        print(f"llama.cpp's keystrokes are missing: {reason}")
+        return {"missing": reason}
+    with tempfile.TemporaryDirectory() as folder:
+        found = _all_timed(list(trace.keystrokes(recorded)), Path(folder) / "F16.gguf")
+    ours = {"tokens": efim["foreground"]["mean"], **efim["ttft_ms"]}
+    lines = [(name, *each.values(), *(each[rank] / ours[rank] for rank in RANKS)) for name, each in found.items()]
+    show("milliseconds to the first new token", HEADER, [("efim-ls", *ours.values(), "", ""), *lines])
+    reached = [
+        Reach(f"llama.cpp, {name}, {rank}, times ours", found[name][rank] / ours[rank], wanted).told()
+        for name, wanted_by_rank in TARGETS.items()
+        for rank, wanted in wanted_by_rank.items()
+    ]
+    show_all(reached)
+    return {"ours": ours, "llama.cpp": found, "targets": reached}
+
+
+def _all_timed(keystrokes: Sequence[Keystroke], path: Path) -> dict[str, dict[str, float]]:
+    """Mean of computed tokens, and milliseconds, by kind of prompt."""
+    from benchmarks.gguf_file import write  # both need what is installed for `make bench` only
+    from benchmarks.llama import Llama, Weights
+
+    config, tokenizer = read_config(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json")
+    write(path, config, read_weights(EMBEDDED, config), "F16")
+    weights = Weights(path)
+    contexts = [Llama(weights, THREADS, config.context, flash) for flash in (False, True)]
+    found = dict[str, dict[str, float]]()
+    for name, policy in _policies(tokenizer, fit_budget(Settings(), config)).items():
+        prompts = _prompts(keystrokes, policy)
+        at_once = [_timed(llama, prompts[:1]).ms[0] for llama in contexts]
+        fastest = contexts[at_once.index(min(at_once))]
+        found[name] = _best([_timed(llama, prompts) for llama in (contexts if name == EFIM else [fastest])])
+    return found
+
+
+def _policies(tokenizer: Tokenizer, budget: Budget) -> dict[str, Policy]:
+    template = find_template(tokenizer.special)
+    return {
+        INFILL: Infill(tokenizer, template),
+        FIM: POLICIES["psm"](tokenizer, template, budget),
+        EFIM: POLICIES["efim"](tokenizer, template, budget),
+    }
+
+
+def _prompts(keystrokes: Sequence[Keystroke], policy: Policy) -> list[Ids]:
+    """What the server would ask for; what it would compute ahead changes which frames its planner knows."""
+    prompts = list[Ids]()
+    for key in keystrokes:
+        if key.rested:
+            list(policy.coming(*key.rested))
+        prompts.append(policy.asked(key.text, key.cursor).ids)
+    return prompts
+
+
+def _timed(llama: Llama, prompts: Sequence[Ids]) -> Times:
+    """Answer one prompt after the other, beginning with nothing computed."""
+    llama.truncate(0)
+    found = Times([], [])
+    for ids in prompts:
+        began = perf_counter()
+        computed = llama.answer(ids)
+        found.ms.append((perf_counter() - began) * 1e3)
+        found.tokens.append(computed)
+    return found
+
+
+def _best(runs: Sequence[Times]) -> dict[str, float]:
+    """The lower percentile of runs with one attention and another: llama.cpp's users choose."""
+    ranks = {name: min(percentile(run.ms, percent) for run in runs) for name, percent in RANKS.items()}
+    return {"tokens": mean(runs[0].tokens), **ranks}

@@ -1,0 +1,129 @@
+"""Sides of a benchmark of speed in a process of their own, which computes when it is told to.
+
+`python -m benchmarks.process THREADS FOLDER` holds the own decoder and transformers, `... THREADS GGUFS gguf` holds
+llama.cpp. In one process they would hinder each other: OpenMP lets workers sleep between any two products once it
+counts more of them than cores, and llama.cpp sets the CPU's tiles up once, where others leave them otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from math import prod
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from benchmarks.memory import read_ms
+from benchmarks.sides import Named, Side, of_gguf, of_torch
+from model_runtime.config import read_config
+from model_runtime.weights import expected_shapes
+
+CONTEXT = 512  # tokens before those of a timed pass
+LONGEST = 2048
+PASSES = 4  # timed in a turn, after one that is not
+TOKENS = 256  # different ones: any vocabulary has as many
+QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
+
+
+class Work(NamedTuple):
+    """So many tokens in one pass behind a context; a prefill where there is none."""
+
+    name: str
+    context: int
+    tokens: int
+
+
+Turn = list[tuple[str, list[float]]]  # milliseconds of each side's passes, by the row that it belongs to
+
+
+class TakesTurns(Protocol):
+    """Who holds sides."""
+
+    def turn(self, work: Work, rows: list[str] | None = None, /) -> Turn:
+        """Let them compute one after the other, or those of `rows`."""
+        ...
+
+
+class Process:
+    """The other end of such a process; it has loaded everything once this is made."""
+
+    def __init__(self, threads: int, folder: Path, *kind: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.process", str(threads), str(folder), *kind],
+            env={**os.environ, **QUIET, "OMP_NUM_THREADS": str(threads)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.model: dict[str, Any] = self._reply()
+
+    def __enter__(self) -> Process:
+        """Nothing: it runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+    def turn(self, work: Work, rows: list[str] | None = None) -> Turn:
+        """Let its sides compute one after the other, or those of `rows`."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([work, rows]) + "\n")
+        self._process.stdin.flush()
+        return self._reply()
+
+    def _reply(self) -> Any:
+        assert self._process.stdout is not None
+        if line := self._process.stdout.readline():
+            return json.loads(line)
+        raise RuntimeError(f"a benchmark's process ended with {self._process.wait()}: its errors are above")
+
+
+def serve(threads: int, folder: Path, *kind: str) -> None:
+    """Load, tell of the model, and compute what each line of stdin asks for."""
+    torch.set_num_threads(threads)
+    loaded = list((of_gguf if kind else of_torch)(folder, threads, LONGEST + CONTEXT))
+    print(json.dumps({} if kind else _described(folder)), flush=True)
+    for line in sys.stdin:
+        work, rows = json.loads(line)
+        chosen = [each for each in loaded if rows is None or each.name in rows]
+        print(json.dumps(turn(chosen, Work(*work))), flush=True)
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    config = read_config(folder)
+    parameters = sum(prod(shape) for shape in expected_shapes(config).values())
+    return {"layers": config.layers, "read_ms": read_ms(parameters)}
+
+
+def turn(loaded: list[Named], work: Work) -> Turn:
+    """A prefill of each side, or several short passes after one that brings its weights near."""
+    return [(each.name, _passes(each.side, work)) for each in loaded]
+
+
+def _passes(side: Side, work: Work) -> list[float]:
+    if not work.context:
+        return [_pass_ms(side, work)]
+    return [_pass_ms(side, work) for _ in range(1 + PASSES)][1:]
+
+
+def _pass_ms(side: Side, work: Work) -> float:
+    ids = np.arange(work.tokens, dtype=np.int32) % TOKENS
+    side.truncate(work.context)
+    began = perf_counter()
+    side.forward(ids)
+    return (perf_counter() - began) * 1e3
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

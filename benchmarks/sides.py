@@ -1,0 +1,115 @@
+"""What computes the same weights in a benchmark of speed: the own decoder, transformers, llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple, Protocol, get_args
+
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache
+
+from model_runtime.arena import Arena
+from model_runtime.choosing import Way
+from model_runtime.config import ModelConfig, read_config
+from model_runtime.decoder import AnyDecoder
+from model_runtime.ids import Ids
+from model_runtime.linear import Format, packed_format
+from model_runtime.native.decoder import missing
+from model_runtime.pace import CHUNK
+from model_runtime.weights import read_weights
+
+OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
+
+
+class Side(Protocol):
+    """A model that holds a sequence of tokens; logits follow the last of them."""
+
+    def truncate(self, length: int, /) -> None:
+        """Keep the first `length` tokens."""
+        ...
+
+    def forward(self, ids: Ids, /) -> object:
+        """Append tokens."""
+        ...
+
+
+class Named(NamedTuple):
+    """A side, and the row of the table that it belongs to: of several in a row the faster counts."""
+
+    name: str
+    side: Side
+
+
+class Own:
+    """The own decoder in passes as wide as the engine's."""
+
+    def __init__(self, decoder: AnyDecoder, capacity: int) -> None:
+        self._decoder, self._arena = decoder, Arena(decoder.config, capacity)
+
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` tokens."""
+        self._arena.truncate(length)
+
+    def forward(self, ids: Ids) -> object:
+        """Append tokens."""
+        return [self._decoder.forward(ids[at : at + CHUNK], self._arena) for at in range(0, len(ids), CHUNK)]
+
+
+class Transformers:
+    """Its model as it is, eager, with the attention and the cache that it takes by itself."""
+
+    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
+        self._model, self._cache = model.eval(), DynamicCache()
+
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` tokens."""
+        surplus = self._cache.get_seq_length() - length
+        if not length:
+            self._cache = DynamicCache()
+        elif surplus:
+            self._cache.crop(-surplus)
+
+    @torch.inference_mode()
+    def forward(self, ids: Ids) -> object:
+        """Append tokens."""
+        row = torch.as_tensor(ids)[None].long()
+        return self._model(row, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
+
+
+def of_torch(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
+    """Load a checkpoint's folder in every way but llama.cpp's."""
+    config = read_config(folder)
+    weights = read_weights(folder, config)
+    for way in _ways(config):
+        yield Named(f"{OURS} {way.form}", Own(way.decoder(config, weights, threads), capacity))
+    for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
+        yield Named(f"{TRANSFORMERS} {name}", Transformers(folder, dtype))
+
+
+def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
+    """Load a folder's GGUF files, each with one attention and the other."""
+    from benchmarks.llama import Llama, Weights  # llama.cpp is installed for `make bench` only
+
+    for path in sorted(folder.glob("*.gguf")):
+        weights = Weights(path)
+        for flash in (False, True):
+            yield Named(f"{LLAMA} {path.stem}", Llama(weights, threads, capacity, flash))
+
+
+def llama_missing() -> str | None:
+    """Why llama.cpp cannot be measured; None where it can."""
+    lacking = [name for name in ("llama_cpp", "gguf") if not find_spec(name)]
+    return f"{' and '.join(lacking)} not installed: pip install 'efim-ls[bench]'" if lacking else None
+
+
+def _ways(config: ModelConfig) -> Iterator[Way]:
+    """One for each format of weights: the compiled one, where there is one."""
+    compiled = missing(config) is None
+    for form in get_args(Format):
+        if form != "fp32" and compiled:
+            yield Way(form, True)
+        elif form in ("fp32", packed_format()):
+            yield Way(form, False)

@@ -1,0 +1,147 @@
+"""What `make bench` tells of speed: which side of a row counts, which targets are met, what /infill would send."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import speed, targets
+from benchmarks.keystrokes import BATCH, Infill
+from benchmarks.process import PASSES, Process, Turn, Work, turn
+from benchmarks.shapes import SHAPES, checkpoint
+from benchmarks.sides import Named
+from benchmarks.targets import Reach
+from model_runtime.config import EMBEDDED, read_config
+from model_runtime.ids import Ids
+from model_runtime.template import find_template
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.weights import read_weights
+from tests import models
+from tests.models import Tiny
+
+COLUMNS = ("pass_1", "pass_4", "pass_16", "prefill_512", "prefill_2048")
+TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
+
+
+class Counting:
+    """A side that remembers what it was asked: tokens that it held, and new ones."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self._length = 0
+
+    def truncate(self, length: int) -> None:
+        self._length = length
+
+    def forward(self, ids: Ids) -> object:
+        self.asked.append((self._length, len(ids)))
+
+
+class Canned:
+    """A process whose sides always take the same time."""
+
+    def __init__(self, **ms: list[list[float]]) -> None:
+        self._turn = [(row, passes) for row, sides in ms.items() for passes in sides]
+        self.turns = 0
+
+    def turn(self, work: Work, rows: list[str] | None = None) -> Turn:
+        self.turns += 1
+        return [each for each in self._turn if rows is None or each[0] in rows]
+
+
+def test_of_the_sides_of_one_row_the_faster_counts_and_of_its_times_the_lower_quartile() -> None:
+    ours, theirs = Canned(ours=[[3.0, 1.0, 2.0, 9.0]]), Canned(llama=[[4.0, 4.0], [2.5, 8.0], [5.0, 5.0]])
+    assert speed.timed([ours, theirs], speed.STEPS[0], seconds=0.0) == {"ours": 1.0, "llama": 2.5}
+    assert speed.timed([ours, theirs], speed.STEPS[0], seconds=0.0, rows=["llama"]) == {"llama": 2.5}
+
+
+def test_processes_take_as_many_turns() -> None:
+    ours, theirs = Canned(ours=[[1.0]]), Canned(llama=[[1.0]])
+    speed.timed([ours, theirs], speed.STEPS[0], seconds=60.0)
+    assert ours.turns == theirs.turns == speed.MOST
+
+
+def test_a_pass_that_is_not_timed_comes_before_those_that_are() -> None:
+    first, second = Counting(), Counting()
+    found = turn([Named("a", first), Named("b", second)], Work("pass_4", 512, 4))
+    assert [(row, len(ms)) for row, ms in found] == [("a", PASSES), ("b", PASSES)]
+    assert first.asked == second.asked == [(512, 4)] * (1 + PASSES)
+
+
+def test_a_prefill_begins_with_nothing() -> None:
+    side = Counting()
+    assert len(turn([Named("row", side)], speed.PREFILL)[0][1]) == 1
+    assert side.asked == [(0, 512)]
+
+
+def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
+    models.make(tmp_path, Tiny(context=1024, layers=3))
+    with Process(1, tmp_path) as process:
+        assert process.model["layers"] == 3
+        assert process.model["read_ms"].keys() == {"fp16", "int8"}
+        for work in (speed.PREFILL, *speed.STEPS):
+            rows = [row for row, ms in process.turn(work) if min(ms) > 0]
+            assert rows[0] == "ours fp32" and rows[-2:] == ["transformers fp32", "transformers bf16"]
+        assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]
+
+
+def test_a_process_that_fails_says_where_to_look(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="its errors are above"):
+        Process(1, tmp_path)
+
+
+@given(value=st.floats(0.1, 10), wanted=st.floats(0.1, 10), least=st.booleans())
+def test_a_target_is_met_at_least_or_at_most(value: float, wanted: float, least: bool) -> None:
+    told = Reach("speed", value, wanted, least).told()
+    assert told["met"] == (value >= wanted if least else value <= wanted)
+    assert told["should_be"] == f"{'>=' if least else '<='} {wanted}"
+
+
+def test_targets_compare_the_same_bytes_a_weight_and_the_best_of_transformers() -> None:
+    rows = {
+        "ours fp16": dict.fromkeys(COLUMNS, 2.0),
+        "ours int8": dict.fromkeys(COLUMNS, 1.0),
+        "transformers fp32": dict.fromkeys(COLUMNS, 9.0),
+        "transformers bf16": dict.fromkeys(COLUMNS, 8.0),
+        "llama.cpp F16": dict.fromkeys(COLUMNS, 6.0),
+        "llama.cpp Q8_0": dict.fromkeys(COLUMNS, 0.5),
+    }
+    at = {"layers": 10, "read_ms": {"fp16": 1.0, "int8": 0.5}, "rows": rows}
+    told = targets.judged({"embedded": {"1": at}, "0.5B": {"1": at}})
+    found = {(each["size"], each["target"]): (each["is"], each["met"]) for each in told}
+    assert found["0.5B", "decode, times transformers'"] == (8.0, True)
+    assert found["embedded", "decode, times transformers'"] == (8.0, True)
+    assert found["0.5B", "decode, fp16, times F16's"] == (3.0, True)
+    assert found["0.5B", "decode, int8, times Q8_0's"] == (0.5, False)
+    assert found["0.5B", "decode, fp16, in reads of the weights"] == (2.0, False)
+    assert found["embedded", "decode, int8, ms a layer beyond reading the weights"] == (pytest.approx(0.05), True)
+
+
+def test_without_llama_its_targets_are_left_out() -> None:
+    rows = {name: dict.fromkeys(COLUMNS, 1.0) for name in ("ours fp16", "transformers fp32")}
+    told = targets.judged({"10M": {"1": {"layers": 1, "read_ms": {"fp16": 1.0}, "rows": rows}}})
+    assert told == []
+
+
+@pytest.mark.parametrize(("size", "millions"), [("10M", (9, 13)), ("30M", (27, 36))])
+def test_random_models_have_the_size_that_their_names_tell(
+    tmp_path: Path, size: str, millions: tuple[int, int]
+) -> None:
+    folder = checkpoint(size, tmp_path)
+    weights = read_weights(folder, read_config(folder))
+    parameters = sum(tensor.numel() for tensor in weights.values())
+    assert millions[0] < parameters / 1e6 < millions[1]
+
+
+def test_the_first_size_is_the_embedded_model(tmp_path: Path) -> None:
+    assert checkpoint(next(iter(SHAPES)), tmp_path) == EMBEDDED
+
+
+@given(before=st.integers(0, 3000), after=st.integers(0, 1500))
+def test_infill_shows_the_nearest_text_in_the_order_of_fim(before: int, after: int) -> None:
+    template = find_template(TOKENIZER.special)
+    ids = Infill(TOKENIZER, template).asked("x\n" * before + "y\n" * after, 2 * before).ids.tolist()
+    shown = TOKENIZER.encode("x\n" * before).tolist()[-3 * BATCH // 4 :]
+    rest = TOKENIZER.encode("y\n" * after).tolist()[: BATCH // 4 - 2]
+    assert ids == [template.prefix, *shown, template.suffix, *rest, template.middle]
