@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, get_args
 
 from benchmarks import targets
+from benchmarks.others import Others
 from benchmarks.process import CONTEXT, LONGEST, Process, TakesTurns, Turn, Work
 from benchmarks.shapes import LARGEST, SHAPES, checkpoint
 from benchmarks.sides import OURS, TRANSFORMERS, llama_missing
@@ -69,6 +70,7 @@ def _write_ggufs(folder: Path, target: Path) -> None:
 def _with_threads(size: str, folder: Path, ggufs: Path, threads: int) -> dict[str, Any]:
     seconds = SECONDS.get(size, OTHER_SECONDS)
     found: Figures = defaultdict(dict)
+    others = Others()
     with ExitStack() as stack:
         processes = [stack.enter_context(Process(threads, folder))]
         if not llama_missing():
@@ -77,7 +79,7 @@ def _with_threads(size: str, folder: Path, ggufs: Path, threads: int) -> dict[st
             _add(found, work, timed(processes, work, seconds))
         if size == LARGEST:
             _add(found, LONG_PREFILL, timed(processes[:1], LONG_PREFILL, seconds, _contenders(found)))
-        return {**processes[0].model, "rows": found}
+    return {**processes[0].model, "rows": found, "others": others.share()}
 
 
 def _add(found: Figures, work: Work, ms: dict[str, float]) -> None:
@@ -120,5 +122,7 @@ def _lines(threads: str, found: dict[str, Any]) -> Iterator[list[object]]:
             f"{work.tokens / ms[work.name] * 1e3:,.0f}" if work.name in ms else "" for work in (PREFILL, LONG_PREFILL)
         ]
         yield [f"{name}, {threads} thread{'s' * (threads != '1')}", *(ms[work.name] for work in STEPS), *rates]
+    if (others := found["others"]) is not None:
+        yield [f"CPUs taken by others, {threads}", f"{others:.0%}", "", "", "", ""]
     for stored, ms in found["read_ms"].items():
         yield [f"reading {stored} weights once, {threads}", ms, "", "", "", ""]

@@ -18,6 +18,7 @@ def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tupl
     """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
     folder = model_folder(settings.model)
     budget = fit_budget(settings, read_config(folder))
+    speed = cache_folder(settings.cache_folder) / SPEED
     model = load(
         folder,
         device=settings.device,
@@ -26,7 +27,7 @@ def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tupl
         capacity=budget.prompt_tokens + settings.max_new_tokens,
         kv_memory_mib=settings.kv_memory_mib,
         local_cache=settings.local_cache,
-        measured=cache_folder(settings.cache_folder) / SPEED if settings.persist else None,
+        measured=speed if settings.persist or speed.is_file() else None,
         progress=progress,
     )
     return model, budget

@@ -73,7 +73,7 @@ def choose(
     day, figures = kept.get(key) or (None, {})
     if not set(map(str, ways)) <= figures.keys():
         day, figures = None, _measured(config, _ways(config), threads)
-        _write(notes, kept | {key: (date.today().isoformat(), figures)})
+        _write(notes, _read(notes) | {key: (date.today().isoformat(), figures)})  # others may have written meanwhile
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
     when = f"measured on {day}" if day else "measured now"
     return min(
@@ -151,7 +151,7 @@ def _read(notes: Path | None) -> Kept:
 def _write(notes: Path | None, kept: Kept) -> None:
     if notes is None:
         return
-    beside = notes.with_suffix(f".{os.getpid()}")
+    beside = notes.with_name(f".new-{os.getpid()}")  # as the store begins such names, so that `cache clear` finds it
     try:
         _make_private(notes.parent)
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:

@@ -59,13 +59,16 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         raise ModelError(f"model_type {family!r} is not supported: use one of {', '.join(FAMILIES)}")
     _refuse_unknown(raw)
     heads, hidden = _size(raw, "num_attention_heads"), _size(raw, "hidden_size")
+    kv_heads = _size(raw, "num_key_value_heads", heads)
+    if heads % kv_heads:
+        raise ModelError(f"config.json: {heads} query heads cannot share {kv_heads} key heads: fetch the model again")
     return ModelConfig(
         family=family,
         vocab=_size(raw, "vocab_size"),
         hidden=hidden,
         layers=_size(raw, "num_hidden_layers"),
         heads=heads,
-        kv_heads=_size(raw, "num_key_value_heads", heads),
+        kv_heads=kv_heads,
         head_dim=_size(raw, "head_dim", hidden // heads),
         intermediate=_size(raw, "intermediate_size"),
         norm_eps=_number(raw, "rms_norm_eps", 1e-6),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import platform
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +33,10 @@ PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("po
 def missing(config: ModelConfig) -> str | None:
     """Why the compiled part cannot run a model here; None where it can."""
     lib = c.library()
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return "it is for x86-64 on Linux"
     if lib is None:
-        return "the compiled part was not built: install again where there is a C compiler"
+        return "the compiled part was not built from these sources: install again where there is gcc 11 or newer"
     if not lib.efim_supported():
         return "this CPU has no AVX-512 with VNNI"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
@@ -54,7 +59,8 @@ class NativeDecoder:
         self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
         if not self._runner:
             raise MemoryError("no memory or no threads for the decoder")
-        weakref.finalize(self, lib.efim_close, self._runner)
+        # Not at exit, when another thread may still be in a pass.
+        weakref.finalize(self, lib.efim_close, self._runner).atexit = False
         self._x = torch.zeros(MOST_ROWS, self._model.padded)
 
     @property
@@ -134,7 +140,8 @@ def _in_large_pages(tensor: torch.Tensor) -> torch.Tensor:
     """A copy that is read with fewer misses of the page table, where the system has such pages."""
     memory = mmap.mmap(-1, max(tensor.nbytes, 1))
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        with suppress(OSError):  # a system without such pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=tensor.dtype).view(tensor.shape).copy_(tensor)
 
 
@@ -144,7 +151,8 @@ def _up(size: int, unit: int) -> int:
 
 def _places(span: Span, context: int) -> npt.NDArray[np.void]:
     arena, new = span.arena, len(span.ids)
-    assert arena.length + new <= min(arena.capacity, context)  # the compiled part would write beyond
+    if arena.length + new > min(arena.capacity, context):  # the compiled part would write beyond
+        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} behind {arena.length}")
     places = np.empty(new, PLACE)
     places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
     places["capacity"] = arena.capacity

@@ -1,9 +1,10 @@
-"""The compiled part: where it is, what it takes. Mirrors pass.h field by field."""
+"""The compiled part: where it is, what it takes. Mirrors pass.h field by field; sizes are compared on loading."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
+import sysconfig
+from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p, sizeof
 from functools import cache
 from pathlib import Path
 
@@ -57,16 +58,23 @@ class Model(Structure):
 
 def built() -> Path | None:
     """The file of the compiled part, or None where it was not built."""
-    return next(iter(sorted(Path(__file__).parent.glob("_native*.so"))), None)
+    path = Path(__file__).with_name(f"_native{sysconfig.get_config_var('EXT_SUFFIX')}")
+    return path if path.is_file() else None
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled part, or None where it was not built. A call releases the interpreter for as long as it takes."""
+    """The compiled part, or None where it was not built, or from other sources than these.
+
+    A call releases the interpreter for as long as it takes.
+    """
     path = built()
-    if path is None:
+    try:
+        lib = ctypes.CDLL(str(path)) if path else None
+        if lib is None or lib.efim_layout() != sizeof(Model) << 16 | sizeof(Layer):
+            return None
+    except (OSError, AttributeError):
         return None
-    lib = ctypes.CDLL(str(path))
     lib.efim_supported.restype = c_int
     lib.efim_open.restype = c_void_p
     lib.efim_open.argtypes = (POINTER(Model), c_int)

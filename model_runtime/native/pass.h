@@ -1,4 +1,4 @@
-/* What a pass is given, and how its threads meet. Structures are mirrored in native.py, field by field. */
+/* What a pass is given, and how its threads meet. Structures are mirrored in library.py, field by field. */
 
 #pragma once
 #include <stdatomic.h>

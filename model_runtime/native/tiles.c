@@ -1,4 +1,4 @@
-/* Products of int8 weights in tiles of 16 rows by 64 bytes (AMX), for passes of many rows. The sums are whole numbers, so
+/* Products of int8 weights in tiles of 16 rows by 64 bytes (AMX), for passes of several rows. The sums are whole numbers, so
    they are those of products.h, and scaling is done in the same order: the bits do not tell which of the two computed. */
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,amx-tile,amx-int8")

@@ -38,8 +38,8 @@ def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured
             kv=way.form,
             name="compiled" if way.compiled else "torch",
             reason=reason,
-            attention=attention.BACKEND,
-            attention_reason=attention.REASON,
+            attention="compiled" if way.compiled else attention.BACKEND,
+            attention_reason="a part of the compiled decoder" if way.compiled else attention.REASON,
         )
     from model_runtime.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
 

@@ -1,12 +1,13 @@
 """What `make bench` tells of speed: which side of a row counts, which targets are met, what /infill would send."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import speed, targets
+from benchmarks import others, speed, targets
 from benchmarks.keystrokes import BATCH, Infill
 from benchmarks.process import PASSES, Process, Turn, Work, turn
 from benchmarks.shapes import SHAPES, checkpoint
@@ -84,6 +85,19 @@ def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
             rows = [row for row, ms in process.turn(work) if min(ms) > 0]
             assert rows[0] == "ours fp32" and rows[-2:] == ["transformers fp32", "transformers bf16"]
         assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]
+
+
+@pytest.mark.skipif(not others.STAT.is_file(), reason="/proc/stat is Linux's")
+def test_what_this_process_takes_is_not_taken_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    clock = {"wall": 0.0, "user": 0.0, "own": 0.0}
+    monkeypatch.setattr(others, "perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "times", lambda: (clock["own"], 0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(Path, "read_text", lambda path: f"cpu  {int(clock['user'] * ticks)} 0 0 500 0 0 0 0 0 0\n")
+    counted = others.Others()
+    clock |= {"wall": 10.0, "user": 13.0, "own": 8.0}
+    assert counted.share() == 0.25
 
 
 def test_a_process_that_fails_says_where_to_look(tmp_path: Path) -> None:
