@@ -28,6 +28,7 @@ from tests.models import VOCABULARY, Tiny, make
 transformers_logging.disable_progress_bar()
 
 CONTEXT, ARENAS = 160, 4
+NUMBERS = st.integers(0, ARENAS - 1)
 CLOSE = 1e-4
 ROUGH = 0.02  # of the logits' spread: what bf16 may cost, root mean square
 SAME = 0.95  # of the likeliest tokens must be fp32's
@@ -126,7 +127,8 @@ def test_whatever_happens_to_several_arenas_they_equal_the_cpus(one: Model, data
     decoder = one.decoder(slab)
     pairs = [(slab.arena(), one.arena()) for _ in range(ARENAS)]
     for _ in range(data.draw(st.integers(1, 6))):
-        chosen = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=ARENAS, unique_by=id))
+        # Numbers: what is drawn from stays in Hypothesis' caches.
+        chosen = [pairs[i] for i in data.draw(st.lists(NUMBERS, min_size=1, max_size=ARENAS, unique=True))]
         mine, theirs = list[Span](), list[Span]()
         for arena, other in chosen:
             kept = data.draw(st.integers(0, arena.length))
@@ -140,7 +142,7 @@ def test_whatever_happens_to_several_arenas_they_equal_the_cpus(one: Model, data
             theirs.append(Span(ids, other, rows))
         if mine:
             assert distance(decoder.forward_spans(mine), one.cpu.forward_spans(theirs)) <= CLOSE
-        (source, its), (target, other) = data.draw(st.permutations(pairs))[:2]
+        (source, its), (target, other) = (pairs[i] for i in data.draw(st.permutations(range(ARENAS)))[:2])
         length = data.draw(st.integers(0, source.length))
         target.copy_prefix(source, length)
         other.copy_prefix(its, length)
