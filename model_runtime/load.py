@@ -104,7 +104,7 @@ def load(
     hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
-    runtime = (_on_gpu if choice.device == "cuda" else _on_cpu)(config, tensors, capacity, arenas, wanted)
+    runtime = (_on_gpu if choice.device == "cuda" else on_cpu)(config, tensors, capacity, arenas, wanted)
     cache, cache_reason = _local_cache(folder, local_cache)
     engine = Engine(runtime.decoder, tokenizer, Pool(runtime.arena, runtime.arenas), capacity, cache)
     description = Description(
@@ -128,7 +128,8 @@ def load(
     return Model(tokenizer, template, engine, cache, kv, description)
 
 
-def _on_cpu(config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted) -> Runtime:
+def on_cpu(config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted) -> Runtime:
+    """Prepare a model for the CPU in the way that is wanted, or the fastest."""
     way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["measured"])
     return Runtime(
         decoder=way.decoder(config, tensors, wanted["threads"]),

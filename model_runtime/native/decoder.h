@@ -17,21 +17,21 @@ static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
     return at < count ? at : count;
 }
 
-#define SHARE(INDEX, COUNT, UNIT)                                                                                    \
-    for (int64_t INDEX = begin_of(COUNT, UNIT, p->threads, thread),                                                  \
-                 INDEX##_end = begin_of(COUNT, UNIT, p->threads, thread + 1);                                        \
+#define SHARE(INDEX, COUNT)                                                                                          \
+    for (int64_t INDEX = begin_of(COUNT, 1, p->threads, thread),                                                     \
+                 INDEX##_end = begin_of(COUNT, 1, p->threads, thread + 1);                                           \
          INDEX < INDEX##_end; INDEX++)
 
 static void share_product(Pass *p, int thread, const Matrix *m, int64_t rows, float *out, int64_t stride) {
     int64_t first = begin_of(m->out, SHARED, p->threads, thread), last = begin_of(m->out, SHARED, p->threads, thread + 1);
     if (p->panels && rows >= TILED) {
-        SHARE(group, (rows + 7) / 8, 1) tiles_pack(&p->input, group, m->in, p->panels);
+        SHARE(group, (rows + 7) / 8) tiles_pack(&p->input, group, m->in, p->panels);
         meet(p);
         tiles_multiply(m, &p->input, p->panels, rows, first, last, out, stride);
-        for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
     } else {
         multiply(m, p->model->is_int8, &p->input, rows, first, last, out, stride);
     }
+    for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
     meet(p);
 }
 
@@ -112,14 +112,14 @@ static void attention_block(Pass *p, int thread, int64_t i) {
     const Model *m = p->model;
     const Layer *layer = m->layers + i;
     int64_t in = layer->out.in, used = m->heads * m->head_dim;
-    SHARE(row, p->rows, 1) add_and_norm(p, row, i > 0, layer->norm_in, row);
+    SHARE(row, p->rows) add_and_norm(p, row, i > 0, layer->norm_in, row);
     meet(p);
     share_product(p, thread, &layer->qkv, p->rows, p->wide, p->wide_stride);
-    SHARE(row, p->rows, 1) place(p, i, row);
+    SHARE(row, p->rows) place(p, i, row);
     meet(p);
-    SHARE(task, p->rows * m->kv_heads * parts_of(m), 1) attend(p, thread, i, task, in);
+    SHARE(task, p->rows * m->kv_heads * parts_of(m)) attend(p, thread, i, task, in);
     meet(p);
-    SHARE(row, p->rows, 1) {
+    SHARE(row, p->rows) {
         memset(p->input.wide + row * in + used, 0, (in - used) * sizeof(float));
         hand_over(p, row, in);
     }
@@ -129,10 +129,10 @@ static void attention_block(Pass *p, int thread, int64_t i) {
 
 static void mlp_block(Pass *p, int thread, int64_t i) {
     const Layer *layer = p->model->layers + i;
-    SHARE(row, p->rows, 1) add_and_norm(p, row, 1, layer->norm_mlp, row);
+    SHARE(row, p->rows) add_and_norm(p, row, 1, layer->norm_mlp, row);
     meet(p);
     share_product(p, thread, &layer->gate_up, p->rows, p->wide, p->wide_stride);
-    SHARE(row, p->rows, 1) gate(p, row, layer->down.in);
+    SHARE(row, p->rows) gate(p, row, layer->down.in);
     meet(p);
     share_product(p, thread, &layer->down, p->rows, p->delta, p->model->padded);
 }
@@ -144,7 +144,7 @@ static void pass_share(Pass *p, int thread) {
         attention_block(p, thread, i);
         mlp_block(p, thread, i);
     }
-    SHARE(n, p->wanted, 1) add_and_norm(p, p->wanted_rows[n], 1, m->norm, n);
+    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], 1, m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
     if (p->panels) tiles_end();

@@ -99,10 +99,9 @@ static void add_bias(const Matrix *m, int64_t first, int64_t last, float *out) {
     for (int64_t n = first; n < last; n += LANES) *(Floats *)(out + n) += *(const Floats *)(m->bias + n);
 }
 
-/* out[j][n] = weights[n] . x[j] + bias[n] for the outputs from `first` up to `last`, multiples of LANES. */
+/* out[j][n] = weights[n] . x[j] for the outputs from `first` up to `last`, multiples of LANES. */
 static void multiply(
     const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
     for (int64_t n = first; rows > 0 && n < last; n += BLOCK)
         (is_int8 ? some_int8 : some_fp16)(m, n, x, rows, out + n, stride);
-    for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
 }

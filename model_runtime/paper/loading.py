@@ -6,12 +6,11 @@ from pathlib import Path
 
 import torch
 
-from model_runtime import attention
-from model_runtime.arena import Arena, arena_bytes
-from model_runtime.choosing import choose
+from model_runtime.arena import arena_bytes
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.gpu.device import choose_device
+from model_runtime.load import Wanted, on_cpu
 from model_runtime.runtime import Runtime
 from model_runtime.weights import read_weights
 
@@ -29,18 +28,8 @@ def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":
-        way, reason = choose(config, "auto", THREADS, measured)
-        return "CPU, one thread", Runtime(
-            decoder=way.decoder(config, weights, THREADS),
-            arena=lambda: Arena(config, capacity),
-            arenas=arenas,
-            weights=way.form,
-            kv=way.form,
-            name="compiled" if way.compiled else "torch",
-            reason=reason,
-            attention="compiled" if way.compiled else attention.BACKEND,
-            attention_reason="a part of the compiled decoder" if way.compiled else attention.REASON,
-        )
+        wanted = Wanted(weights="auto", threads=THREADS, measured=measured)
+        return "CPU, one thread", on_cpu(config, weights, capacity, arenas, wanted)
     from model_runtime.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
 
     runtime = on_gpu(config, weights, capacity, arenas)
