@@ -8,7 +8,7 @@ from typing import Literal
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "loading", "no model", "superseded", "cancelled", "empty", "duplicate", "no fit", "unknown document",
-    "binary text", "line too long", "file too large", "error",
+    "binary text", "line too long", "file too large", "low confidence", "error",
 ]  # fmt: skip
 
 
@@ -77,8 +77,20 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Answer:
-    """The suggestion to insert at the cursor, what it cost and, where `text` is empty, why."""
+    """The suggestion to insert at the cursor, what it cost and, where `text` is empty, why.
+
+    `alternatives` are others for the same place, the likeliest first, where the user asked for suggestions.
+    `confidence` is how probable the model thinks the suggestion's first tokens together: of what is not shown for
+    want of it, too.
+    """
 
     text: str
     costs: Costs = Costs()
     reason: Reason | None = None
+    alternatives: tuple[str, ...] = ()
+    confidence: float | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is suggested, the best first."""
+        return (self.text, *self.alternatives) if self.text else ()

@@ -116,16 +116,19 @@ async def inline_completion(
     invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
     if (suggested := await _suggested(ls, params, invoked)) is None:
         return None
-    asked, text = suggested
-    item = types.InlineCompletionItem(text, range=types.Range(asked.at, asked.at), command=_accept_command(ls))
-    return types.InlineCompletionList([item])
+    asked, texts = suggested
+    place = types.Range(asked.at, asked.at)
+    return types.InlineCompletionList(
+        [types.InlineCompletionItem(text, range=place, command=_accept_command(ls)) for text in texts]
+    )
 
 
 async def completion(ls: EfimServer, params: types.CompletionParams) -> types.CompletionList | None:
     """Offer the same in the completion menu."""
     if (suggested := await _suggested(ls, params, explicit=False)) is None:
         return None
-    return types.CompletionList(is_incomplete=True, items=[_menu_item(ls, *suggested)])
+    asked, texts = suggested
+    return types.CompletionList(is_incomplete=True, items=[_menu_item(ls, asked, texts[0])])
 
 
 def accept(ls: EfimServer, *arguments: object) -> None:
@@ -193,15 +196,15 @@ COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
 
 async def _suggested(
     ls: EfimServer, params: types.InlineCompletionParams | types.CompletionParams, explicit: bool
-) -> tuple[Asked, str] | None:
+) -> tuple[Asked, tuple[str, ...]] | None:
     asked = _asked(ls, params.text_document, params.position, explicit)
     if asked is None:
         ls.session.refuse(params.text_document.uri, "unknown document")
         return None
     document = ls.session.documents[asked.request.uri]
     document.cursor = asked.request.cursor
-    text = await ls.session.complete(asked.request)
-    return (asked, text) if text else None
+    answer = await ls.session.complete(asked.request)
+    return (asked, answer.texts) if answer.texts else None
 
 
 def _asked(

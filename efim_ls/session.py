@@ -119,26 +119,24 @@ class Session:
             if self.documents:
                 self.rested(next(reversed(self.documents.values())))
 
-    async def complete(self, request: Request) -> str:
+    async def complete(self, request: Request) -> Answer:
         """The text to insert at the cursor, often none; the counters tell why, and what it cost."""
         if reason := self._refusal(request):
             self.refuse(request.uri, reason)
-            return ""
-        text, outcome = "", "error"
+            return Answer("", reason=reason)
         try:
             answer = await self._sharing.answer(request.uri, request)
-            text, outcome = answer.text, answer.reason or "suggestion"
         except Superseded:
-            outcome = "superseded"
+            answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
-            outcome = "cancelled"
+            self.counters.answered["cancelled"] += 1
             raise
         except Exception as error:
             logger.error("a completion failed", exc_info=error)
-            self.counters.note(request.uri, outcome)
-        finally:
-            self.counters.answered[outcome] += 1
-        return text
+            answer = Answer("", reason="error")
+            self.counters.note(request.uri, answer.reason)
+        self.counters.answered[answer.reason or "suggestion"] += 1
+        return answer
 
     def report(self) -> dict[str, object]:
         """All counters as plain values."""

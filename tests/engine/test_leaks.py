@@ -39,7 +39,7 @@ async def session(folder: Path) -> AsyncIterator[Session]:
 
 async def storm(session: Session) -> list[str]:
     """Type on in several places of a few files, each key before the one before it was answered."""
-    asked = list[asyncio.Task[str]]()
+    asked = list[asyncio.Task[Answer]]()
     for n in range(STORM):
         uri, cursor = f"file:///{n % 3}.py", (n * 37) % len(CODE)
         session.documents.setdefault(uri, Document(uri, "python", CODE))
@@ -50,7 +50,7 @@ async def storm(session: Session) -> list[str]:
             asked[n // 2].cancel()
     answers = await asyncio.gather(*asked, return_exceptions=True)
     await session.foresight.settled()
-    return ["cancelled" if isinstance(answer, BaseException) else answer for answer in answers]
+    return ["cancelled" if isinstance(answer, BaseException) else answer.text for answer in answers]
 
 
 def alive(kind: type) -> int:

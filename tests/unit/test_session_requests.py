@@ -96,18 +96,22 @@ def asked(text: str, uri: str = "a", **more: Any) -> Request:
     return Request(uri, text, len(text), **more)
 
 
-async def ask(session: Session, *requests: Request) -> list[asyncio.Task[str]]:
+async def ask(session: Session, *requests: Request) -> list[asyncio.Task[Answer]]:
     """Ask in this order, each at once."""
     tasks = [asyncio.create_task(session.complete(request)) for request in requests]
     await asyncio.sleep(0)
     return tasks
 
 
+async def texts(*tasks: asyncio.Future[Answer]) -> list[str]:
+    return [answer.text for answer in await asyncio.gather(*tasks)]
+
+
 async def until(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 10)
 
 
-async def cancel(task: asyncio.Task[str]) -> None:
+async def cancel(task: asyncio.Task[Answer]) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -121,13 +125,13 @@ async def spent(session: Session) -> Any:
 
 async def test_a_request_is_answered_after_its_wait(session, model) -> None:
     session.debounce = Fixed(0.001)
-    assert await session.complete(asked("x")) == "after x"
+    assert (await session.complete(asked("x"))).text == "after x"
 
 
 async def test_while_a_request_waits_no_work_is_begun(session, model) -> None:
     session.debounce = Fixed(FOREVER)
     [waiting] = await ask(session, asked("x"))
-    assert await session.complete(asked("y", uri="b", explicit=True)) == "after y"
+    assert (await session.complete(asked("y", uri="b", explicit=True))).text == "after y"
     assert [request.text for request in model.asked] == ["y"]
     assert not waiting.done()
     await cancel(waiting)
@@ -138,7 +142,7 @@ async def test_while_a_request_waits_no_work_is_begun(session, model) -> None:
 async def test_of_a_burst_only_the_last_is_worked_on(session, model) -> None:
     session.debounce = Fixed(FOREVER, FOREVER, FOREVER, 0.001)
     tasks = await ask(session, *map(asked, ("f", "fo", "foo", "foo(")))
-    assert await asyncio.gather(*tasks) == ["", "", "", "after foo("]
+    assert await texts(*tasks) == ["", "", "", "after foo("]
     assert [request.text for request in model.asked] == ["foo("]
     assert session.counters.answered == {"superseded": 3, "suggestion": 1}
 
@@ -146,7 +150,7 @@ async def test_of_a_burst_only_the_last_is_worked_on(session, model) -> None:
 async def test_a_newer_request_supersedes_the_waiting_one_though_it_waits_itself(session) -> None:
     session.debounce = Fixed(FOREVER)
     older, newer = await ask(session, asked("x"), asked("xy"))
-    assert await older == ""
+    assert (await older).text == ""
     assert not newer.done()
     await cancel(newer)
 
@@ -157,7 +161,7 @@ async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_
     [older] = await ask(session, asked("x"))
     await until(model.began)
     [newer] = await ask(session, asked("xy"))
-    assert await older == ""
+    assert (await older).text == ""
     await until(model.stopped)
     await cancel(newer)
 
@@ -165,8 +169,8 @@ async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_
 async def test_an_invocation_never_waits_and_supersedes_the_waiting_of_its_document_only(session, model) -> None:
     session.debounce = Fixed(FOREVER)
     ours, others = await ask(session, asked("x"), asked("y", uri="b"))
-    assert await session.complete(asked("x", explicit=True)) == "after x"
-    assert await ours == ""
+    assert (await session.complete(asked("x", explicit=True))).text == "after x"
+    assert (await ours).text == ""
     assert not others.done()
     assert [request.explicit for request in model.asked] == [True]
     await cancel(others)
@@ -176,7 +180,7 @@ async def test_a_closed_documents_request_does_not_wait_any_longer(session) -> N
     session.debounce = Fixed(FOREVER)
     [waiting] = await ask(session, asked("x"))
     session.forget("a")
-    assert await waiting == ""
+    assert (await waiting).text == ""
     assert session.counters.answered == {"superseded": 1}
 
 
@@ -184,15 +188,15 @@ async def test_the_same_request_of_a_document_opened_again_is_worked_on_anew(ses
     session.debounce = Fixed(FOREVER, 0.0)
     [waiting] = await ask(session, asked("x"))
     session.forget("a")
-    assert await session.complete(asked("x")) == "after x"
-    assert await waiting == ""
+    assert (await session.complete(asked("x"))).text == "after x"
+    assert (await waiting).text == ""
 
 
 async def test_identical_requests_are_one_piece_of_work(session, model) -> None:
     model.gate.clear()
     tasks = await ask(session, asked("x"), asked("x"), asked("x"))
     model.gate.set()
-    assert await asyncio.gather(*tasks) == ["after x"] * 3
+    assert await texts(*tasks) == ["after x"] * 3
     assert len(model.asked) == 1
     assert await spent(session) == {"recomputed": 5, "reused": 0}
     assert session.counters.answered == {"suggestion": 3}
@@ -200,7 +204,7 @@ async def test_identical_requests_are_one_piece_of_work(session, model) -> None:
 
 async def test_identical_requests_that_wait_are_one_too(session, model) -> None:
     session.debounce = Fixed(0.001, FOREVER)
-    assert await asyncio.gather(*await ask(session, asked("x"), asked("x"))) == ["after x"] * 2
+    assert await texts(*await ask(session, asked("x"), asked("x"))) == ["after x"] * 2
     assert len(model.asked) == 1
 
 
@@ -217,14 +221,14 @@ async def test_requests_that_differ_are_not_one(session, model, other: Request) 
     model.gate.clear()
     first, second = await ask(session, asked("x"), other)
     model.gate.set()
-    assert await asyncio.gather(first, second) == ["", f"after {other.text}"]
+    assert await texts(first, second) == ["", f"after {other.text}"]
 
 
 async def test_documents_with_the_same_text_share_nothing(session, model) -> None:
     model.gate.clear()
     tasks = await ask(session, *(asked("x", uri=uri) for uri in "abab"))
     model.gate.set()
-    assert await asyncio.gather(*tasks) == ["after x"] * 4
+    assert await texts(*tasks) == ["after x"] * 4
     assert [request.uri for request in model.asked] == ["a", "b"]
 
 
@@ -235,7 +239,7 @@ async def test_cancelling_one_of_two_leaves_the_other(session, model, given_up: 
     await until(model.began)
     await cancel(tasks.pop(given_up))
     model.gate.set()
-    assert await tasks[0] == "after x"
+    assert await texts(tasks[0]) == ["after x"]
     assert len(model.asked) == 1
     assert session.counters.answered == {"cancelled": 1, "suggestion": 1}
 
@@ -255,26 +259,26 @@ async def test_after_both_were_cancelled_the_same_request_is_worked_on_anew(sess
     session.debounce = Fixed(FOREVER, 0.0)
     for task in await ask(session, asked("x"), asked("x")):
         await cancel(task)
-    assert await session.complete(asked("x")) == "after x"
+    assert (await session.complete(asked("x"))).text == "after x"
 
 
 async def test_a_newer_request_supersedes_all_who_share(session) -> None:
     session.debounce = Fixed(FOREVER, 0.0)
     tasks = await ask(session, asked("x"), asked("x"), asked("xy"))
-    assert await asyncio.gather(*tasks) == ["", "", "after xy"]
+    assert await texts(*tasks) == ["", "", "after xy"]
     assert session.counters.answered == {"superseded": 2, "suggestion": 1}
 
 
 async def test_an_answer_is_not_kept_for_later(session, model) -> None:
     for _ in range(2):
-        assert await session.complete(asked("x")) == "after x"
+        assert (await session.complete(asked("x"))).text == "after x"
     assert len(model.asked) == 2
 
 
 async def test_all_who_share_hear_of_a_failure_and_it_is_not_kept(session, model, caplog) -> None:
     tasks = await ask(session, asked("crash"), asked("crash"))
-    assert await asyncio.gather(*tasks) == ["", ""]
-    assert await session.complete(asked("crash")) == ""
+    assert await texts(*tasks) == ["", ""]
+    assert (await session.complete(asked("crash"))).text == ""
     assert len(model.asked) == 2
     assert session.counters.answered == {"error": 3}
     assert {record.getMessage() for record in caplog.records} == {"a completion failed"}
@@ -307,7 +311,7 @@ async def test_the_debounce_hears_what_steps_cost_where_there_were_any(session, 
 
 
 @pytest.mark.parametrize("end", [lambda task: task, lambda task: task.cancel()], ids=["answered", "cancelled"])
-async def test_nothing_is_kept_of_requests_that_are_over(session, end: Callable[[asyncio.Task[str]], Any]) -> None:
+async def test_nothing_is_kept_of_requests_that_are_over(session, end: Callable[[asyncio.Task[Answer]], Any]) -> None:
     tasks = await ask(session, *(asked("x" * n, uri=str(n % 3)) for n in range(300)))
     for task in tasks:
         end(task)
@@ -329,4 +333,4 @@ async def test_a_slow_machine_waits_by_itself(session, model) -> None:
     first, last = await ask(session, asked("first"), asked("last"))
     assert session.debounce.delay() > 0
     model.gate.set()
-    assert await asyncio.gather(first, last) == ["", "after last"]
+    assert await texts(first, last) == ["", "after last"]
