@@ -8,6 +8,7 @@ import numpy as np
 
 from model_runtime.ids import Ids
 from model_runtime.local_cache import LocalCache
+from model_runtime.sampler import Choice
 
 Spells = Callable[[int, bytes], bool]  # whether a token may come next where a stub has still to be spelled
 
@@ -22,33 +23,33 @@ class Choices:
     def __init__(self, ids: Ids, history: Ids, cache: LocalCache | None) -> None:
         """Nothing is chosen yet behind the prompt `ids`, where the local cache reads `history`."""
         self._ids, self._history, self._cache = ids, history, cache
-        self._tokens: list[int] = []
+        self._made: list[Choice] = []
         self._stubs: list[bytes] = []
 
-    def add(self, position: int, token: int, stub: bytes) -> None:
+    def add(self, position: int, choice: Choice, stub: bytes) -> None:
         """Remember what was chosen at a position; another choice there makes the later ones void."""
         n = position - len(self._ids)
-        if n < len(self._tokens) and self._tokens[n] == token:
+        if n < len(self._made) and self._made[n].token == choice.token:
             self._stubs[n] = min(stub, self._stubs[n], key=len)
             return
-        del self._tokens[n:], self._stubs[n:]
-        self._tokens.append(token)
+        del self._made[n:], self._stubs[n:]
+        self._made.append(choice)
         self._stubs.append(stub)
 
     def hold(self, ids: Ids, history: Ids, cache: LocalCache | None) -> bool:
         """Whether choices may be repeated behind a prompt: it is the same one, or goes on with what was chosen."""
         chosen = len(ids) - len(self._ids)
-        if not 0 <= chosen <= len(self._tokens) or cache != self._cache:
+        if not 0 <= chosen <= len(self._made) or cache != self._cache:
             return False
-        tokens = np.array(self._tokens[:chosen], dtype=np.int32)
+        tokens = np.array([choice.token for choice in self._made[:chosen]], dtype=np.int32)
         return _goes_on(ids, self._ids, tokens) and _goes_on(history, self._history, tokens)
 
-    def at(self, position: int, stub: bytes, spells: Spells) -> int | None:
-        """The token chosen at a position, where it is what would be chosen for this stub."""
+    def at(self, position: int, stub: bytes, spells: Spells) -> Choice | None:
+        """What was chosen at a position, where it is what would be chosen for this stub."""
         n = position - len(self._ids)
-        if not 0 <= n < len(self._tokens) or not stub.startswith(self._stubs[n]):
+        if not 0 <= n < len(self._made) or not stub.startswith(self._stubs[n]):
             return None
-        return self._tokens[n] if not stub or spells(self._tokens[n], stub) else None
+        return self._made[n] if not stub or spells(self._made[n].token, stub) else None
 
 
 def _goes_on(row: Ids, start: Ids, tokens: Ids) -> bool:

@@ -10,17 +10,15 @@ import numpy as np
 import torch
 
 from model_runtime.arena import Arena
-from model_runtime.choices import Choices, Spells
+from model_runtime.choices import Choices
 from model_runtime.decoder import AnyDecoder
 from model_runtime.drafts import NOTHING, Drafts, after
 from model_runtime.ids import Ids
-from model_runtime.local_cache import LocalCache
 from model_runtime.pace import Pace
 from model_runtime.prompt import Prompt
+from model_runtime.sampler import Choice, Sampler
 
 NEAR = 8  # tokens after which what an arena held before says nothing about what comes now
-
-Pick = Callable[[torch.Tensor, Ids, bytes], int]  # logits [vocab], history, stub
 
 
 class Stopped(Exception):
@@ -32,9 +30,7 @@ class Means:
     """What answers are made with, and what is learnt from one for the next."""
 
     decoder: AnyDecoder
-    local_cache: LocalCache | None
-    pick: Pick
-    spells: Spells
+    sampler: Sampler
     pace: Pace
     drafts: Drafts
 
@@ -81,24 +77,29 @@ class Decoding:
         """Whether arena or limit has no room for another token; for the first there always is."""
         return self.count > 0 and (self.count == len(self._room) or self._length > self._arena.capacity)
 
-    def next(self, stub: bytes) -> int:
+    def next(self, stub: bytes) -> Choice:
         """Choose the next token, which must spell on with the stub; raises Stopped rather than begin a pass."""
-        token = self._choices.at(self._length, stub, self._means.spells)
-        if token is None:
+        choice = self._choices.at(self._length, stub, self._means.sampler.spells)
+        if choice is None:
             logits = self._logits(stub)
-            token = self._means.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
-            self._choices.add(self._length, token, stub)
+            choice = self._means.sampler.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
+            self._choices.add(self._length, choice, stub)
         else:
             self.spent.known += 1
-        self._take(token)
-        return token
+        self._take(choice.token)
+        return choice
+
+    @property
+    def said(self) -> Ids:
+        """The tokens chosen so far."""
+        return self._row[len(self._prompt.ids) : self._length]
 
     @property
     def _length(self) -> int:
         return len(self._prompt.ids) + self.count
 
     def _recalled(self) -> Choices:
-        prompt, cache, choices = self._prompt, self._means.local_cache, self._arena.choices
+        prompt, cache, choices = self._prompt, self._means.sampler.local_cache, self._arena.choices
         if choices is None or not choices.hold(prompt.ids, prompt.history, cache):
             choices = self._arena.choices = Choices(prompt.ids, prompt.history, cache)
         return choices
@@ -160,7 +161,7 @@ class Decoding:
 
     def _drafted(self, stub: bytes) -> tuple[Ids, int]:
         """A draft and its kind; where a stub has to be spelled, only what is expected may spell it."""
-        if stub and not (len(self._expected) and self._means.spells(int(self._expected[0]), stub)):
+        if stub and not (len(self._expected) and self._means.sampler.spells(int(self._expected[0]), stub)):
             return NOTHING, 0
         most = min(len(self._room) - self.count - 1, self._arena.capacity - self._length)
         history = self._history[: len(self._prompt.history) + self.count]

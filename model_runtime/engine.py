@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-import torch
-
 from model_runtime.arena import Arena
 from model_runtime.decoder import AnyDecoder
 from model_runtime.decoding import Decoding, Means, Spent
@@ -18,8 +16,9 @@ from model_runtime.local_cache import LocalCache
 from model_runtime.pace import Pace
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import Prompt
+from model_runtime.sampler import Sampler
+from model_runtime.saying import Rule, Saying
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.vocabulary import Vocabulary
 
 
 class Backing(Protocol):
@@ -37,31 +36,31 @@ class Backing(Protocol):
         ...
 
 
-class Rule(Protocol):
-    """Says where a suggestion ends."""
-
-    def cut(self, text: str, /) -> int | None: ...
-
-
 @dataclass(frozen=True)
 class Generation:
     """New text after the prompt's typed text, and what it cost; times in milliseconds.
 
     Of the `reused` tokens `fetched` came from the engine's backing, and `approximate` are not quite what the model
     computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
-    off.
+    off. `said` are the new tokens, `confidence` the probability of those of its first line together.
     """
 
     text: str
+    said: Ids
+    confidence: float
     reused: int
     fetched: int
     approximate: int
-    new_tokens: int
     spent: Spent
     restore_ms: float
     prefill_ms: float
     decode_ms: float
     complete: bool
+
+    @property
+    def new_tokens(self) -> int:
+        """How many tokens are new."""
+        return len(self.said)
 
 
 class Engine:
@@ -87,10 +86,8 @@ class Engine:
         self.computed_ahead = 0
         self._asked: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
-        self._local_cache = local_cache
-        self._vocabulary = Vocabulary(tokenizer.token_bytes)
         self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids)
-        self._means = Means(decoder, local_cache, self._pick, self._spells, Pace(decoder.chunk), Drafts())
+        self._means = Means(decoder, Sampler(tokenizer, local_cache), Pace(decoder.chunk), Drafts())
 
     def mixing(self, local_cache: LocalCache | None) -> Engine:
         """An engine over the same model and arenas that mixes other counts in, or none."""
@@ -114,33 +111,22 @@ class Engine:
         fetched = self.backing.fill(arena, prompt.ids, stopped) if self.backing else 0
         restored = perf_counter()
         decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
-        spelled, complete = self._say(decoding, prompt.stub, rule)
+        saying = Saying(self._means.sampler, self._ends, prompt.stub, rule)
+        while not (saying.complete or decoding.full):
+            saying.say(decoding.next(saying.stub))
         return Generation(
-            text=_finished(spelled, rule, complete),
+            text=saying.text,
+            said=decoding.said.copy(),
+            confidence=saying.confidence,
             reused=len(prompt.ids) - decoding.spent.recomputed,
             fetched=fetched,
             approximate=arena.approximate(len(prompt.ids)),
-            new_tokens=decoding.count,
             spent=decoding.spent,
             restore_ms=(restored - started) * 1e3,
             prefill_ms=(decoding.first_at - restored) * 1e3,
             decode_ms=(perf_counter() - decoding.first_at) * 1e3,
-            complete=complete,
+            complete=saying.complete,
         )
-
-    def _say(self, decoding: Decoding, stub: bytes, rule: Rule) -> tuple[bytes, bool]:
-        """Return the bytes spelled after the stub, and whether a rule ended them."""
-        spelled = b""
-        while not decoding.full:
-            token = decoding.next(stub)
-            if token in self._ends:
-                return spelled, True
-            piece = self._tokenizer.token_bytes[token]
-            stub, piece = stub[len(piece) :], piece[len(stub) :]
-            spelled += piece
-            if rule.cut(_text(spelled)) is not None:
-                return spelled, True
-        return spelled, False
 
     def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
         """Compute a prompt that nobody waits for, as far as `stopped()` lets it; true when no more is to be done.
@@ -185,28 +171,3 @@ class Engine:
         arena.keep_logits(logits[0], arena.length)
         self.computed_ahead += len(chunk)
         self._means.pace.note(len(chunk), (perf_counter() - began) * 1e3)
-
-    def _pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> int:
-        """Most likely next token that spells on with the stub (any, where the stub is spelled out)."""
-        logits = logits[: self._tokenizer.vocab]  # a model's vocabulary may be padded
-        fitting = self._vocabulary.fitting(stub) if stub else None
-        if self._local_cache is not None:
-            scores = self._local_cache.mix(torch.softmax(logits, dim=-1).cpu().numpy(), history)
-            best = int((scores if fitting is None else scores[fitting]).argmax())
-        else:  # a GPU's logits stay there: only the winner is fetched
-            best = int((logits if fitting is None else logits[torch.as_tensor(fitting)]).argmax())
-        return best if fitting is None else int(fitting[best])
-
-    def _spells(self, token: int, stub: bytes) -> bool:
-        spelled = self._tokenizer.token_bytes[token]
-        return bool(spelled) and (spelled.startswith(stub) or stub.startswith(spelled))
-
-
-def _text(spelled: bytes) -> str:
-    return spelled.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _finished(spelled: bytes, rule: Rule, complete: bool) -> str:
-    """The text up to where the rule ends it; of several lines that the limit cut off, the whole ones."""
-    text = _text(spelled)
-    return text[: rule.cut(text)] if complete or "\n" not in text else text.rpartition("\n")[0]

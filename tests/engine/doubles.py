@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,14 @@ from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig, read_config
 from model_runtime.decoder import AnyDecoder, Decoder
 from model_runtime.drafts import NOTHING
-from model_runtime.engine import Engine, Generation, Rule
+from model_runtime.engine import Engine, Generation
 from model_runtime.ids import Ids
 from model_runtime.linear import Format
 from model_runtime.local_cache import LocalCache
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import Prompt
+from model_runtime.sampler import Choice, Sampler
+from model_runtime.saying import Rule
 from model_runtime.stops import StopRule
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.weights import read_weights
@@ -60,10 +62,7 @@ class Log:
     @property
     def tokens(self) -> list[int]:
         """What was said after the prompt."""
-        if self.prompt is None or self.arena is None or self.made is None or self.arena.choices is None:
-            return []
-        first = len(self.prompt.ids) - len(self.arena.choices._ids)
-        return self.arena.choices._tokens[first : first + self.made.new_tokens]
+        return self.made.said.tolist() if self.made else []
 
 
 class Watched(Engine):
@@ -81,6 +80,7 @@ class Watched(Engine):
         self._watched = decoder
         pool = _Pool(decoder.config, capacity, arenas, self)
         super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache)
+        self._means = replace(self._means, sampler=_Listening(tokenizer, cache, self))
 
     def generate(
         self,
@@ -108,13 +108,19 @@ class Watched(Engine):
 
         return asked
 
-    def _pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> int:
-        token = super()._pick(logits, history, stub)
+
+class _Listening(Sampler):
+    def __init__(self, tokenizer: Tokenizer, cache: LocalCache | None, engine: Watched) -> None:
+        super().__init__(tokenizer, cache)
+        self._engine = engine
+
+    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> Choice:
+        choice = super().pick(logits, history, stub)
         others = logits.clone()
-        others[token] = -torch.inf
-        runner_up = super()._pick(others, history, stub)
-        self.log.gaps.append(float(logits[token] - others[runner_up]))
-        return token
+        others[choice.token] = -torch.inf
+        runner_up = super().pick(others, history, stub).token
+        self._engine.log.gaps.append(float(logits[choice.token] - others[runner_up]))
+        return choice
 
 
 class _Watch(Decoder):

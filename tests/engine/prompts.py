@@ -8,11 +8,12 @@ from pathlib import Path
 
 from model_runtime.config import read_config
 from model_runtime.drafts import NOTHING
-from model_runtime.engine import Generation, Rule
+from model_runtime.engine import Generation
 from model_runtime.ids import Ids
 from model_runtime.pace import CHUNK, Pace
 from model_runtime.pool import Owner
 from model_runtime.prompt import Prompt, build, heal
+from model_runtime.saying import Rule
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Log, Scripted, Watched, never

@@ -180,7 +180,7 @@ def test_a_draft_that_was_rejected_is_learnt_from_once_though_known_tokens_follo
 
 def fitting(engine: Watched, prompt: Prompt) -> int:
     """A token that spells the prompt's stub, unlikely to be the one that is said."""
-    return int(engine._vocabulary.fitting(prompt.stub)[-1])
+    return int(engine._means.sampler._vocabulary.fitting(prompt.stub)[-1])
 
 
 def test_nothing_is_drafted_that_cannot_spell_the_stub(folder: Path, tokenizer: Tokenizer) -> None:

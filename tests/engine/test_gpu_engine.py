@@ -27,6 +27,7 @@ from model_runtime.load import Model, load
 from model_runtime.local_cache import LocalCache
 from model_runtime.pool import Owner, Pool
 from model_runtime.runtime import Runtime
+from model_runtime.sampler import LEAST, Sampler
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.weights import Weights, read_weights
 from tests.engine.doubles import CACHE, ENDLESS, Watched, never
@@ -80,12 +81,16 @@ def test_it_stops_before_the_next_pass(folder: Path, tokenizer: Tokenizer, passe
 
 
 class OnDevice(torch.Tensor):
-    """Numbers that must not be fetched."""
+    """Numbers of which only those that are likely may be fetched."""
 
     def cpu(self) -> torch.Tensor:  # type: ignore[override]
+        assert self.numel() <= 1 / LEAST, "fetched"
+        return torch.Tensor.cpu(self).as_subclass(torch.Tensor)
+
+    def numpy(self) -> None:  # type: ignore[override]
         raise AssertionError("fetched")
 
-    numpy = tolist = cpu  # type: ignore[assignment]
+    tolist = numpy  # type: ignore[assignment]
 
 
 @settings(deadline=None, max_examples=30)
@@ -93,17 +98,21 @@ class OnDevice(torch.Tensor):
     seed=st.integers(0, 2**16), stub=st.sampled_from([b"", b"a", b"de", b"\n    "]), levels=st.sampled_from([3, 1000])
 )
 def test_the_likeliest_token_is_found_where_the_logits_are(
-    folder: Path, tokenizer: Tokenizer, seed: int, stub: bytes, levels: int
+    tokenizer: Tokenizer, seed: int, stub: bytes, levels: int
 ) -> None:
     """Of equals the first, as ever; what lies beyond the vocabulary is none of it."""
-    engine = gpu_engine(folder, tokenizer)
+    sampler = Sampler(tokenizer, None)
     logits = torch.randint(levels, (tokenizer.vocab + 7,), generator=torch.Generator().manual_seed(seed)).float()
     logits[-1] = 9999.0
     scores = logits.numpy()
-    spells = [i for i in range(tokenizer.vocab) if not stub or engine._spells(i, stub)]
-    picked = engine._pick(logits.as_subclass(OnDevice), NOTHING, stub)
+    spells = [i for i in range(tokenizer.vocab) if not stub or sampler.spells(i, stub)]
+    choice = sampler.pick(logits.as_subclass(OnDevice), NOTHING, stub)
+    picked = choice.token
     assert picked in spells and scores[picked] == max(scores[i] for i in spells)
     assert stub or picked == min(spells, key=lambda i: -scores[i])
+    chances = torch.softmax(logits[: tokenizer.vocab], 0)
+    assert choice.chance == chances[picked]
+    assert choice.likely.tolist() == [i for i in range(tokenizer.vocab) if chances[i] >= LEAST]
 
 
 # Which device, and why

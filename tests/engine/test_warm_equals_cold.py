@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from efim_ls.answer import Answer, Request
 from efim_ls.complete import Completer
-from efim_ls.session import accepted
+from efim_ls.foresight import accepted
 from efim_ls.settings import Settings
 from efim_ls.window import Budget
 from model_runtime.arena import Arena

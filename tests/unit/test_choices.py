@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from model_runtime.choices import Choices
 from model_runtime.ids import Ids
 from model_runtime.local_cache import LocalCache
+from model_runtime.sampler import Choice
 from model_runtime.vocabulary import Vocabulary
 
 TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]
@@ -27,6 +28,10 @@ stubs = st.text("abc", max_size=5).map(str.encode)
 
 def ids(tokens: Sequence[int]) -> Ids:
     return np.array(tokens, dtype=np.int32)
+
+
+def chosen(token: int) -> Choice:
+    return Choice(token, 0.5, ids([token]), np.array([0.5], dtype=np.float32))
 
 
 def spells(token: int, stub: bytes) -> bool:
@@ -95,11 +100,12 @@ class Memory:
         if self.choices is None or not self.choices.hold(*key):
             self.choices = Choices(*key)
         for position in range(len(asked.ids), len(asked.ids) + limit):
-            token = self.choices.at(position, stub, spells)
-            made.recalled.append(token is not None)
-            if token is None:
-                token = self.world.pick(replace(asked.on(made.tokens), stub=stub))
-                self.choices.add(position, token, stub)
+            choice = self.choices.at(position, stub, spells)
+            made.recalled.append(choice is not None)
+            if choice is None:
+                choice = chosen(self.world.pick(replace(asked.on(made.tokens), stub=stub)))
+                self.choices.add(position, choice, stub)
+            token = choice.token
             made.tokens.append(token)
             stub = stub[len(TABLE[token]) :]
         return made
@@ -265,19 +271,20 @@ def test_a_cache_of_equal_figures_is_the_same_cache() -> None:
 
 def test_nothing_is_recalled_beyond_what_was_chosen_nor_before_the_prompt() -> None:
     choices = Choices(ids([2, 3]), ids([2, 3]), None)
-    choices.add(2, 4, b"")
-    assert [choices.at(position, b"", spells) for position in range(5)] == [None, None, 4, None, None]
+    choices.add(2, four := chosen(4), b"")
+    assert [choices.at(position, b"", spells) for position in range(5)] == [None, None, four, None, None]
 
 
 def test_another_choice_makes_those_after_it_void() -> None:
     choices = Choices(ids([2]), ids([2]), None)
-    for position, token in enumerate((5, 6, 7), 1):
-        choices.add(position, token, b"")
-    choices.add(2, 8, b"")
-    assert [choices.at(position, b"", spells) for position in (1, 2, 3)] == [5, 8, None]
+    made = list(map(chosen, (5, 6, 7, 8)))
+    for position, choice in enumerate(made[:3], 1):
+        choices.add(position, choice, b"")
+    choices.add(2, made[3], b"")
+    assert [choices.at(position, b"", spells) for position in (1, 2, 3)] == [made[0], made[3], None]
 
 
 def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spelled() -> None:
     choices = Choices(ids([2]), ids([2]), None)
-    choices.add(1, 0, b"")
-    assert (choices.at(1, b"", spells), choices.at(1, b"a", spells)) == (0, None)
+    choices.add(1, end := chosen(0), b"")
+    assert (choices.at(1, b"", spells), choices.at(1, b"a", spells)) == (end, None)

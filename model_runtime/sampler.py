@@ -1,0 +1,73 @@
+"""Chooses the next token, the likeliest, and knows how likely it is and what else might have been chosen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from model_runtime.ids import Ids
+from model_runtime.local_cache import LocalCache
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.vocabulary import Vocabulary
+
+LEAST = 2.0**-12  # chances below this are not told apart
+
+Chances = npt.NDArray[np.float32]
+
+
+class Choice(NamedTuple):
+    """A token that was chosen, its chance, and every token [n] whose chance was at least 2^-12, with these [n].
+
+    Chances are of all tokens, whether or not they spell on with what was typed: so they stay when more is typed.
+    """
+
+    token: int
+    chance: float
+    likely: Ids
+    chances: Chances
+
+
+class Sampler:
+    """Chooses greedily among the tokens that spell on with a stub (all, where it is spelled out). Pure."""
+
+    def __init__(self, tokenizer: Tokenizer, local_cache: LocalCache | None) -> None:
+        """Mix the history's own counts into the model's distribution, where there is a local cache."""
+        self.local_cache = local_cache
+        self.token_bytes = tokenizer.token_bytes
+        self._vocabulary = Vocabulary(tokenizer.token_bytes)
+
+    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> Choice:
+        """The likeliest token after logits [vocab] and a history [n]."""
+        fitting = self._vocabulary.fitting(stub) if stub else None
+        scores = logits[: len(self.token_bytes)]  # a model's vocabulary may be padded
+        if self.local_cache is None:
+            return _on_device(scores, fitting)
+        chances = self.local_cache.mix(torch.softmax(scores, dim=-1).cpu().numpy(), history)
+        token = int(chances.argmax()) if fitting is None else int(fitting[chances[fitting].argmax()])
+        likely = np.flatnonzero(chances >= LEAST)
+        return Choice(token, float(chances[token]), likely.astype(np.int32), chances[likely])
+
+    def probability(self, choice: Choice, stub: bytes) -> float:
+        """How likely the choice is among the tokens that spell on with a stub; unlikely ones are not looked at."""
+        return choice.chance / max(LEAST, sum(chance for _, chance in self.likely(choice, stub)), choice.chance)
+
+    def likely(self, choice: Choice, stub: bytes) -> list[tuple[int, float]]:
+        """The likely tokens that might have been chosen for a stub, with their chances."""
+        pairs = zip(choice.likely.tolist(), choice.chances.tolist(), strict=True)
+        return [(token, chance) for token, chance in pairs if not stub or self.spells(token, stub)]
+
+    def spells(self, token: int, stub: bytes) -> bool:
+        """Whether a token may come next where a stub has still to be spelled."""
+        spelled = self.token_bytes[token]
+        return bool(spelled) and (spelled.startswith(stub) or stub.startswith(spelled))
+
+
+def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:
+    """Choose where the logits are: of a GPU's, only the winner and what is likely are fetched."""
+    chances = torch.softmax(logits, dim=-1)
+    token = int(logits.argmax()) if fitting is None else int(fitting[int(logits[torch.as_tensor(fitting)].argmax())])
+    likely = (chances >= LEAST).nonzero().squeeze(1)
+    return Choice(token, float(chances[token]), likely.int().cpu().numpy(), chances[likely].cpu().numpy())
