@@ -7,8 +7,9 @@ from typing import Literal
 
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
-    "disabled", "loading", "no model", "superseded", "cancelled", "empty", "duplicate", "no fit", "unknown document",
-    "binary text", "line too long", "file too large", "low confidence", "error",
+    "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
+    "unknown document", "binary text", "line too long", "low confidence", "empty", "duplicate", "no fit",
+    "superseded", "cancelled", "error",
 ]  # fmt: skip
 
 
@@ -17,7 +18,8 @@ class Request:
     """One completion asked for: an immutable snapshot of the document and the place in it.
 
     `cursor` counts code points. `explicit` is true when the user asked by a key, false when typing did. `others` are
-    texts of other open documents in its language, the one used last at the end.
+    texts of other open documents in its language, the one used last at the end. At most `count` suggestions are
+    wanted, and none that the model is less sure of than `least`, 0 to 1.
     """
 
     uri: str
@@ -25,6 +27,8 @@ class Request:
     cursor: int
     explicit: bool = False
     others: tuple[str, ...] = ()
+    count: int = 1
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Milliseconds:
     restore: float = 0.0
     prefill: float = 0.0
     decode: float = 0.0
+    alternatives: float = 0.0
     postprocess: float = 0.0
     total: float = 0.0
 
@@ -79,9 +84,8 @@ class Ahead:
 class Answer:
     """The suggestion to insert at the cursor, what it cost and, where `text` is empty, why.
 
-    `alternatives` are others for the same place, the likeliest first, where the user asked for suggestions.
-    `confidence` is how probable the model thinks the suggestion's first tokens together: of what is not shown for
-    want of it, too.
+    `alternatives` are others for the same place, the likeliest first, where several are wanted. `confidence` is the
+    probability that the model gives the suggestion's first line, also where it is too low to suggest anything.
     """
 
     text: str

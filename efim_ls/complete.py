@@ -13,6 +13,7 @@ from time import perf_counter
 from efim_ls import niceness
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Reason, Request
 from efim_ls.backing import Backing
+from efim_ls.costing import costs_of, ms_between, timed, with_made
 from efim_ls.frames import Frames
 from efim_ls.lines import enclosing_line
 from efim_ls.loading import load_model
@@ -29,7 +30,7 @@ from model_runtime.ids import Ids
 from model_runtime.load import Model
 from model_runtime.pool import Owner
 from model_runtime.prompt import NOTHING, Prompt, Surroundings, build
-from model_runtime.stops import stop_rule
+from model_runtime.stops import StopRule, stop_rule
 
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
@@ -65,21 +66,25 @@ class Completer:
         started = perf_counter()
         self._backing.visit(request.uri)
         plan = self._frames.plan(request)
-        ms = Milliseconds(plan=_ms(started, planned := perf_counter()))
+        ms = Milliseconds(plan=ms_between(started, planned := perf_counter()))
         costs = Costs(frame=plan.frame, ms=ms)
         left = self._shown_in(request.uri).left(request.text, request.cursor, request.others)
         try:
             alone = left and not request.explicit
             prompt = self._prompt(plan, NOTHING if alone else self._surroundings(request, plan, stopped))
-            costs = _costs(plan, prompt, replace(ms, tokenize=_ms(planned, perf_counter())))
+            costs = costs_of(plan, prompt, replace(ms, tokenize=ms_between(planned, perf_counter())))
             if reason := self._refusal(plan, prompt):
-                return Answer("", _timed(costs, started), reason)
+                return Answer("", timed(costs, started), reason)
             if alone:
                 return self._left(request, Owner(request.uri, plan.number), prompt, left, costs, started)
-            made = self._generate(request, plan, prompt, left, stopped)
+            rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
+            made = self._generate(request, plan, prompt, rule, left, stopped)
+            costs, said = with_made(costs, made), perf_counter()
+            others = self._others(request, plan, prompt, rule, made, stopped)
         except Stopped:
-            return Answer("", _timed(costs, started), "superseded")
-        return self._answer(request, plan, made, _with(costs, made), started)
+            return Answer("", timed(costs, started), "superseded")
+        costs = replace(costs, ms=replace(costs.ms, alternatives=ms_between(said, perf_counter())))
+        return self._answer(request, plan, made, others, costs, started)
 
     def foresee(self, request: Request) -> Preparation:
         """Work that computes ahead what a completion there will need."""
@@ -99,7 +104,7 @@ class Completer:
         plan = self._frames.planner(request.uri).copy().plan(request.text, request.cursor)
         prompt = self._prompt(plan)
         reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
-        costs = replace(_costs(plan, prompt, Milliseconds()), reused=reused, recomputed=len(prompt.ids) - reused)
+        costs = replace(costs_of(plan, prompt, Milliseconds()), reused=reused, recomputed=len(prompt.ids) - reused)
         return {
             "prompt": self._model.tokenizer.decode(prompt.ids),
             "head": plan.head,
@@ -172,7 +177,7 @@ class Completer:
             began = perf_counter()
             plans[:] = plans or plans_of()
             done = all(self._prepare(uri, plan, stopped) for plan in plans if plan)
-            self._ahead_ms += _ms(began, perf_counter())
+            self._ahead_ms += ms_between(began, perf_counter())
             return done
 
         return prepare
@@ -213,24 +218,38 @@ class Completer:
         arena = self._model.engine.arena(owner)
         approximate = arena.approximate(len(prompt.ids)) if arena else 0
         costs = replace(costs, reused=len(prompt.ids), approximate=approximate, new_tokens=tokens, known=tokens)
-        return Answer(left, _timed(costs, started))
+        return Answer(left, timed(costs, started))
 
     def _said(self, prompt: Prompt, left: str) -> Ids:
         """The tokens that spell a prompt's stub and what is left of a suggestion."""
         return self._model.tokenizer.encode(prompt.stub.decode() + left)
 
     def _generate(
-        self, request: Request, plan: Plan, prompt: Prompt, left: str, stopped: Callable[[], bool]
+        self, request: Request, plan: Plan, prompt: Prompt, rule: StopRule, left: str, stopped: Callable[[], bool]
     ) -> Generation:
         """Let the model go on to where the rule says; what is left of a suggestion is likely to come again."""
         return self._model.engine.generate(
             Owner(request.uri, plan.number),
             prompt,
-            stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines),
+            rule,
             self._settings.max_new_tokens,
             stopped,
             self._said(prompt, left) if left else NO_DRAFT,
         )
+
+    def _others(
+        self,
+        request: Request,
+        plan: Plan,
+        prompt: Prompt,
+        rule: StopRule,
+        made: Generation,
+        stopped: Callable[[], bool],
+    ) -> list[str]:
+        """What else the model may say, where more than one suggestion is wanted."""
+        owner, limit = Owner(request.uri, plan.number), self._settings.max_new_tokens
+        count = request.count - 1
+        return self._model.engine.alternatives.say(owner, prompt, made.said, rule, limit, count, stopped)
 
     def _remember(self, request: Request, suggested: str) -> None:
         self._shown_in(request.uri).add(request.text, request.cursor, suggested, request.others)
@@ -238,14 +257,20 @@ class Completer:
     def _shown_in(self, uri: str) -> Shown:
         return self._shown.setdefault(uri, Shown())
 
-    def _answer(self, request: Request, plan: Plan, made: Generation, costs: Costs, started: float) -> Answer:
-        before = perf_counter()
-        text, emptied_by = clean(made.text, _place(request, plan), self._settings.max_lines)
-        if text:
-            self._remember(request, text)
-        costs = replace(costs, ms=replace(costs.ms, postprocess=_ms(before, perf_counter())))
-        reason = None if text else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
-        return Answer(text, _timed(costs, started), reason)
+    def _answer(
+        self, request: Request, plan: Plan, made: Generation, others: list[str], costs: Costs, started: float
+    ) -> Answer:
+        before, place = perf_counter(), _place(request, plan)
+        (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
+        texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
+        reason = None if texts else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
+        if text and made.confidence < request.least:
+            texts, reason = [], "low confidence"
+        for each in reversed(texts):  # the best last: it counts where two begin alike
+            self._remember(request, each)
+        costs = replace(costs, ms=replace(costs.ms, postprocess=ms_between(before, perf_counter())))
+        first, *more = texts or [""]
+        return Answer(first, timed(costs, started), reason, tuple(more), made.confidence)
 
 
 def _built(model: Model, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
@@ -265,21 +290,3 @@ def _place(request: Request, plan: Plan) -> Place:
         above=request.text[max(0, start - NEIGHBOURHOOD) : start],
         below=request.text[below : below + NEIGHBOURHOOD],
     )
-
-
-def _costs(plan: Plan, prompt: Prompt, ms: Milliseconds) -> Costs:
-    return Costs(frame=plan.frame, head=prompt.head, tail=prompt.tail, typed=prompt.typed, ms=ms)
-
-
-def _with(costs: Costs, made: Generation) -> Costs:
-    ms = replace(costs.ms, restore=made.restore_ms, prefill=made.prefill_ms, decode=made.decode_ms)
-    counts = {"reused": made.reused, "fetched": made.fetched, "approximate": made.approximate}
-    return replace(costs, new_tokens=made.new_tokens, ms=ms, **counts, **asdict(made.spent))
-
-
-def _timed(costs: Costs, started: float) -> Costs:
-    return replace(costs, ms=replace(costs.ms, total=_ms(started, perf_counter())))
-
-
-def _ms(start: float, end: float) -> float:
-    return (end - start) * 1e3

@@ -90,11 +90,6 @@ class Decoding:
         return choice
 
     @property
-    def said(self) -> Ids:
-        """The tokens chosen so far."""
-        return self._row[len(self._prompt.ids) : self._length]
-
-    @property
     def _length(self) -> int:
         return len(self._prompt.ids) + self.count
 

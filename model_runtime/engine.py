@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
+from model_runtime.alternatives import Alternatives
 from model_runtime.arena import Arena
 from model_runtime.decoder import AnyDecoder
 from model_runtime.decoding import Decoding, Means, Spent
@@ -16,7 +17,7 @@ from model_runtime.local_cache import LocalCache
 from model_runtime.pace import Pace
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import Prompt
-from model_runtime.sampler import Sampler
+from model_runtime.sampler import Choice, Sampler
 from model_runtime.saying import Rule, Saying
 from model_runtime.tokenizer import Tokenizer
 
@@ -42,11 +43,11 @@ class Generation:
 
     Of the `reused` tokens `fetched` came from the engine's backing, and `approximate` are not quite what the model
     computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
-    off. `said` are the new tokens, `confidence` the probability of those of its first line together.
+    off. `said` are the new tokens, `confidence` is the probability of those of its first line together.
     """
 
     text: str
-    said: Ids
+    said: tuple[Choice, ...]
     confidence: float
     reused: int
     fetched: int
@@ -87,7 +88,9 @@ class Engine:
         self._asked: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
         self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids)
-        self._means = Means(decoder, Sampler(tokenizer, local_cache), Pace(decoder.chunk), Drafts())
+        sampler = Sampler(tokenizer, local_cache)
+        self._means = Means(decoder, sampler, Pace(decoder.chunk), Drafts())
+        self.alternatives = Alternatives(decoder, sampler, pool, self._ends)
 
     def mixing(self, local_cache: LocalCache | None) -> Engine:
         """An engine over the same model and arenas that mixes other counts in, or none."""
@@ -112,11 +115,13 @@ class Engine:
         restored = perf_counter()
         decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
         saying = Saying(self._means.sampler, self._ends, prompt.stub, rule)
+        said: list[Choice] = []
         while not (saying.complete or decoding.full):
-            saying.say(decoding.next(saying.stub))
+            said.append(decoding.next(saying.stub))
+            saying.say(said[-1])
         return Generation(
             text=saying.text,
-            said=decoding.said.copy(),
+            said=tuple(said),
             confidence=saying.confidence,
             reused=len(prompt.ids) - decoding.spent.recomputed,
             fetched=fetched,

@@ -14,7 +14,7 @@ WORTH_COPYING = 16  # tokens that a copy must save
 
 
 class Owner(NamedTuple):
-    """A frame: the document's name, and the frame's number within it."""
+    """A frame: the document's name, and the frame's number within it; below 0, a fork of one."""
 
     document: str
     frame: int = 0
@@ -28,7 +28,7 @@ class Pool(Generic[S]):
 
     def __init__(self, make: Callable[[], S], size: int) -> None:
         """Lend at most `size` arenas."""
-        self._make, self._size = make, size
+        self._make, self.size = make, size
         self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
         self._all: list[S] = []
 
@@ -72,7 +72,7 @@ class Pool(Generic[S]):
         """Who holds the arena that the owner gets: itself, nobody (it is a new one), the least recent user."""
         if owner in self._owned:
             return owner
-        return None if len(self._owned) < self._size else next(iter(self._owned))
+        return None if len(self._owned) < self.size else next(iter(self._owned))
 
     def _source(self, ids: Ids, arena: S | None) -> tuple[S, int] | None:
         """Another arena that holds so much more of `ids` that copying pays, and how much; None if there is none."""

@@ -11,7 +11,7 @@ import torch
 
 from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import AnyDecoder, Decoder
+from model_runtime.decoder import AnyDecoder, Decoder, Span
 from model_runtime.drafts import NOTHING
 from model_runtime.engine import Engine, Generation
 from model_runtime.ids import Ids
@@ -62,7 +62,7 @@ class Log:
     @property
     def tokens(self) -> list[int]:
         """What was said after the prompt."""
-        return self.made.said.tolist() if self.made else []
+        return [choice.token for choice in self.made.said] if self.made else []
 
 
 class Watched(Engine):
@@ -132,6 +132,10 @@ class _Watch(Decoder):
         self._engine.log.events.append(len(ids))
         return self._decoder.forward(ids, arena, rows)
 
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        self._engine.log.events.append(sum(len(span.ids) for span in spans))
+        return self._decoder.forward_spans(spans)
+
 
 class _Pool(Pool[Arena]):
     def __init__(self, config: ModelConfig, capacity: int, size: int, engine: Watched) -> None:
@@ -158,6 +162,10 @@ class Scripted(Decoder):
             said = arena.length - rows + 1 + row - self._start
             logits[row, self._script[said] if 0 <= said < len(self._script) else 5] = 9.0
         return logits
+
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """The same for several arenas."""
+        return torch.cat([self.forward(*span) for span in spans])
 
 
 def ids_of(tokens: Sequence[int]) -> Ids:

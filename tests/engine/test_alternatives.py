@@ -1,0 +1,181 @@
+"""Alternatives: the likeliest other beginnings, each gone on with as the model would alone, in shared passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model_runtime.alternatives import Fork, forks
+from model_runtime.decoder import Decoder
+from model_runtime.decoding import Stopped
+from model_runtime.engine import Generation
+from model_runtime.local_cache import LocalCache
+from model_runtime.prompt import Prompt
+from model_runtime.sampler import Choice, Sampler
+from model_runtime.saying import Rule, Saying
+from model_runtime.tokenizer import Tokenizer
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
+from tests.engine.prompts import A, B, after, generate, prompt_of
+from tests.models import CODE
+
+LIMIT = 10
+TYPED = st.sampled_from(["", "x = ", "    return sel", "def tot", "\n    ", "é", CODE[300:333]])
+
+
+def alternatives(
+    engine: Watched,
+    prompt: Prompt,
+    made: Generation,
+    count: int = 3,
+    rule: Rule = ENDLESS,
+    stopped: Callable[[], bool] = never,
+    limit: int = LIMIT,
+) -> list[str]:
+    engine.log.events.clear()
+    return engine.alternatives.say(A, prompt, made.said, rule, limit, count, engine._asking(stopped))
+
+
+def said_alone(engine: Watched, prompt: Prompt, said: Sequence[Choice], fork: Fork, rule: Rule) -> str:
+    """What the model goes on to say behind a fork, token by token, with nothing computed before."""
+    saying = Saying(engine._means.sampler, engine._ends, prompt.stub, rule)
+    for choice in (*said[: fork.at], said[fork.at]._replace(token=fork.token)):
+        saying.say(choice)
+    row, history = (
+        np.concatenate((ids, ids_of([*(choice.token for choice in said[: fork.at]), fork.token])))
+        for ids in (prompt.ids, prompt.history)
+    )
+    for _ in range(LIMIT - fork.at - 1):
+        if saying.complete:
+            break
+        logits = engine._watched.forward(row, engine._pool._make(), 1)[0]
+        choice = engine._means.sampler.pick(logits, history, saying.stub)
+        saying.say(choice)
+        row, history = (np.append(ids, np.int32(choice.token)) for ids in (row, history))
+    return saying.text
+
+
+@pytest.mark.parametrize("cache", [None, CACHE])
+@settings(deadline=None, max_examples=25)
+@given(typed=TYPED, count=st.integers(1, 4), again=st.booleans(), rule=st.sampled_from([ENDLESS, ONE_LINE]))
+def test_each_is_what_the_model_says_alone_behind_its_fork(
+    decoder: Decoder, tokenizer: Tokenizer, cache: LocalCache | None, typed: str, count: int, again: bool, rule: Rule
+) -> None:
+    """Whatever the arenas held before, and however many go on in one pass."""
+    engine, prompt = Watched(decoder, tokenizer, arenas=6, cache=cache), prompt_of(tokenizer, typed)
+    made = generate(engine, prompt, rule, LIMIT)
+    if again:
+        alternatives(engine, prompt_of(tokenizer, "y"), generate(engine, prompt_of(tokenizer, "y"), ENDLESS, LIMIT))
+        made = generate(engine, prompt, rule, LIMIT)
+    places = forks(engine._means.sampler, made.said, prompt.stub, engine._ends, count)
+    found = alternatives(engine, prompt, made, count, rule)
+    assert found == [said_alone(engine, prompt, made.said, fork, rule) for fork in places]
+
+
+def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=6), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    found = alternatives(engine, prompt, made, 4)
+    assert len(found) == 4
+    first, *more = engine.log.passes
+    assert first < 4 * LIMIT, "only what the copies lack"
+    assert len(more) < LIMIT and all(rows <= 4 for rows in more)
+
+
+def test_the_first_answer_is_still_known_afterwards(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=4), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    alternatives(engine, prompt, made)
+    again = generate(engine, prompt, ENDLESS, LIMIT)
+    assert (again.text, engine.log.passes) == (made.text, [])
+
+
+@pytest.mark.parametrize(("arenas", "count"), [(1, 0), (2, 1), (3, 2), (9, 3)])
+def test_there_are_no_more_than_spare_arenas(decoder: Decoder, tokenizer: Tokenizer, arenas: int, count: int) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=arenas), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    assert len(alternatives(engine, prompt, made)) == count
+
+
+@pytest.mark.parametrize("patience", range(3))
+def test_they_stop_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, patience: int) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=4), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    with pytest.raises(Stopped):
+        alternatives(engine, prompt, made, stopped=after(patience))
+    assert len(engine.log.passes) == patience
+    again = generate(engine, prompt, ENDLESS, LIMIT)
+    assert again.text == made.text
+
+
+def test_they_end_where_the_arena_does(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    prompt = prompt_of(tokenizer, "x = ")
+    engine = Watched(decoder, tokenizer, capacity=len(prompt.ids) + 4, arenas=3)
+    made = generate(engine, prompt, ENDLESS, 50)
+    assert len(alternatives(engine, prompt, made, limit=50)) == 2
+
+
+def test_forks_of_another_file_make_way_for_frames(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    alternatives(engine, prompt, made)
+    for owner in (B, A, B):
+        generate(engine, prompt, ENDLESS, LIMIT, owner)
+    assert engine.log.passes == [] and len(engine._pool._all) == 3
+
+
+class Words:
+    """A sampler of whole words, with the chances that it is told."""
+
+    TABLE = [b"", b"re", b"turn", b"return", b"returns", b" x", b" y", b"\n"]
+
+    def __init__(self) -> None:
+        self.sampler = Sampler.__new__(Sampler)
+        self.sampler.token_bytes = self.TABLE
+
+    def choice(self, spelled: bytes, **chances: float) -> Choice:
+        ids = [self.TABLE.index(name.replace("_", " ").encode()) for name in chances]
+        token = self.TABLE.index(spelled)
+        return Choice(token, 0.5, ids_of(ids), np.array(list(chances.values()), dtype=np.float32))
+
+    def forks(
+        self, *said: Choice, stub: bytes = b"", count: int = 9, ends: Collection[int] = ()
+    ) -> list[tuple[int, bytes, float]]:
+        found = forks(self.sampler, said, stub, ends, count)
+        return [(fork.at, self.TABLE[fork.token], round(fork.probability, 3)) for fork in found]
+
+
+WORDS = Words()
+RE = WORDS.choice(b"re", re=0.5, **{"return": 0.25, "_x": 0.125})
+TURN = WORDS.choice(b"turn", turn=0.5, _y=0.5)
+X = WORDS.choice(b" x", _x=0.5, _y=0.5)
+
+
+def test_what_spells_the_same_in_other_pieces_is_no_fork() -> None:
+    assert [fork[:2] for fork in WORDS.forks(RE, TURN)] == [(1, b" y"), (0, b" x")]
+
+
+def test_forks_are_ordered_by_what_all_their_tokens_are_worth() -> None:
+    assert WORDS.forks(X, X) == [(0, b" y", 0.5), (1, b" y", 0.25)]
+    assert WORDS.forks(X, X, count=1) == [(0, b" y", 0.5)]
+
+
+def test_a_typed_beginning_leaves_what_spells_on_with_it() -> None:
+    both = WORDS.choice(b" x", _x=0.25, _y=0.25, returns=0.5)
+    assert WORDS.forks(both) == [(0, b"returns", 0.5), (0, b" y", 0.25)]
+    assert WORDS.forks(both, stub=b" ") == [(0, b" y", 0.5)]
+    assert WORDS.forks(both, X, stub=b" x") == [(1, b" y", 0.5)]
+
+
+def test_of_two_words_that_begin_alike_the_likelier_is_a_fork() -> None:
+    said = WORDS.choice(b" x", _x=0.5, returns=0.2, **{"return": 0.3})
+    assert WORDS.forks(said) == [(0, b"return", 0.3)]
+
+
+@pytest.mark.parametrize("spelled", [b"", b" y"])
+def test_an_end_is_no_fork(spelled: bytes) -> None:
+    end = WORDS.TABLE.index(spelled)
+    assert WORDS.forks(X._replace(likely=ids_of([X.token, end])), ends={end}) == []
