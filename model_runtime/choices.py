@@ -17,7 +17,8 @@ class Choices:
     """The tokens chosen one after another behind a prompt, each with the stub it had to spell.
 
     A choice is a function of the tokens before it, the local cache, its history and the stub. It holds for a longer
-    stub that it spells as well: the best of all that fit the shorter one is the best of those, too.
+    stub that it spells as well, unless its chances are of the shorter one's tokens: the best of all that fit the
+    shorter one is the best of those, too.
     """
 
     def __init__(self, ids: Ids, history: Ids, cache: LocalCache | None) -> None:
@@ -30,7 +31,8 @@ class Choices:
         """Remember what was chosen at a position; another choice there makes the later ones void."""
         n = position - len(self._ids)
         if n < len(self._made) and self._made[n].token == choice.token:
-            self._stubs[n] = min(stub, self._stubs[n], key=len)
+            if not (self._made[n].whole and stub.startswith(self._stubs[n])):
+                self._made[n], self._stubs[n] = choice, stub
             return
         del self._made[n:], self._stubs[n:]
         self._made.append(choice)
@@ -49,7 +51,9 @@ class Choices:
         n = position - len(self._ids)
         if not 0 <= n < len(self._made) or not stub.startswith(self._stubs[n]):
             return None
-        return self._made[n] if not stub or spells(self._made[n].token, stub) else None
+        made = self._made[n]
+        same = stub == self._stubs[n] or (made.whole and spells(made.token, stub))
+        return made if same else None
 
 
 def _goes_on(row: Ids, start: Ids, tokens: Ids) -> bool:

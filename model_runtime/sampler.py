@@ -13,21 +13,25 @@ from model_runtime.local_cache import LocalCache
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.vocabulary import Vocabulary
 
-LEAST = 2.0**-12  # chances below this are not told apart
+LEAST = 2.0**-12  # the least chance of a likely token
+SMALLEST = float(np.finfo(np.float32).tiny)  # tokens that fit may all be too unlikely for fp32
 
 Chances = npt.NDArray[np.float32]
 
 
 class Choice(NamedTuple):
-    """A token that was chosen, its chance, and every token [n] whose chance was at least 2^-12, with these [n].
+    """A token that was chosen, its chance, and all likely tokens [n] with theirs [n].
 
-    Chances are of all tokens, whether or not they spell on with what was typed: so they stay when more is typed.
+    Likely are chances of 2^-12 and more. They are of all tokens, whether or not they spell on with what was typed: so
+    they stay when more is typed. Where the chosen one is not likely, they are not of the `whole` vocabulary but of the
+    tokens that spell on.
     """
 
     token: int
     chance: float
     likely: Ids
     chances: Chances
+    whole: bool = True
 
 
 class Sampler:
@@ -46,13 +50,14 @@ class Sampler:
         if self.local_cache is None:
             return _on_device(scores, fitting)
         chances = self.local_cache.mix(torch.softmax(scores, dim=-1).cpu().numpy(), history)
-        token = int(chances.argmax()) if fitting is None else int(fitting[chances[fitting].argmax()])
-        likely = np.flatnonzero(chances >= LEAST)
-        return Choice(token, float(chances[token]), likely.astype(np.int32), chances[likely])
+        if fitting is None:
+            return _among(chances, int(chances.argmax()))
+        token = int(fitting[chances[fitting].argmax()])
+        return _among(chances, token) if chances[token] >= LEAST else _among_few(chances[fitting], token, fitting)
 
     def probability(self, choice: Choice, stub: bytes) -> float:
-        """How likely the choice is among the tokens that spell on with a stub; unlikely ones are not looked at."""
-        return choice.chance / max(LEAST, sum(chance for _, chance in self.likely(choice, stub)), choice.chance)
+        """The choice's share of the chances of all likely tokens that spell on with a stub."""
+        return choice.chance / max(sum(chance for _, chance in self.likely(choice, stub)), choice.chance, SMALLEST)
 
     def likely(self, choice: Choice, stub: bytes) -> list[tuple[int, float]]:
         """The likely tokens that might have been chosen for a stub, with their chances."""
@@ -66,8 +71,23 @@ class Sampler:
 
 
 def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:
-    """Choose where the logits are: of a GPU's, only the winner and what is likely are fetched."""
+    """Choose where the logits are: of a GPU's, only the winner and what is likely or fits are fetched."""
     chances = torch.softmax(logits, dim=-1)
-    token = int(logits.argmax()) if fitting is None else int(fitting[int(logits[torch.as_tensor(fitting)].argmax())])
+    among = None if fitting is None else torch.as_tensor(fitting, device=logits.device)
+    token = int(logits.argmax()) if among is None else int(among[logits[among].argmax()])
+    if fitting is not None and among is not None and float(chances[token]) < LEAST:
+        return _among_few(torch.softmax(logits[among], dim=-1).cpu().numpy(), token, fitting)
     likely = (chances >= LEAST).nonzero().squeeze(1)
     return Choice(token, float(chances[token]), likely.int().cpu().numpy(), chances[likely].cpu().numpy())
+
+
+def _among(chances: Chances, token: int) -> Choice:
+    likely = np.flatnonzero(chances >= LEAST)
+    return Choice(token, float(chances[token]), likely.astype(np.int32), chances[likely])
+
+
+def _among_few(chances: Chances, token: int, fitting: Ids) -> Choice:
+    """A choice whose chances [n] are those of the few tokens [n] that fit."""
+    shares = chances / max(float(chances.sum()), SMALLEST)
+    likely = np.flatnonzero(shares >= LEAST)
+    return Choice(token, float(shares[fitting == token][0]), fitting[likely], shares[likely], whole=False)

@@ -138,6 +138,7 @@ def test_typing_through_what_a_model_says_needs_no_pass_where_its_tokens_are_tho
         engine = paced(Watched(decoder, tokenizer, cache=cache), Eager())
         generate(engine, prompt, ONE_LINE, limit)
         said = engine.log.tokens
+        unlikely = sum(not choice.whole for choice in engine.log.made.said) if engine.log.made else 0
         text = spelled(engine.log, tokenizer)[len(prompt.stub) :].decode("utf-8", "ignore").split("\n")[0]
         for n in range(len(text) + 1):
             now = prompt_of(tokenizer, typed + text[:n])
@@ -146,7 +147,10 @@ def test_typing_through_what_a_model_says_needs_no_pass_where_its_tokens_are_tho
             if now.ids.tolist() != [*prompt.ids.tolist(), *said[:count]] or now.stub != stub or count >= len(said):
                 continue
             generate(engine, now, ONE_LINE, len(said) - count)
-            assert (engine.log.passes, engine.log.tokens) == ([], said[count:])
+            assert engine.log.tokens == said[count:]
+            if unlikely:  # how likely they are now is not known
+                continue
+            assert engine.log.passes == []
             inside, beyond = inside + (n > 0), beyond + (count > 0)
     assert inside > 20
     assert beyond > 5
