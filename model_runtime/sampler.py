@@ -23,8 +23,8 @@ class Choice(NamedTuple):
     """A token that was chosen, its chance, and all likely tokens [n] with theirs [n].
 
     Likely are chances of 2^-12 and more. They are of all tokens, whether or not they spell on with what was typed: so
-    they stay when more is typed. Where the chosen one is not likely, they are not of the `whole` vocabulary but of the
-    tokens that spell on.
+    they stay when more is typed. Where the chosen one is not likely, they are not of the `whole` vocabulary but of
+    the tokens that spell on.
     """
 
     token: int

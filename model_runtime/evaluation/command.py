@@ -13,13 +13,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from model_runtime.evaluation import data, humaneval, inside_line, markdown
+from model_runtime.evaluation import data, gate, humaneval, inside_line, markdown
 from model_runtime.evaluation.held_out import Progress, measure, model_name
 from model_runtime.evaluation.report import Report, as_json, percent, table
 
 
 def run(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Path | None) -> None:
-    """Measure every model at the same places, inside lines too, and on HumanEval-Infilling where its folder is given.
+    """Measure every model at the same places, inside lines too, and on HumanEval-Infilling where its folder is given;
+    and what a least confidence would leave of its suggestions.
 
     `lines` is the most held-out lines of either kind.
     """
@@ -28,13 +29,15 @@ def run(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Path | 
     with _bars() as progress:
         reports = [measure(folder, documents, lines, progress) for folder in folders]
         inside = {model_name(folder): inside_line.measure(folder, documents, lines, progress) for folder in folders}
+        gates = {model_name(folder): gate.measure(folder, documents, lines, progress) for folder in folders}
         passed = {model_name(folder): humaneval.measure(folder, tasks, progress) for folder in folders if tasks}
     print(table(*reports))
     print("\n" + inside_line.table(inside))
+    print("\n" + gate.table(gates))
     if passed:
         print("\n" + _table(passed, {kind: len(some) for kind, some in tasks.items()}))
     print()
-    print(_json(source, reports, inside, passed))
+    print(_json(source, reports, inside, gates, passed))
 
 
 def _table(passed: Mapping[str, humaneval.Passed], tasks: Mapping[str, int]) -> str:
@@ -51,11 +54,14 @@ def _json(
     source: Path,
     reports: Sequence[Report],
     inside: Mapping[str, inside_line.Report],
+    gates: Mapping[str, gate.Report],
     passed: Mapping[str, humaneval.Passed],
 ) -> str:
     """One line; a model that was not measured on HumanEval-Infilling has null there."""
     models = [
-        as_json(report) | {"inside_line": asdict(inside[report.model]), "humaneval": _plain(passed.get(report.model))}
+        as_json(report)
+        | {"inside_line": asdict(inside[report.model]), "confidence": asdict(gates[report.model])}
+        | {"humaneval": _plain(passed.get(report.model))}
         for report in reports
     ]
     return json.dumps({"data": str(source), "models": models})

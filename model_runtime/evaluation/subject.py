@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.engine import Engine
+from model_runtime.engine import Engine, Generation
 from model_runtime.errors import WorkError
 from model_runtime.evaluation.arms import Arm, Chooser
 from model_runtime.evaluation.places import Context
@@ -93,9 +93,13 @@ class Subject:
                 raise WorkError(f"a context of {size} tokens is too short: use a model with a longer one")
             context = replace(context, head=_shortened(context.head))
 
-    def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
+    def generate(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> Generation:
         """Complete by at most `limit` tokens."""
-        return self._engines[arm.chooser].generate(OWNER, prompt, rule, limit, _never).text
+        return self._engines[arm.chooser].generate(OWNER, prompt, rule, limit, _never)
+
+    def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
+        """The text alone."""
+        return self.generate(arm, prompt, rule, limit).text
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text."""
