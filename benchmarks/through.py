@@ -12,7 +12,7 @@ from benchmarks.table import show
 from editor_clients.headless.report import percentile
 from efim_ls.answer import Answer, Request
 from efim_ls.complete import Completer
-from efim_ls.session import accepted
+from efim_ls.foresight import accepted
 from efim_ls.settings import Settings
 
 SUGGESTIONS = 60

@@ -98,3 +98,11 @@ class Answer:
     def texts(self) -> tuple[str, ...]:
         """All that is suggested, the best first."""
         return (self.text, *self.alternatives) if self.text else ()
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether completions can be had, and a sentence for people."""
+
+    state: Literal["loading", "ready", "error", "off"]
+    message: str

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from editor_clients.headless.report import Row
     from editor_clients.headless.trace import Trace
 
+CACHE_FOLDER = "the setting cache_folder; default: the system's folder for caches"
 POLICIES = ("none", "psm", "spm", "efim-paper", "efim")
 REPLAY_NUMBERS = (
     ("--skip", 0, 0, "transactions applied silently first"),
@@ -69,6 +70,7 @@ def _parser() -> Parser:
     replay = commands.add_parser("replay", help="replay a recorded editing session and report its costs")
     _add_replay(replay)
     _add_cache(commands.add_parser("cache", help="what is kept on disk: list, check or remove it"))
+    _add_stats(commands.add_parser("stats", help="what became of suggestions, by days and languages"))
     commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
     measuring.add_eval(commands.add_parser("eval", help="measure how well models complete held-out code"))
     measuring.add_bench(commands.add_parser("bench", help="run a published experiment here"))
@@ -91,9 +93,15 @@ def _add_replay(replay: argparse.ArgumentParser) -> None:
 def _add_cache(cache: argparse.ArgumentParser) -> None:
     cache.add_argument("what", choices=("ls", "verify", "clear"), help="list it, check it, remove it")
     cache.add_argument("--file", type=Path, metavar="FILE", help="clear what is kept of this file only")
-    folder = "the setting cache_folder; default: the system's folder for caches"
-    cache.add_argument("--folder", metavar="DIR", default="", help=folder)
+    cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
     cache.set_defaults(run=_cache)
+
+
+def _add_stats(stats: argparse.ArgumentParser) -> None:
+    stats.add_argument("--json", action="store_true", help="print one JSON object")
+    stats.add_argument("--clear", action="store_true", help="remove what was counted, and begin anew")
+    stats.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
+    stats.set_defaults(run=_stats)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -105,7 +113,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _headless(arguments: argparse.Namespace) -> int:
     from editor_clients.headless import jsonl
 
-    return _with_server(lambda: jsonl.run({"model": arguments.model}))
+    # Who asks decides what to make of a suggestion that the model is not sure of.
+    return _with_server(lambda: jsonl.run({"model": arguments.model, "min_confidence": 0}))
 
 
 def _complete(arguments: argparse.Namespace) -> int:
@@ -137,6 +146,21 @@ def _cache(arguments: argparse.Namespace) -> int:
         return cache.show(folder) if arguments.what == "ls" else cache.check(folder)
     except OSError as error:
         raise Failure(f"{folder} cannot be worked on ({error.strerror}): check who may write there") from error
+
+
+def _stats(arguments: argparse.Namespace) -> int:
+    import sqlite3
+
+    from efim_ls import stats
+    from efim_ls.folders import cache_folder
+
+    folder = cache_folder(arguments.folder)
+    try:
+        return stats.clear(folder) if arguments.clear else stats.show(folder, arguments.json)
+    except OSError as error:
+        raise Failure(f"{folder} cannot be worked on ({error.strerror}): check who may write there") from error
+    except sqlite3.Error as error:
+        raise Failure(f"the statistics in {folder} cannot be read ({error}): remove them with --clear") from error
 
 
 def _demo(_: argparse.Namespace) -> int:

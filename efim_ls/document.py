@@ -55,14 +55,14 @@ class Document:
         line, units = max(line, 0), max(character, 0)
         if line >= len(self._starts):
             return len(self._text)
-        start, end = self._span(line)
+        start, end = self._line_span(line)
         # A code point takes at least one unit, so no more than `units` of them can lie before the position.
         return start + _points_within(self._text[start : min(end, start + units)], units, encoding)
 
     def position(self, offset: int, encoding: Encoding) -> Position:
         """Return the line and character of an offset; one inside a terminator is the line's end."""
         line = self.line_of(offset)
-        start, end = self._span(line)
+        start, end = self._line_span(line)
         return line, _units(self._text[start : max(start, min(offset, end))], encoding)
 
     def line_of(self, offset: int) -> int:
@@ -72,11 +72,14 @@ class Document:
     def apply(self, changes: Iterable[Change], encoding: Encoding) -> None:
         """Make the changes in order, each against the text that the one before left behind."""
         for change in changes:
-            if change.start is None or change.end is None:
-                self.splice(0, len(self._text), change.text)
-            else:
-                ends = (self.offset(*change.start, encoding), self.offset(*change.end, encoding))
-                self.splice(min(ends), max(ends), change.text)
+            self.splice(*self.span(change, encoding), change.text)
+
+    def span(self, change: Change, encoding: Encoding) -> tuple[int, int]:
+        """The offsets between which a change will replace the text."""
+        if change.start is None or change.end is None:
+            return 0, len(self._text)
+        start, end = sorted(self.offset(*place, encoding) for place in (change.start, change.end))
+        return start, end
 
     def splice(self, start: int, end: int, new_text: str) -> None:
         """Replace the text from one offset to another; ValueError unless 0 <= start <= end <= len(text)."""
@@ -89,7 +92,7 @@ class Document:
         after = self._starts[first_kept:] + (len(new_text) - (end - start))
         self._starts = np.concatenate((before, within, after))
 
-    def _span(self, line: int) -> tuple[int, int]:
+    def _line_span(self, line: int) -> tuple[int, int]:
         start = int(self._starts[line])
         if line + 1 == len(self._starts):
             return start, len(self._text)

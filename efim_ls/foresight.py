@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from efim_ls.answer import Request
 from efim_ls.engine_thread import EngineThread, Job
+from efim_ls.lines import line_end_in
 from efim_ls.stillness import Stillness
 
 STILL = 0.1  # seconds: a key that is held down moves the cursor many times in that time
@@ -35,3 +38,10 @@ class Foresight:
         """Wait until nothing is queued, to be queued or under way, save for what waits for its allowance."""
         await self._stillness.reached()
         await self._engine.settled()
+
+
+def accepted(request: Request, suggested: str) -> Request:
+    """What would be asked next if the suggestion were accepted."""
+    inserted = suggested.replace("\n", line_end_in(request.text))
+    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
+    return replace(request, text=before + after, cursor=len(before))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,12 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from efim_ls.answer import Request
 from efim_ls.document import Change, Document
+from efim_ls.feedback import ACCEPT, accept, did_partially_accept, did_show
 from efim_ls.language_server import EfimServer
+from efim_ls.menu import TRIGGERS, menu_item, word_start
 from efim_ls.protocol import DID_MOVE_CURSOR, EXPLAIN
-from efim_ls.session import unexplained
+from efim_ls.reasons import refusal, unexplained
 from efim_ls.settings import SECTIONS, parse
-
-ACCEPT = "efim-ls.accept"
-FIRST = " "  # sorts before what other servers offer: a whole line is what this one is asked for
-TRIGGERS = (".", "(")
-LONGEST_WORD = 200  # characters that are looked at: a line may be one huge word, and the loop waits
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +27,7 @@ class Asked:
     """A request and where it was asked, in the client's units: taken at once, since the document may change."""
 
     request: Request
+    language: str
     at: types.Position
     word_at: types.Position
 
@@ -37,6 +35,8 @@ class Asked:
 def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     """Offer the completion menu to those who want it or cannot do better."""
     ls.initial_settings = params.initialization_options
+    ls.session.work_in(ls.folders)
+    ls.teller.wanted = _wants_status(params.capabilities.experimental)
     settings, _ = parse(ls.initial_settings)
     document = params.capabilities.text_document
     shows_ghost_text = document is not None and document.inline_completion is not None
@@ -59,6 +59,11 @@ async def did_change_configuration(ls: EfimServer, params: types.DidChangeConfig
     await ls.configure(settings)
 
 
+def did_change_folders(ls: EfimServer, _: types.DidChangeWorkspaceFoldersParams) -> None:
+    """Judge documents by the folders that the client works in now."""
+    ls.session.work_in(ls.folders)
+
+
 def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
     """Keep the text of a document; like all changes of it at once, so that requests see them in order."""
     item = params.text_document
@@ -74,7 +79,8 @@ def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> Non
         logger.warning("ignoring a change of a document that is not open")
         return
     ls.session.foresight.drop(document.uri)
-    document.apply(map(_change, params.content_changes), ls.encoding)
+    for change in map(_change, params.content_changes):
+        ls.session.fates.apply(document, change, ls.encoding)
     document.version = params.text_document.version
 
 
@@ -83,7 +89,7 @@ def did_save(ls: EfimServer, params: types.DidSaveTextDocumentParams) -> None:
     document = ls.session.documents.get(params.text_document.uri)
     if document is not None and params.text not in (None, document.text):
         logger.warning("a document was not what its editor saved; its text is taken over")
-        document.apply([Change(params.text or "")], ls.encoding)
+        ls.session.fates.apply(document, Change(params.text or ""), ls.encoding)
 
 
 def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) -> None:
@@ -117,44 +123,28 @@ async def inline_completion(
     if (suggested := await _suggested(ls, params, invoked)) is None:
         return None
     asked, texts = suggested
-    place = types.Range(asked.at, asked.at)
-    return types.InlineCompletionList(
-        [types.InlineCompletionItem(text, range=place, command=_accept_command(ls)) for text in texts]
-    )
+    place, offered = types.Range(asked.at, asked.at), zip(texts, _offer(ls, asked, texts), strict=True)
+    items = [types.InlineCompletionItem(text, range=place, command=command) for text, command in offered]
+    return types.InlineCompletionList(items)
 
 
 async def completion(ls: EfimServer, params: types.CompletionParams) -> types.CompletionList | None:
     """Offer the same in the completion menu."""
     if (suggested := await _suggested(ls, params, explicit=False)) is None:
         return None
-    asked, texts = suggested
-    return types.CompletionList(is_incomplete=True, items=[_menu_item(ls, asked, texts[0])])
+    asked, (text, *_) = suggested
+    replaced, [command] = types.Range(asked.word_at, asked.at), _offer(ls, asked, [text])
+    item = menu_item(asked.request, asked.language, replaced, text, command, ls.client_capabilities)
+    return types.CompletionList(is_incomplete=True, items=[item])
 
 
-def accept(ls: EfimServer, *arguments: object) -> None:
-    """Count that a suggestion was accepted: its id and, where it was not accepted whole, a length."""
-    match arguments:
-        case (str(number),):
-            ls.session.counters.tell(number, "accepted")
-        case (str(number), int()):
-            ls.session.counters.tell(number, "partially_accepted")
+def status(ls: EfimServer, params: object) -> dict[str, object]:
+    """Whether completions can be had, in a document where one is named, and what runs where."""
+    match params:
+        case {"textDocument": {"uri": str(uri)}}:
+            return ls.teller.status(uri)
         case _:
-            raise JsonRpcInvalidParams(f"{ACCEPT} takes a suggestion's id and perhaps a length")
-
-
-def did_show(ls: EfimServer, params: object) -> None:
-    """Count that a suggestion was seen."""
-    ls.session.counters.tell(_item_number(params), "shown")
-
-
-def did_partially_accept(ls: EfimServer, params: object) -> None:
-    """Count that a part of a suggestion was accepted."""
-    ls.session.counters.tell(_item_number(params), "partially_accepted")
-
-
-def status(ls: EfimServer, _: object) -> dict[str, object]:
-    """Whether completions can be had, and what runs where."""
-    return ls.session.describe()
+            return ls.teller.status()
 
 
 async def settled(ls: EfimServer, _: object) -> None:
@@ -170,13 +160,14 @@ def stats(ls: EfimServer, _: object) -> dict[str, object]:
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:
     """What the prompt at a place would be, and its costs."""
     asked = _asked(ls, params.text_document, params.position, explicit=False)
-    return await ls.session.explain(asked.request) if asked else unexplained("unknown document")
+    return await ls.session.explain(asked.request) if asked else unexplained(refusal("unknown document"))
 
 
 HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.INITIALIZE: (initialize, None),
     types.INITIALIZED: (initialized, None),
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (did_change_folders, None),
     types.TEXT_DOCUMENT_DID_OPEN: (did_open, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (did_change, None),
     types.TEXT_DOCUMENT_DID_SAVE: (did_save, types.SaveOptions(include_text=True)),
@@ -203,7 +194,8 @@ async def _suggested(
         return None
     document = ls.session.documents[asked.request.uri]
     document.cursor = asked.request.cursor
-    answer = await ls.session.complete(asked.request)
+    with ls.teller.request():
+        answer = await ls.session.complete(asked.request)
     return (asked, answer.texts) if answer.texts else None
 
 
@@ -214,18 +206,14 @@ def _asked(
     if document is None:
         return None
     cursor = document.offset(position.line, position.character, ls.encoding)
+    settings = ls.session.settings
+    wanted = (settings.alternatives, 0.0) if explicit else (1, settings.min_confidence)
     return Asked(
-        Request(name.uri, document.text, cursor, explicit, ls.session.others(document)),
+        Request(name.uri, document.text, cursor, explicit, ls.session.others(document), *wanted),
+        document.language,
         at=types.Position(*document.position(cursor, ls.encoding)),
-        word_at=types.Position(*document.position(_word_start(document.text, cursor), ls.encoding)),
+        word_at=types.Position(*document.position(word_start(document.text, cursor), ls.encoding)),
     )
-
-
-def _word_start(text: str, cursor: int) -> int:
-    start = cursor
-    while start > max(0, cursor - LONGEST_WORD) and (text[start - 1].isalnum() or text[start - 1] == "_"):
-        start -= 1
-    return start
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:
@@ -235,32 +223,15 @@ def _change(change: types.TextDocumentContentChangeEvent) -> Change:
     return Change(change.text, (start.line, start.character), (end.line, end.character))
 
 
-def _menu_item(ls: EfimServer, asked: Asked, text: str) -> types.CompletionItem:
-    """Replace the word typed so far by itself and the suggestion: menus filter by whole words."""
-    request = asked.request
-    whole = request.text[_word_start(request.text, request.cursor) : request.cursor] + text
-    first, *more = whole.strip().split("\n")
-    return types.CompletionItem(
-        label=first + " …" if more else first,
-        kind=types.CompletionItemKind.Text,
-        detail="efim-ls",
-        documentation=whole if more else None,
-        preselect=False,
-        sort_text=FIRST,
-        filter_text=first,
-        insert_text_mode=types.InsertTextMode.AsIs,
-        text_edit=types.TextEdit(types.Range(asked.word_at, asked.at), whole),
-        command=_accept_command(ls),
-    )
-
-
-def _accept_command(ls: EfimServer) -> types.Command:
-    return types.Command("Accept a suggestion", ACCEPT, arguments=[ls.session.counters.offer()])
-
-
-def _item_number(params: object) -> str:
-    match params:
-        case {"item": {"command": {"arguments": [str(number)]}}}:
-            return number
+def _wants_status(experimental: object) -> bool:
+    match experimental:
+        case {"efimStatus": True}:
+            return True
         case _:
-            raise JsonRpcInvalidParams("expected {item: {command: {arguments: [id]}}}")
+            return False
+
+
+def _offer(ls: EfimServer, asked: Asked, texts: Sequence[str]) -> list[types.Command]:
+    """What a client has to run after it has inserted one of these suggestions."""
+    numbers = ls.session.fates.offers.offer(asked.request, asked.language, texts)
+    return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

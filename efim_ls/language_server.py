@@ -13,9 +13,10 @@ from pygls.lsp.server import LanguageServer
 
 from efim_ls.completer import Load
 from efim_ls.document import Encoding
-from efim_ls.protocol import EfimProtocol, converter
+from efim_ls.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.session import Session
 from efim_ls.settings import parse
+from efim_ls.status import StatusTeller
 from efim_ls.versions import installed_version
 
 
@@ -30,6 +31,7 @@ class EfimServer(LanguageServer):
             converter_factory=converter,
         )
         self.session = Session(load)
+        self.teller = StatusTeller(self.session, self._tell_status)
         self.initial_settings: object = None
         self._shown: set[str] = set()
 
@@ -37,6 +39,12 @@ class EfimServer(LanguageServer):
     def encoding(self) -> Encoding:
         """The unit of the client's positions."""
         return types.PositionEncodingKind(self.workspace.position_encoding).value
+
+    @property
+    def folders(self) -> list[str]:
+        """The URIs of the folders that the client works in; those of old clients are one, their root."""
+        root = self.workspace.root_uri
+        return [folder.uri for folder in self.workspace.folders.values()] or ([root] if root else [])
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Answer what is no JSON; no popup for anything: pygls has logged it."""
@@ -48,7 +56,9 @@ class EfimServer(LanguageServer):
         parsed, problems = parse(self.initial_settings, settings)
         for problem in problems:
             self._show_once(types.MessageType.Warning, problem)
-        if self.session.configure(parsed):
+        load = self.session.configure(parsed)
+        self.teller.changed()
+        if load:
             await self._load_model()
 
     async def _load_model(self) -> None:
@@ -57,8 +67,10 @@ class EfimServer(LanguageServer):
 
         def progress(message: str, percent: int) -> None:
             loop.call_soon_threadsafe(reports.put_nowait, (message, percent))
+            loop.call_soon_threadsafe(self.teller.loaded, percent)
 
         async def load() -> None:
+            self.teller.loaded(0)
             await self.session.load(progress)
             reports.put_nowait(None)
             self._tell_outcome()
@@ -68,11 +80,17 @@ class EfimServer(LanguageServer):
     def _tell_outcome(self) -> None:
         """Show an error; log what was chosen, and why."""
         status = self.session.status
+        if status.state != "loading":  # else another model is being loaded in place of this one
+            self.teller.loaded(None)
         if status.state == "error":
             self._show_once(types.MessageType.Error, status.message)
         if status.state == "ready":
             choices = "; ".join(f"{name}: {value}" for name, value in self.session.describe().items())
             self.window_log_message(types.LogMessageParams(types.MessageType.Info, f"efim-ls: {choices}"))
+
+    def _tell_status(self, status: dict[str, object]) -> None:
+        if not cast(EfimProtocol, self.protocol).is_shut_down:
+            self.protocol.notify(DID_CHANGE_STATUS, status)
 
     async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None]) -> None:
         window = self.client_capabilities.window

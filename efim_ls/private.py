@@ -1,13 +1,14 @@
-"""Which documents may reach the disk: keys and values tell the text that they were computed from."""
+"""Which files hold secrets, by their names, and which documents may reach the disk.
+
+Keys and values tell the text that they were computed from.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
-from itertools import product
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
+from efim_ls.patterns import any_match, meaning, spellings
 from efim_ls.uris import file_path
 
 # Patterns of files' names and of folders', compared without case.
@@ -21,32 +22,43 @@ SECRET_FILES = (
     "service-account*.json", "service_account*.json", "password.*", "passwords.*", ".*_history",
 )  # fmt: skip
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets", ".secrets")
+# Extensions of programs, and of what web pages are made of. Not those of shells: such files often set variables only.
+CODE = frozenset({
+    ".astro", ".bas", ".bicep", ".c", ".c++", ".cc", ".cjs", ".clj", ".cljc", ".cljs", ".cpp", ".cs", ".cshtml",
+    ".css", ".cts", ".cu", ".cxx", ".d", ".dart", ".ejs", ".elm", ".erb", ".erl", ".ex", ".exs", ".f90", ".fs",
+    ".fsx", ".gd", ".go", ".gradle", ".groovy", ".h", ".haml", ".hbs", ".heex", ".hh", ".hpp", ".hs", ".htm",
+    ".html", ".hxx", ".ipynb", ".java", ".jl", ".js", ".jsx", ".kt", ".kts", ".less", ".lua", ".m", ".ml", ".mli",
+    ".mm", ".mjs", ".mts", ".nim", ".nix", ".pas", ".php", ".pl", ".pm", ".proto", ".pug", ".py", ".pyi", ".pyx",
+    ".r", ".rb", ".rs", ".sass", ".scala", ".scm", ".scss", ".sol", ".svelte", ".swift", ".tf", ".ts", ".tsx",
+    ".twig", ".v", ".vb", ".vue", ".zig",
+})  # fmt: skip
 
 
 def may_reach_disk(uri: str, private: Iterable[str]) -> bool:
     """Whether a document is a file, and neither a usual place for secrets nor one that the user calls private.
 
-    The user's patterns are compared with names, of files and folders, and with paths from any folder on; `*` stands
-    for any characters, `/` included, `~` for the home folder. A link is judged by where it leads, too.
+    A link is judged by where it leads, too.
     """
     there = file_path(uri)
     if there is None or "\0" in there:
         return False
-    theirs = [pattern for each in private for pattern in _of_user(each)]
-    return not any(_is_secret(path.lower(), theirs) for path in {there, os.path.realpath(there)})
+    paths = spellings(there)
+    return not looks_secret(paths) and meaning(paths, private) is None
 
 
-def _of_user(pattern: str) -> list[str]:
-    """A user's pattern as those that whole paths are compared with; what is in a folder that is meant is meant."""
-    whole = os.path.expanduser(pattern).rstrip("/").lower()
-    return [whole, f"*/{whole}", f"{whole}/*", f"*/{whole}/*"]
+def looks_secret(paths: Collection[str]) -> bool:
+    """Whether a file is in a usual place for secrets, by one of its paths in lower case."""
+    return any(_is_secret(PurePosixPath(path)) for path in paths)
 
 
-def _is_secret(there: str, theirs: Iterable[str]) -> bool:
-    path = PurePosixPath(there)
-    ours = _any([path.name], SECRET_FILES) or _any(path.parent.parts, SECRET_FOLDERS)
-    return ours or _any([there], theirs)
+def is_secret_data(paths: Collection[str]) -> bool:
+    """The same, but not of programs: `secrets.py` is a module more often than a list of passwords."""
+    return looks_secret([path for path in paths if not _is_code(PurePosixPath(path))])
 
 
-def _any(names: Iterable[str], patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name, pattern in product(names, patterns))
+def _is_secret(path: PurePosixPath) -> bool:
+    return any_match([path.name], SECRET_FILES) or any_match(path.parent.parts, SECRET_FOLDERS)
+
+
+def _is_code(path: PurePosixPath) -> bool:
+    return path.suffix in CODE and not path.name.startswith(".")

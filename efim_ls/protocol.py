@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
@@ -31,6 +32,7 @@ NOT_MIRRORED = (
 HEEDED = (types.CANCEL_REQUEST, types.SET_TRACE)  # other $/ notifications may be ignored, and are
 EXPLAIN = "efim/explain"
 DID_MOVE_CURSOR = "efim/didMoveCursor"
+DID_CHANGE_STATUS = "efim/didChangeStatus"
 LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]
 PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items()} | dict.fromkeys(
     (EXPLAIN, DID_MOVE_CURSOR), types.TextDocumentPositionParams
@@ -154,7 +156,15 @@ def converter() -> Converter:
     """Convert JSON to LSP types, lenient where clients in use are wrong."""
     made = default_converter()
     made.register_structure_hook(types.InlineCompletionParams, partial(_inline_params, made))
+    shown = types.TextDocumentClientCapabilities
+    made.register_structure_hook(shown, partial(_shown, made.get_structure_hook(shown)))
     return made
+
+
+def _shown(structure: Callable[[object, object], Any], raw: dict[str, Any], kind: object) -> Any:
+    """Take a null for an object without members: Emacs' lsp-mode says so that it shows ghost text."""
+    empty: dict[str, Any] = {"inlineCompletion": {}}
+    return structure(raw | empty if raw.get("inlineCompletion", empty) is None else raw, kind)
 
 
 def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.InlineCompletionParams:

@@ -4,38 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import cast
 
-from efim_ls.answer import Ahead, Answer, Costs, Reason, Request
+from efim_ls.answer import Ahead, Answer, Reason, Request, Status
 from efim_ls.completer import Completer, Load, Progress, load_in_place_of
 from efim_ls.counters import Counters
 from efim_ls.debounce import Debounce
 from efim_ls.document import Document
 from efim_ls.engine_thread import EngineThread, Stopped, Superseded
-from efim_ls.foresight import Foresight
-from efim_ls.lines import line_end_in
+from efim_ls.fates import Fates
+from efim_ls.foresight import Foresight, accepted
+from efim_ls.last_answers import LastAnswers
+from efim_ls.others import texts_beside
+from efim_ls.reasons import Refusal, refusal, told, unexplained
+from efim_ls.rules import Rules
 from efim_ls.settings import Settings
 from efim_ls.sharing import Sharing
+from efim_ls.statistics import Statistics
 from efim_ls.stillness import Stillness
 from model_runtime.errors import ModelError
 
-# Most of other documents that a completion reads: more text slows every token, more files outgrow cached tokens.
-OTHERS, CHARACTERS_OF_OTHERS = 32, 200_000
 REST = 5.0  # seconds after an answer in which nothing is asked: frames that change sooner are not worth writing
 SETTLING, POLLING = 60.0, 0.01  # seconds in which a disk must have written what waits, and between looks
 LOADING = object()  # the key of the job that loads a model; those of completions are URIs
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Status:
-    """Whether completions can be had, and a sentence for people."""
-
-    state: Literal["loading", "ready", "error", "off"]
-    message: str
 
 
 class Session:
@@ -44,10 +39,15 @@ class Session:
     def __init__(self, load: Load) -> None:
         self.documents: dict[str, Document] = {}
         self.settings = Settings()
-        self.counters = Counters()
+        self.statistics = Statistics(lambda: self.settings, logger.warning)
+        self.counters = Counters(self.statistics.add)
+        self.fates = Fates(self.counters)
         self.engine = EngineThread()
         self.debounce = Debounce()
         self.foresight = Foresight(self.engine)
+        self._folders: tuple[str, ...] = ()
+        self._rules = Rules(self.settings)
+        self._last = LastAnswers()
         self._at_rest = Stillness(REST)
         self._load = load
         self._sharing = Sharing(self._begin)
@@ -62,7 +62,7 @@ class Session:
         """Whether completions can be had now."""
         if self.settings.enabled:
             return self._model
-        return Status("off", "completion is switched off by the setting 'enabled'")
+        return Status("off", refusal("disabled").why)
 
     def use(self, uri: str) -> Document | None:
         """The open document of this name, which from now on is the one used last."""
@@ -72,14 +72,8 @@ class Session:
         return document
 
     def others(self, document: Document) -> tuple[str, ...]:
-        """Texts of the other open documents in its language, the one used last at the end: those that fit, whole."""
-        room, texts = CHARACTERS_OF_OTHERS, list[str]()
-        for other in reversed(self.documents.values()):
-            alike = other is not document and other.language == document.language
-            if alike and len(other.text) <= room and not self._too_large(other.text):
-                room -= len(other.text)
-                texts.append(other.text)
-        return tuple(reversed(texts[:OTHERS]))
+        """Texts of other open documents that a completion in this one reads."""
+        return texts_beside(document, reversed(self.documents.values()), self._rules)
 
     def describe(self) -> dict[str, object]:
         """The status, and what runs where and why, once there is a model."""
@@ -89,7 +83,18 @@ class Session:
         """Adopt settings; true when the model has to be loaded for them."""
         self.settings = settings
         self.engine.allowance.seconds = settings.ahead_seconds_per_minute if settings.enabled else 0
+        self._judge_anew()
         return settings.enabled and settings.of_model != self._loaded_for
+
+    def work_in(self, folders: Iterable[str]) -> None:
+        """Adopt the URIs of the folders that the client works in."""
+        self._folders = tuple(folders)
+        self._judge_anew()
+
+    def why_off(self, uri: str) -> Refusal | None:
+        """Why a document gets no suggestions by the rules, if it gets none, whether there is a model or not."""
+        document = self.documents.get(uri)
+        return self._off(uri, len(document.text) if document else 0)
 
     async def load(self, progress: Progress) -> None:
         """Load the model that the settings ask for; the status says what came of it."""
@@ -121,35 +126,31 @@ class Session:
 
     async def complete(self, request: Request) -> Answer:
         """The text to insert at the cursor, often none; the counters tell why, and what it cost."""
-        if reason := self._refusal(request):
-            self.refuse(request.uri, reason)
-            return Answer("", reason=reason)
+        if off := self._refusal(request):
+            self.refuse(request.uri, off.reason)
+            return Answer("", reason=off.reason)
         try:
             answer = await self._sharing.answer(request.uri, request)
         except Superseded:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
-            self.counters.answered["cancelled"] += 1
+            self._note(request, Answer("", reason="cancelled"))
             raise
         except Exception as error:
             logger.error("a completion failed", exc_info=error)
             answer = Answer("", reason="error")
             self.counters.note(request.uri, answer.reason)
-        self.counters.answered[answer.reason or "suggestion"] += 1
+        self._note(request, answer)
         return answer
 
     def report(self) -> dict[str, object]:
         """All counters as plain values."""
-        completer = self._completer
-        kept = {
-            "ahead": asdict(completer.ahead if completer else Ahead()),
-            "tiers": completer.tiers if completer else [],
-        }
-        return self.counters.report() | kept
+        ahead, tiers = (completer.ahead, completer.tiers) if (completer := self._completer) else (Ahead(), [])
+        return self.counters.report() | {"ahead": asdict(ahead), "tiers": tiers}
 
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""
-        self.counters.answered[reason] += 1
+        self.counters.answer(self._language(uri), reason)
         self.counters.note(uri, reason)
 
     def rested(self, document: Document) -> None:
@@ -157,20 +158,28 @@ class Session:
         self.foresight.when_still(document.uri, lambda: self._work_ahead_in(document))
 
     async def explain(self, request: Request) -> dict[str, object]:
-        """What the prompt of a request would be and cost, or the reason why there is none."""
-        completer, reason = self._completer, self._refusal(request)
-        if reason or completer is None:
-            return unexplained(reason)
-        return await self.engine.run(object(), lambda _: completer.explain(request))
+        """What the prompt of a request would be and cost, and why there is or was no suggestion."""
+        completer, off = self._completer, self._refusal(request)
+        if off is not None or completer is None:
+            return unexplained(off or refusal("loading"))
+        explained = await self.engine.run(object(), lambda _: completer.explain(request))
+        unfit = cast("Reason | None", explained["reason"])
+        nothing = refusal(unfit) if unfit else self._last.why_nothing(request.uri, request.text, request.cursor)
+        return explained | told(nothing)
 
     def forget(self, uri: str) -> None:
         """Drop all that is known of a document, but what may be wanted should it come back."""
-        self.documents.pop(uri, None)
+        off, document = self.why_off(uri), self.documents.pop(uri, None)
+        self._last.forget(uri)
+        if document is not None:
+            self._rules.forget(uri, document.language)
+        self.fates.closed(uri)
         self.foresight.drop(uri)
         self.engine.supersede(uri)
         if completer := self._completer:
             self.engine.run(("forget", uri), lambda _: completer.forget(uri)).add_done_callback(_log_failure)
-            self._keep(uri)
+            if off is None:
+                self._keep(uri)
 
     async def settled(self) -> None:
         """Wait until nothing is queued, under way or to be written, save for what waits for its allowance."""
@@ -186,21 +195,40 @@ class Session:
 
         For when the event loop has ended: nobody waits for answers any more.
         """
+        self.fates.close()
+        self.statistics.write()
         if not self.engine.close(seconds):
             return False
         for completer in [*self._replaced, *([self._completer] if self._completer else [])]:
             completer.close(seconds)
         return True
 
-    def _refusal(self, request: Request) -> Reason | None:
-        if not self.settings.enabled:
-            return "disabled"
-        if self._completer is None:
-            return "no model" if self._model.state == "error" else "loading"
-        return "file too large" if self._too_large(request.text) else None
+    def _note(self, request: Request, answer: Answer) -> None:
+        """Count an answer, and remember it while its document is open."""
+        self.counters.answer(self._language(request.uri), answer.reason or "suggestion")
+        if request.uri in self.documents:
+            self._last.note(request, answer)
 
-    def _too_large(self, text: str) -> bool:
-        return len(text) > self.settings.max_file_kib * 1024
+    def _judge_anew(self) -> None:
+        """Adopt rules that changed; drop what is under way or to be done for documents that are off now."""
+        self._rules = Rules(self.settings, self._folders)
+        for uri in filter(self.why_off, self.documents):
+            self.foresight.drop(uri)
+            self._at_rest.cancel(uri)
+            self.engine.drop_ahead(_keeping(uri))
+            self.engine.supersede(uri)
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        off = self._off(request.uri, len(request.text))
+        if off is not None or self._completer is not None:
+            return off
+        return refusal("no model", cause=self._model.message) if self._model.state == "error" else refusal("loading")
+
+    def _off(self, uri: str, size: int) -> Refusal | None:
+        return self._rules.refusal(uri, self._language(uri), size)
+
+    def _language(self, uri: str) -> str:
+        return document.language if (document := self.documents.get(uri)) else ""
 
     def _begin(self, request: Request) -> asyncio.Future[Answer]:
         wait = 0.0
@@ -223,11 +251,11 @@ class Session:
         return job
 
     def _spend(self, request: Request, answer: Answer) -> None:
-        self.counters.spend(request.uri, answer)
+        self.counters.spend(request.uri, self._language(request.uri), answer)
         costs = answer.costs
         if costs.passes:
             self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
-        if answer.reason != "superseded":
+        if answer.reason != "superseded" and self.why_off(request.uri) is None:
             self._work_ahead(accepted(request, answer.text))
             self._at_rest.after(request.uri, lambda: self._keep(request.uri))
 
@@ -253,19 +281,6 @@ class Session:
 
     def _may_foresee(self, request: Request) -> bool:
         return request.uri in self.documents and self._refusal(request) is None
-
-
-def accepted(request: Request, suggested: str) -> Request:
-    """What would be asked next if the suggestion were accepted."""
-    inserted = suggested.replace("\n", line_end_in(request.text))
-    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
-    return replace(request, text=before + after, cursor=len(before))
-
-
-def unexplained(reason: Reason | None) -> dict[str, object]:
-    """What explains a request that would not reach the model."""
-    parts = dict.fromkeys(("prompt", "head", "tail", "typed", "rest"), "")
-    return {**parts, "costs": asdict(Costs()), "reason": reason}
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:

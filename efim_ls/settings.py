@@ -10,8 +10,13 @@ SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 CodecName = Literal["raw", "int8"]
 MAY_BE_0 = ("ahead_seconds_per_minute", "niceness")
-MOST = {"disk_mib": 1 << 16, "niceness": 19}  # 64 GiB: a file's table takes a 750th of it at once
+MOST = {"disk_mib": 1 << 16, "niceness": 19, "alternatives": 8}  # 64 GiB: a file's table takes a 750th of it at once
 MOST_OF_ANY = 1 << 30
+# Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
+PROSE = (
+    "plaintext", "text", "markdown", "restructuredtext", "rst", "asciidoc", "org", "mail", "help", "log",
+    "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,15 @@ class Settings:
     is kept small by `ahead_seconds_per_minute`, which bounds what the engine works ahead of need (0 switches that
     off). `persist` lets keys and values reach the disk, in `cache_folder` (empty: the system's for caches), at most
     `disk_mib` for each model; those of files that match `private_files`, or look like secrets, never do.
+    Suggestions that the model gives a probability below `min_confidence` are not shown while typing.
     """
 
     model: str = ""
     enabled: bool = True
     max_new_tokens: int = 64
     max_lines: int = 12
+    alternatives: int = 3
+    min_confidence: float = 0.05
     head_tokens: int = 1536
     tail_tokens: int = 384
     threads: int = 1
@@ -40,6 +48,9 @@ class Settings:
     menu: Literal["auto", "always", "never"] = "auto"
     local_cache: bool = True
     max_file_kib: int = 4096
+    disabled_languages: TEXTS = PROSE
+    disabled_files: TEXTS = ()
+    disabled_workspaces: TEXTS = ()
     kv_memory_mib: int = 512
     ahead_seconds_per_minute: int = 6
     host_memory_mib: int = 256
@@ -48,12 +59,21 @@ class Settings:
     cache_folder: str = ""
     disk_mib: int = 2048
     disk_codec: CodecName = "raw"
-    private_files: tuple[str, ...] = ()
+    private_files: TEXTS = ()
 
     @property
     def of_model(self) -> Settings:
         """The same as far as a loaded model depends on it: two that are equal here need no reload."""
-        return replace(self, enabled=True, menu="auto", max_file_kib=1, ahead_seconds_per_minute=0)
+        of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
+        return replace(self, **of_server)
+
+
+DEFAULTS = Settings()
+# What is read at each request, or where a client connects: a change takes effect without another model.
+OF_SERVER = (
+    "enabled", "menu", "alternatives", "min_confidence", "max_file_kib", "ahead_seconds_per_minute",
+    "disabled_languages", "disabled_files", "disabled_workspaces",
+)  # fmt: skip
 
 
 def parse(*layers: object) -> tuple[Settings, list[str]]:
@@ -72,7 +92,7 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
                 problems.append(f"setting {name!r}: expected {_expected(known[name], name)}, got {value!r}")
             else:
                 good[name] = tuple(cast("list[str]", value)) if known[name] == TEXTS else value
-    return replace(Settings(), **good), problems
+    return replace(DEFAULTS, **good), problems
 
 
 def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
@@ -94,6 +114,8 @@ def _fits(value: object, kind: Any, allowed: range) -> bool:
         return value in choices
     if kind is str:
         return isinstance(value, str) and "\0" not in value
+    if kind is float:
+        return type(value) in (int, float) and 0 <= cast("float", value) <= 1
     return type(value) is kind and (kind is not int or value in allowed)
 
 
@@ -104,4 +126,4 @@ def _expected(kind: Any, name: str) -> str:
         return " or ".join(repr(choice) for choice in choices)
     number = "a whole number, 0 or more" if name in MAY_BE_0 else "a positive whole number"
     number += f" up to {MOST[name]}" if name in MOST else ""
-    return {str: "a text", bool: "true or false", int: number}[kind]
+    return {str: "a text", bool: "true or false", float: "a number from 0 to 1", int: number}[kind]

@@ -14,8 +14,9 @@ from editor_clients.headless.document import OutOfRange
 
 LANGUAGES = {
     ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".go": "go", ".h": "c", ".hpp": "cpp",
-    ".java": "java", ".js": "javascript", ".kt": "kotlin", ".lua": "lua", ".php": "php", ".py": "python",
-    ".rb": "ruby", ".rs": "rust", ".sh": "shellscript", ".swift": "swift", ".ts": "typescript",
+    ".java": "java", ".js": "javascript", ".kt": "kotlin", ".lua": "lua", ".md": "markdown", ".php": "php",
+    ".py": "python", ".rb": "ruby", ".rs": "rust", ".sh": "shellscript", ".swift": "swift", ".ts": "typescript",
+    ".txt": "plaintext",
 }  # fmt: skip
 
 Answer = dict[str, Any]
@@ -70,7 +71,7 @@ class Session:
         text = _field(request, "text", str) if "text" in request else _read(path)
         uri = _uri(request)
         self._offers.pop(uri, None)
-        self._editor.open(uri, text, LANGUAGES.get(path.suffix.lower(), "plaintext"))
+        self._editor.open(uri, text, _language(path.suffix.lower()))
         return {"ok": True}
 
     async def _edit(self, request: Answer) -> Answer:
@@ -140,6 +141,11 @@ class Session:
         if not self._editor.is_open(uri):
             raise Refused("unknown-document", f"{request['path']} is not open")
         return uri
+
+
+def _language(suffix: str) -> str:
+    """The language of a file by its suffix, which names those that are not listed."""
+    return LANGUAGES.get(suffix) or suffix[1:] or "plaintext"
 
 
 def _uri(request: Answer) -> str:

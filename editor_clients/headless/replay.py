@@ -15,10 +15,13 @@ from editor_clients.headless.report import Row, row_of
 from editor_clients.headless.trace import Event, Trace
 
 LANGUAGES = ("go", "java", "javascript", "python", "ruby", "rust", "typescript")
-UNASKED = ("disabled", "error", "file too large", "loading", "no model")  # answers that cost and count nothing
+# Answers that cost and count nothing.
+UNASKED = (
+    "disabled", "workspace off", "file off", "secret file", "file too large", "loading", "no model", "error",
+)  # fmt: skip
 # The recording's rests take no time here: what an allowance spreads over minutes must be done at once. And what it
-# costs must not depend on what was kept of the last replay.
-MEASURED = {"ahead_seconds_per_minute": 60, "persist": False}
+# costs must not depend on what was kept of the last replay, nor on what a recording of no known language is called.
+MEASURED = {"ahead_seconds_per_minute": 60, "persist": False, "disabled_languages": []}
 
 
 def run(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[Row]:

@@ -1,8 +1,9 @@
 """A server whose model does what a document says, for what no real model can be relied on to do.
 
-A line `# say TEXT` in a document makes TEXT (with \n for line ends) the suggestion, `# block` makes the request run
-until it is told to stop, `# deaf` never lets it stop, `# crash` makes it fail, `# explicit` makes it say whether the
-user asked.
+A line `# say TEXT` in a document makes TEXT (with \n for line ends) the suggestion, `# type TEXT` what of TEXT does
+not stand on the cursor's line yet, and each `# or TEXT` an alternative where the user asks. `# block` makes the
+request run until it is told to stop, `# deaf` never lets it stop, `# crash` makes it fail, `# explicit` makes it say
+whether the user asked.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class StandIn:
         self.settings = settings
         self.forgotten: list[str] = []
         self.foreseen: list[tuple[str, str]] = []
+        self.kept: list[str] = []
 
     def complete(self, request: Request, stopped: Stopped) -> Answer:
         if "# block" in request.text:
@@ -41,9 +43,9 @@ class StandIn:
             raise ValueError(request.text)
         if "# explicit" in request.text:
             return Answer(str(request.explicit), COSTS)
-        said = re.search(r"# say (.*)", request.text)
-        text = said[1].replace("\\n", "\n") if said else ""
-        return Answer(text, COSTS, None if text else "empty")
+        text = said(request)
+        others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
+        return Answer(text, COSTS, None if text else "empty", tuple(others))
 
     def foresee(self, request: Request) -> Callable[[Stopped], bool]:
         return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)
@@ -58,6 +60,7 @@ class StandIn:
         return not stopped()
 
     def keep(self, uri: str, stopped: Stopped) -> bool:
+        self.kept.append(uri)
         return True
 
     def flush(self, seconds: float) -> bool:
@@ -77,7 +80,7 @@ class StandIn:
     def explain(self, request: Request) -> dict[str, object]:
         if "# crash" in request.text:
             raise ValueError(request.text)
-        seen = {"forgotten": self.forgotten, "foreseen": self.foreseen}
+        seen = {"forgotten": self.forgotten, "foreseen": self.foreseen, "kept": self.kept}
         return {"prompt": request.text[: request.cursor], "reason": None, **seen}
 
     def forget(self, uri: str) -> None:
@@ -87,6 +90,14 @@ class StandIn:
 
     def describe(self) -> dict[str, object]:
         return {"model": self.settings.model, "threads": self.settings.threads}
+
+
+def said(request: Request) -> str:
+    if say := re.search(r"# say (.*)", request.text):
+        return say[1].replace("\\n", "\n")
+    line = request.text[: request.cursor].rpartition("\n")[2]
+    typing = re.search(r"# type (.*)", request.text)
+    return typing[1].removeprefix(line) if typing and typing[1].startswith(line) else ""
 
 
 def compute_for_ever() -> NoReturn:

@@ -42,7 +42,7 @@ OUTCOMES = {None, "empty", "duplicate", "no fit"}  # what may become of a reques
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
-    async with started(REAL) as editor:
+    async with started(REAL, settings={"min_confidence": 0}) as editor:
         yield editor
     assert "ERROR" not in editor.stderr
     assert "unknown message id" not in editor.stderr, "of a cancellation that crossed its answer"
@@ -243,7 +243,7 @@ async def test_a_position_beyond_the_end_is_taken_for_the_end(editor: Editor):
 async def test_explain_tells_the_prompt_and_its_costs_and_changes_nothing(editor: Editor):
     page = editor.open("# explained\n" + AREA)
     explained = await page.explain()
-    assert set(explained) == {"prompt", "head", "tail", "typed", "rest", "costs", "reason"}
+    assert set(explained) == {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why"}
     assert (explained["head"] + explained["typed"]).endswith('"""The area of a ring."""\n    return circle(rad')
     assert explained["rest"] == ")"
     assert explained["reason"] is None

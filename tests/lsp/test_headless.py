@@ -66,6 +66,13 @@ def whole_text(ask: Asker, path: str, length: int) -> str:
     return explanation["head"] + explanation["typed"]
 
 
+@pytest.mark.parametrize(("name", "reason"), [("n.zig", None), ("n.txt", "language off"), ("n", "language off")])
+def test_a_suffix_names_the_language(ask: Asker, name: str, reason: str | None):
+    ask("open", path=name, text=AREA)
+    assert ask("complete", path=name, at=len(AREA))["reason"] == reason
+    ask("close", path=name)
+
+
 def test_an_accepted_suggestion_is_in_the_document(ask: Asker):
     text = AREA
     assert ask("open", path="a.py", text=text) == {"ok": True}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 import pytest_asyncio
 from wire import MENU, Editor, started
@@ -22,7 +24,8 @@ async def editor():
         ("# say x\n    return ‸", "x", "x", 11),
         ("# say \\n    pass\\n    return\nelse:‸", "pass …", "\n    pass\n    return", 5),
         ("# say gth\n'😀' + größen_len‸", "größen_length", "größen_length", 7),
-        pytest.param("# say y\n" + 300 * "a" + "‸", 200 * "a" + "y", 200 * "a" + "y", 100, id="a very long word"),
+        ("# say  x y\n    a =‸", "x y", " x y", 7),
+        pytest.param("# say y\n" + 300 * "a" + "‸", 60 * "a" + " …", 200 * "a" + "y", 100, id="a very long word"),
     ],
 )
 async def test_the_menu_offers_the_whole_word_or_line(editor: Editor, marked, label, new, start):
@@ -32,13 +35,36 @@ async def test_the_menu_offers_the_whole_word_or_line(editor: Editor, marked, la
     assert answer["isIncomplete"] is True
     [item] = answer["items"]
     assert item["label"] == label
-    assert label.startswith(item["filterText"])
+    assert item["filterText"] == new.strip().split("\n")[0]
     assert item["detail"] == "efim-ls"
     assert item["preselect"] is False
     end = page.position(page.cursor)
     replaced = {"start": {**end, "character": start}, "end": end}
     assert item["textEdit"] == {"range": replaced, "newText": new}
     assert item["command"]["command"] == "efim-ls.accept"
+
+
+LOOP = "# say r b in s:\\n        print(b)\\n    return `x`\ndef f(s):\n    fo‸"
+LINES = "for b in s:\n    print(b)\nreturn `x`"
+FENCED = "# say ```\\nx\n‸"
+
+
+@pytest.mark.parametrize(
+    ("formats", "marked", "documentation"),
+    [
+        ([], LOOP, indent(LINES, "    ")),
+        (["plaintext", "markdown"], LOOP, indent(LINES, "    ")),
+        (["markdown", "plaintext"], LOOP, {"kind": "markdown", "value": f"```python\n{LINES}\n```"}),
+        (["markdown"], FENCED, {"kind": "markdown", "value": "````python\n```\nx\n````"}),
+        (["markdown"], "# say x\n‸", None),
+    ],
+)
+async def test_what_is_longer_than_a_label_is_shown_beside_it_as_code(formats, marked, documentation):
+    shown = {"completion": {"completionItem": {"documentationFormat": formats} if formats else {}}}
+    async with started(capabilities={**MENU, "textDocument": shown}) as editor:
+        answer = await editor.open(marked).menu()
+        assert answer is not None
+        assert answer["items"][0].get("documentation") == documentation
 
 
 async def test_a_position_beyond_a_lines_end_is_taken_for_its_end(editor: Editor):

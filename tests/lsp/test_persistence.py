@@ -38,10 +38,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROUNDS = 3
 SECRETS = (
-    "file:///project/.env",
-    "file:///project/%2Eenv.local",
-    "file:///home/me/.ssh/x",
-    "file:///c%3A/Users/me/.SSH/config",
+    "file:///project/secrets.py",
+    "file:///project/secret%73.py",
+    "file:///home/me/.ssh/x.py",
+    "file:///c%3A/Users/me/.SSH/config.py",
     "untitled:Untitled-1",
 )
 

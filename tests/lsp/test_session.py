@@ -8,27 +8,20 @@ import sys
 import pytest
 
 from efim_ls.answer import Answer, Costs, Milliseconds, Request
-from efim_ls.counters import REMEMBERED, Counters
+from efim_ls.counters import Counters
 from efim_ls.document import Document
+from efim_ls.foresight import accepted
+from efim_ls.others import CHARACTERS_OF_OTHERS, OTHERS
 from efim_ls.server import DiscreetFormatter
-from efim_ls.session import CHARACTERS_OF_OTHERS, OTHERS, Session, accepted
+from efim_ls.session import Session
 from efim_ls.settings import Settings
-
-
-def test_only_so_many_suggestions_are_remembered() -> None:
-    counters = Counters()
-    first = counters.offer()
-    others = [counters.offer() for _ in range(REMEMBERED)]
-    for number in (first, others[0], others[-1]):
-        counters.tell(number, "accepted")
-    assert counters.report()["accepted"] == 2
 
 
 def test_times_are_those_of_answers_that_came_to_an_end() -> None:
     counters = Counters()
     for total in range(100, 0, -1):
-        counters.spend("uri", Answer("x", Costs(ms=Milliseconds(total=total))))
-    counters.spend("uri", Answer("", Costs(recomputed=9, ms=Milliseconds(total=1e6)), "superseded"))
+        counters.spend("uri", "python", Answer("x", Costs(ms=Milliseconds(total=total))))
+    counters.spend("uri", "python", Answer("", Costs(recomputed=9, ms=Milliseconds(total=1e6)), "superseded"))
     report = counters.report()
     assert report["ms"] == {"p50": 50, "p95": 95}
     assert report["tokens"] == {"recomputed": 9, "reused": 0}
@@ -96,7 +89,7 @@ def test_a_document_of_another_language_is_not_read() -> None:
 
 def test_a_document_too_large_to_be_completed_is_not_read() -> None:
     session = session_of("x" * 1025, "y" * 1024, "c")
-    session.settings = Settings(max_file_kib=1)
+    session.configure(Settings(max_file_kib=1))
     assert others_of(session, "2") == ["y" * 1024]
 
 

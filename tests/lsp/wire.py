@@ -75,8 +75,11 @@ class Editor:
                 self.client.wrote.clear()
                 await self.client.wrote.wait()
 
-    async def initialize(self, capabilities: Mapping[str, Any], settings: object = None) -> dict[str, Any]:
+    async def initialize(
+        self, capabilities: Mapping[str, Any], settings: object = None, **more: object
+    ) -> dict[str, Any]:
         params = {"processId": None, "rootUri": None, "capabilities": capabilities, "initializationOptions": settings}
+        params |= more
         self.client.capabilities = get_converter().structure(capabilities, types.ClientCapabilities)
         result = await self.ask("initialize", params)
         self.encoding = result["capabilities"]["positionEncoding"]
@@ -200,11 +203,12 @@ class Page:
         return self.editor.send("textDocument/inlineCompletion", {**self.place, "context": {"triggerKind": kind}})
 
     async def item(self, kind: int = 2) -> dict[str, Any] | None:
-        """The one inline item, or None where the answer is null."""
+        """The best inline item, which is the only one unless the user asked, or None where the answer is null."""
         answer = await self.ask(kind)[1]
         if answer is None:
             return None
-        [item] = answer["items"]
+        item, *alternatives = answer["items"]
+        assert not alternatives or kind == 1
         return item
 
     async def ghost(self) -> str | None:

@@ -68,6 +68,16 @@ def test_what_the_user_calls_private_may_not(pattern: str) -> None:
     assert may_reach_disk("file:///project/other/dump.py", [pattern])
 
 
+def test_brackets_are_a_names_own() -> None:
+    assert not may_reach_disk("file:///app/%5Bid%5D/page.tsx", ["[id]/*"])
+    assert may_reach_disk("file:///app/i/page.tsx", ["[id]/*"])
+
+
+@pytest.mark.parametrize("name", ["secrets.py", "credentials.ts", "gcloud/deploy.go"])
+def test_programs_that_deal_with_secrets_may_not_either(name: str) -> None:
+    assert not may_reach_disk(f"file:///project/{name}", ())
+
+
 def test_naming_private_files_takes_nothing_from_the_secrets() -> None:
     assert not may_reach_disk("file:///project/.env", ["*.sql"])
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 
 import pytest
 
-from efim_ls.settings import Settings, parse
+from efim_ls.settings import OF_SERVER, Settings, parse
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -59,6 +60,14 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
         ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
         ("menu", True, "'auto' or 'always' or 'never'"),
         ("disk_codec", "int4", "'raw' or 'int8'"),
+        ("alternatives", 0, "a positive whole number up to 8"),
+        ("alternatives", 9, "a positive whole number up to 8"),
+        ("min_confidence", -0.1, "a number from 0 to 1"),
+        ("min_confidence", 2, "a number from 0 to 1"),
+        ("min_confidence", math.nan, "a number from 0 to 1"),
+        ("min_confidence", True, "a number from 0 to 1"),
+        ("min_confidence", "0.5", "a number from 0 to 1"),
+        ("disabled_languages", {"markdown": True}, "a list of texts"),
         ("private_files", "*.sql", "a list of texts"),
         ("private_files", ["*.sql", 5], "a list of texts"),
     ],
@@ -71,8 +80,15 @@ def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name
     assert name == "max_lines" or settings.max_lines == 7
 
 
-def test_a_list_is_taken_over() -> None:
-    assert parse({"private_files": ["*.sql", "x"]}) == (Settings(private_files=("*.sql", "x")), [])
+@pytest.mark.parametrize("name", ["private_files", "disabled_languages", "disabled_files", "disabled_workspaces"])
+def test_a_list_is_taken_over_in_place_of_the_default(name) -> None:
+    assert parse({name: ["*.sql", "x"]}) == (replace(Settings(), **{name: ("*.sql", "x")}), [])
+    assert parse({name: []}) == (replace(Settings(), **{name: ()}), [])
+
+
+@pytest.mark.parametrize("value", [0, 0.25, 1, 1.0])
+def test_a_probability_may_be_whole(value) -> None:
+    assert parse({"min_confidence": value}) == (Settings(min_confidence=value), [])
 
 
 @pytest.mark.parametrize("layer", [[1], "fast", 5, {"efim-ls": "fast"}])
@@ -93,12 +109,14 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
-    same = Settings(enabled=False, menu="never", max_file_kib=9, ahead_seconds_per_minute=9)
-    assert same.of_model == Settings().of_model
+    same = {"enabled": False, "menu": "never", "max_file_kib": 9, "ahead_seconds_per_minute": 9, "alternatives": 5}
+    same |= {"min_confidence": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
+    assert set(same) == set(OF_SERVER)
+    assert Settings(**same).of_model == Settings().of_model
     changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
     changes |= {"host_memory_mib": 9, "memory_codec": "int8", "disk_codec": "int8", "disk_mib": 9}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",), "niceness": 9}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
-    assert len(changes) + 4 == len(fields(Settings))
+    assert len(changes) + len(same) == len(fields(Settings))

@@ -1,0 +1,211 @@
+"""What is counted of accepted text, whichever way an editor puts it into its document and tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from efim_ls.answer import Request
+from efim_ls.counters import Counters
+from efim_ls.document import Change, Document, Encoding
+from efim_ls.fates import Fates
+
+HANG = 30  # seconds after which a test fails rather than wait on
+LATER = 3600.0  # seconds: what is accepted is judged as the document is closed
+
+TEXT = "import a\nx = \nend\n"
+CURSOR = TEXT.index("\nend")
+SAID = "call(one, two)"
+UTF_16: Encoding = "utf-16"
+
+
+class Page:
+    """One open document with a cursor, and what is counted of its suggestions."""
+
+    def __init__(self, text: str = TEXT, judged_after: float = LATER) -> None:
+        self.counters = Counters()
+        self.fates = Fates(self.counters, judged_after)
+        self.document = Document("a", "python", text)
+
+    def offer(self, text: str = SAID, cursor: int = CURSOR) -> str:
+        [number] = self.fates.offers.offer(Request("a", self.document.text, cursor), "python", [text])
+        return number
+
+    def edit(self, start: int, end: int, new: str) -> None:
+        ends = [self.document.position(place, UTF_16) for place in (start, end)]
+        self.fates.apply(self.document, Change(new, *ends), UTF_16)
+
+    def replace(self, new: str) -> None:
+        self.fates.apply(self.document, Change(new), UTF_16)
+
+    def accept(self, number: str, units: int | None = None) -> None:
+        offer = self.fates.offers.find(number)
+        assert offer is not None
+        self.fates.accepted(offer, self.document, units, UTF_16)
+
+    @property
+    def judged(self) -> tuple[int, int]:
+        """Characters accepted and kept."""
+        report = self.counters.report()
+        counts = report["characters_accepted"], report["characters_kept"]
+        assert isinstance(counts[0], int) and isinstance(counts[1], int)
+        return counts[0], counts[1]
+
+    def close(self) -> tuple[int, int]:
+        self.fates.closed("a")
+        return self.judged
+
+
+@pytest.fixture
+async def page() -> Page:
+    return Page()
+
+
+async def test_inserted_and_then_told(page: Page) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, SAID)
+    page.accept(number)
+    assert page.judged == (0, 0)
+    assert page.close() == (14, 14)
+
+
+async def test_told_and_then_inserted(page: Page) -> None:
+    page.accept(page.offer())
+    page.edit(0, 0, "# elsewhere\n")
+    page.edit(CURSOR + 12, CURSOR + 12, SAID)
+    assert page.close() == (14, 14)
+
+
+async def test_told_and_never_inserted(page: Page) -> None:
+    page.accept(page.offer())
+    page.edit(CURSOR, CURSOR, "call(")
+    assert page.close() == (0, 0)
+    assert page.counters.report()["accepted"] == 1
+
+
+async def test_told_twice(page: Page) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, SAID)
+    page.accept(number)
+    page.accept(number)
+    assert page.close() == (14, 14)
+
+
+async def test_what_was_typed_was_not_accepted(page: Page) -> None:
+    page.offer()
+    page.edit(CURSOR, CURSOR, "ca")
+    left = page.offer("ll(one, two)", CURSOR + 2)
+    page.edit(CURSOR + 2, CURSOR + 2, "ll(one, two)")
+    page.accept(left)
+    assert page.close() == (12, 12)
+
+
+@pytest.mark.parametrize("replaced", [2, 0], ids=["the word is replaced by all", "what is left is inserted"])
+async def test_what_was_typed_since_it_was_offered_was_not_accepted(page: Page, replaced: int) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, "ca")
+    page.edit(CURSOR + 2 - replaced, CURSOR + 2, SAID[2 - replaced :])
+    page.accept(number)
+    assert page.close() == (12, 12)
+
+
+async def test_parts_are_told_by_how_much_was_accepted_so_far(page: Page) -> None:
+    number = page.offer("né😀 two three")
+    for start, end, units in ((0, 3, 4), (3, 7, 8)):
+        page.edit(CURSOR + start, CURSOR + start, "né😀 two three"[start:end])
+        page.accept(number, units)
+    assert page.close() == (7, 7)
+    assert page.counters.report()["partially_accepted"] == 1
+
+
+async def test_the_rest_after_a_part_is_counted_once(page: Page) -> None:
+    first = page.offer()
+    page.edit(CURSOR, CURSOR, "call")
+    page.accept(first, 4)
+    page.edit(CURSOR + 4, CURSOR + 4, "(")
+    left = page.offer("one, two)", CURSOR + 5)
+    page.edit(CURSOR + 5, CURSOR + 5, "one, two)")
+    page.accept(left)
+    assert page.close() == (13, 13)
+    assert page.counters.suggestions["acceptance_rate"] == 1.0
+
+
+async def test_what_is_edited_away_is_not_kept(page: Page) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, SAID)
+    page.accept(number)
+    page.edit(0, len("import a\n"), "")
+    start = page.document.text.index("one")
+    page.edit(start, start + 3, "1")
+    page.edit(0, 0, "import b\n")
+    page.replace(page.document.text.replace("two", "twenty"))
+    assert page.close() == (14, 10)
+    assert page.counters.suggestions["kept_rate"] == 10 / 14
+
+
+async def test_an_edit_above_moves_the_place_where_it_is_looked_for(page: Page) -> None:
+    number = page.offer()
+    page.edit(0, 0, "import b\n")
+    page.edit(CURSOR + 9, CURSOR + 9, SAID)
+    page.accept(number)
+    page.edit(0, 9, "")
+    assert page.close() == (14, 14)
+
+
+async def test_a_typed_key_before_it_was_told(page: Page) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, SAID)
+    page.edit(CURSOR + 14, CURSOR + 14, ";")
+    page.accept(number)
+    assert page.close() == (14, 14)
+
+
+async def test_a_bracket_removed_behind_it_before_it_was_told() -> None:
+    page = Page("f()")
+    number = page.offer("x)", 2)
+    page.edit(2, 2, "x)")
+    page.edit(4, 5, "")
+    page.accept(number)
+    assert page.close() == (2, 2)
+
+
+async def test_lines_that_end_in_two_characters() -> None:
+    page = Page("a\r\n")
+    number = page.offer("b\nc", 3)
+    page.edit(3, 3, "b\r\nc")
+    page.accept(number, 2)
+    page.accept(number)
+    assert page.close() == (4, 4)
+
+
+async def test_it_is_judged_after_a_while() -> None:
+    page = Page(judged_after=0.01)
+    for _ in range(2):
+        number = page.offer()
+        page.edit(CURSOR, CURSOR, SAID)
+        page.accept(number)
+        page.edit(CURSOR, CURSOR + 4, "")
+    async with asyncio.timeout(HANG):
+        while page.judged[0] < 28:
+            await asyncio.sleep(0.001)
+    page.edit(CURSOR, CURSOR + 9, "")
+    assert page.close() == (28, 20)
+
+
+async def test_it_is_judged_where_the_loop_has_ended(page: Page) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, SAID)
+    page.accept(number)
+    await asyncio.to_thread(page.fates.close)
+    assert page.judged == (14, 14)
+    assert page.close() == (14, 14)
+
+
+async def test_documents_are_followed_apart(page: Page) -> None:
+    number = page.offer()
+    page.edit(CURSOR, CURSOR, SAID)
+    page.accept(number)
+    page.document = Document("b", "rust", page.document.text)
+    page.replace("")
+    assert page.close() == (14, 14)

@@ -1,0 +1,137 @@
+"""Which offers are one suggestion, and what is counted of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from efim_ls.answer import Request
+from efim_ls.counters import Counters
+from efim_ls.offers import REMEMBERED, Event, Offers
+
+BEFORE = "x = "
+
+
+class Client:
+    """Offers as they are made for one document, and what is counted."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self.offers = Offers(self.counters)
+
+    def offer(self, typed: str, *texts: str, uri: str = "a", before: str = BEFORE) -> list[str]:
+        text = before + typed
+        return self.offers.offer(Request(uri, text + "\nrest", len(text)), "python", texts)
+
+    def tell(self, number: str, event: Event) -> None:
+        if offer := self.offers.find(number):
+            self.offers.tell(offer, event)
+
+    @property
+    def counts(self) -> dict[str, object]:
+        """What is not 0."""
+        names = ("offered", "shown", "accepted", "partially_accepted")
+        return {name: count for name, count in self.counters.report().items() if name in names and count}
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+def test_what_is_left_of_a_suggestion_is_the_same_one(client: Client) -> None:
+    numbers = [number for typed in ("", "f", "fo", "f") for number in client.offer(typed, "foo(bar)"[len(typed) :])]
+    assert len(set(numbers)) == 4
+    for number in numbers:
+        client.tell(number, "shown")
+    assert client.counts == {"offered": 1, "shown": 1}
+
+
+def test_another_text_another_place_and_another_document_are_others(client: Client) -> None:
+    client.offer("", "foo")
+    client.offer("f", "ew")
+    client.offer("", "foo", before="y = 1\nx = ")
+    client.offer("", "foo", uri="b")
+    client.offer("g", "oo")
+    assert client.counts["offered"] == 5
+
+
+def test_a_suggestion_that_was_accepted_may_be_made_again(client: Client) -> None:
+    for times in (1, 2):
+        [number] = client.offer("", "foo")
+        client.tell(number, "accepted")
+        assert client.counts == dict.fromkeys(("offered", "shown", "accepted"), times)
+
+
+def test_of_alternatives_one_can_be_accepted_so_they_are_one(client: Client) -> None:
+    first, second = client.offer("", "foo", "bar")
+    client.tell(second, "shown")
+    client.tell(first, "shown")
+    [left] = client.offer("b", "ar")
+    client.tell(left, "accepted")
+    assert client.counts == {"offered": 1, "shown": 1, "accepted": 1}
+    assert client.counters.suggestions["acceptance_rate"] == 1.0
+
+
+def test_a_part_and_then_all_of_it_were_taken_once(client: Client) -> None:
+    [number] = client.offer("", "foo(bar)")
+    client.tell(number, "partially_accepted")
+    [left] = client.offer("foo", "(bar)")
+    client.tell(left, "partially_accepted")
+    client.tell(left, "accepted")
+    client.offer("", "another")
+    assert client.counts == {"offered": 2, "shown": 2, "accepted": 1, "partially_accepted": 1}
+    assert client.counters.suggestions["acceptance_rate"] == 0.5
+
+
+def test_what_is_offered_counts_as_shown_until_a_client_tells_what_it_shows(client: Client) -> None:
+    [first] = client.offer("", "one")
+    assert client.counts == {"offered": 1, "shown": 1}
+    client.tell(first, "shown")
+    [second] = client.offer("", "two")
+    client.offer("", "three")
+    assert client.counts == {"offered": 3, "shown": 1}
+    client.tell(second, "shown")
+    assert client.counts == {"offered": 3, "shown": 2}
+
+
+def test_what_was_accepted_was_shown(client: Client) -> None:
+    [first] = client.offer("", "one")
+    client.tell(first, "shown")
+    [second] = client.offer("", "two")
+    client.tell(second, "accepted")
+    assert client.counts == {"offered": 2, "shown": 2, "accepted": 1}
+
+
+def test_a_document_that_comes_back_gets_other_suggestions(client: Client) -> None:
+    client.offer("", "foo")
+    client.offers.close("a")
+    client.offer("", "foo")
+    assert client.counts["offered"] == 2
+
+
+def test_only_so_many_offers_are_remembered(client: Client) -> None:
+    numbers = [number for n in range(REMEMBERED + 1) for number in client.offer("", f"text {n}")]
+    for number in (numbers[0], numbers[1], numbers[-1]):
+        client.tell(number, "accepted")
+    assert client.counts["accepted"] == 2
+
+
+def test_lines_of_a_suggestion_end_as_those_of_the_document(client: Client) -> None:
+    texts = ["if a:\n    b", "\n    b"]
+    for typed, text in zip(("", "if a:"), texts, strict=True):
+        client.offers.offer(Request("a", "x\r\n" + typed, 3 + len(typed)), "python", [text])
+    client.offers.offer(Request("a", "x\r\nif a:\r\n", 10), "python", ["    b"])
+    assert client.counts["offered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("units", "encoding", "end"),
+    [(None, "utf-16", 6), (2, "utf-16", 1), (3, "utf-16", 2), (4, "utf-16", 4), (4, "utf-8", 1), (2, "utf-32", 2),
+     (-1, "utf-16", 0), (1, "utf-16", 0), (99, "utf-16", 6)],
+)  # fmt: skip
+def test_where_so_many_units_end(client: Client, units: int | None, encoding, end: int) -> None:
+    """A line end counts one as it is sent, and two where it stands."""
+    [number] = client.offers.offer(Request("a", "\r\n", 2), "python", ["😀a\nbc"])
+    offer = client.offers.find(number)
+    assert offer is not None and offer.suggestion.text == "😀a\r\nbc"
+    assert offer.end(units, encoding) == end

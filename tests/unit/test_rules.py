@@ -1,0 +1,212 @@
+"""Where suggestions are given: every rule, their order, and what is told of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efim_ls.rules import Rules
+from efim_ls.settings import PROSE, Settings
+
+CODE = "file:///home/me/work/app.py"
+
+
+def reason(
+    uri: str = CODE, language: str = "python", size: int = 9, folders: tuple[str, ...] = (), **settings: Any
+) -> str | None:
+    """Why a document is left out, None if it is not."""
+    off = Rules(Settings(**settings), folders).refusal(uri, language, size)
+    return off and off.reason
+
+
+def test_code_gets_suggestions() -> None:
+    assert reason() is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected", "words"),
+    [
+        ({"enabled": False}, "disabled", ["'enabled'"]),
+        (
+            {"disabled_workspaces": ("~", "/home/me/work")},
+            "workspace off",
+            ["'disabled_workspaces'", "'/home/me/work'"],
+        ),
+        ({"disabled_languages": ("rust", "Python")}, "language off", ["'disabled_languages'", "'python'"]),
+        ({"disabled_files": ("*.rs", "*.PY")}, "file off", ["'disabled_files'", "'*.PY'"]),
+        ({"max_file_kib": 1}, "file too large", ["'max_file_kib'", "1,025", "1,024"]),
+    ],
+)
+def test_each_rule_leaves_out_and_names_its_setting(
+    settings: dict[str, Any], expected: str, words: list[str]
+) -> None:
+    off = Rules(Settings(**settings)).refusal(CODE, "python", 1025)
+    assert off is not None and off.reason == expected
+    assert all(word in off.why for word in words), off.why
+
+
+def test_the_first_rule_of_the_order_is_told() -> None:
+    settings = Settings(
+        enabled=False,
+        disabled_workspaces=("/home",),
+        disabled_languages=("dotenv",),
+        disabled_files=("*",),
+        max_file_kib=1,
+    )
+    uri = "file:///home/me/.env"
+    for lifted, expected in [
+        ({}, "disabled"),
+        ({"enabled": True}, "secret file"),
+        ({}, "workspace off"),
+        ({"disabled_workspaces": ()}, "language off"),
+        ({"disabled_languages": ()}, "file off"),
+        ({"disabled_files": ()}, "file too large"),
+    ]:
+        settings = replace(settings, **lifted)
+        off = Rules(settings).refusal(uri, "dotenv", 1025)
+        assert off is not None and off.reason == expected
+        uri = uri.replace(".env", "app.py") if expected == "secret file" else uri
+    assert Rules(settings).refusal(uri, "dotenv", 1024) is None
+
+
+@pytest.mark.parametrize("language", ["plaintext", "Markdown", "git-commit", "gitcommit", "scminput", "text", "rst"])
+def test_prose_and_messages_get_none_unless_the_user_wants_it(language: str) -> None:
+    assert reason(language=language) == "language off"
+    others = tuple(each for each in PROSE if each != language.lower())
+    assert reason(language=language, disabled_languages=others) is None
+
+
+@pytest.mark.parametrize("language", ["python", "typescriptreact", "yaml", "json", "latex", "dockerfile", "sql", ""])
+def test_other_languages_get_them(language: str) -> None:
+    assert reason(language=language) is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///home/me/project/.env",
+        "file:///home/me/project/.env.local",
+        "file:///home/me/project/.env.js",
+        "file:///home/me/project/prod.ENV",
+        "file:///home/me/.ssh/config",
+        "file:///home/me/.aws/credentials",
+        "file:///home/me/id_ed25519",
+        "file:///srv/server.pem",
+        "file:///home/me/project/secrets.yaml",
+        "file:///home/me/project/secrets.sh",
+        "file:///home/me/project/credentials.json",
+        "file:///home/me/project/passwords.sql",
+        "file:///home/me/project/secrets/db.txt",
+        "file:///home/me/infra/prod.tfvars",
+        "file:///c%3A/Users/me/.env",
+        "vscode-remote://ssh-remote%2Bhost/home/me/.env",
+        "untitled:/home/me/.env",
+        "git:/home/me/.env?%7B%22ref%22%3A%22HEAD%22%7D",
+        "vscode-notebook-cell:/home/me/.ssh/notes#W0",
+    ],
+)
+def test_files_of_secrets_get_none(uri: str) -> None:
+    assert reason(uri, "properties") == "secret file"
+    assert not Rules(Settings()).may_be_read(uri, "properties", 9)
+
+
+@pytest.mark.parametrize(
+    "path", ["secrets.py", "credentials.ts", "password.RB", "secrets/vault.go", "gcloud/deploy.py", "app.env.d.ts",
+             "id_rsa_parser.rs", "password.html.erb", "secrets.tf", "secrets.ipynb"],
+)  # fmt: skip
+def test_programs_that_deal_with_secrets_get_them_but_others_are_not_completed_from_them(path: str) -> None:
+    uri = f"file:///home/me/project/{path}"
+    assert reason(uri) is None
+    assert not Rules(Settings()).may_be_read(uri, "python", 9)
+
+
+@pytest.mark.parametrize(
+    ("uri", "pattern", "off"),
+    [
+        (CODE, "app.py", True),
+        (CODE, "work", True),
+        (CODE, "work/*", True),
+        (CODE, "*/me/*.py", True),
+        (CODE, "/home/me/work/app.py", True),
+        (CODE, "other.py", False),
+        (CODE, "pp.py", False),
+        (CODE, "/work/app", False),
+        ("file:///app/%5Bid%5D/page.tsx", "[id]/page.tsx", True),
+        ("file:///app/i/page.tsx", "[id]/page.tsx", False),
+        ("vscode-notebook-cell:/home/me/work/a.ipynb#W1", "*.ipynb", True),
+        ("vscode-remote://wsl%2Bdebian/home/me/work/app.py", "work/*", True),
+        ("vscode-vfs://github/me/work/app.py", "work", True),
+        ("untitled:Untitled-1", "*", False),
+        ("app.py", "*", False),
+        ("", "*", False),
+        ("file:///home/a%00b.py", "*b.py", True),
+    ],
+)
+def test_a_pattern_means_files_by_name_folder_and_path(uri: str, pattern: str, off: bool) -> None:
+    assert (reason(uri, disabled_files=(pattern,)) == "file off") is off
+
+
+def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert reason(disabled_workspaces=("~/work",)) == "workspace off"
+    assert reason("file:///home/you/work/app.py", disabled_workspaces=("~/work",)) is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "folders", "off"),
+    [
+        ("file:///home/me/work/app.py", (), True),
+        ("file:///home/me/work/app.py", ("file:///home/me",), True),
+        ("file:///home/me/works/app.py", (), False),
+        ("file:///home/me/play/app.py", ("file:///home/me/work", "file:///home/me/play"), False),
+        ("file:///home/me/plays/app.py", ("file:///home/me/work", "file:///home/me/play"), True),
+        ("file:///usr/lib/os.py", ("file:///home/me/work/",), True),
+        ("file:///usr/lib/os.py", ("file:///home/me/work/sub",), True),
+        ("file:///usr/lib/os.py", ("file:///home/me/play",), False),
+        ("file:///usr/lib/os.py", (), False),
+        ("file:///home/me/work", ("file:///home/me/work",), True),
+        ("untitled:Untitled-1", ("file:///home/me/play", "file:///home/me/work"), True),
+        ("untitled:Untitled-1", ("file:///home/me/play",), False),
+        ("untitled:Untitled-1", ("untitled:x",), False),
+    ],
+)
+def test_a_document_is_of_the_workspace_that_it_lies_in_or_of_all(
+    uri: str, folders: tuple[str, ...], off: bool
+) -> None:
+    assert (reason(uri, folders=folders, disabled_workspaces=("/home/me/work/",)) == "workspace off") is off
+
+
+def test_links_are_judged_by_where_they_lead_too(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "work")
+    (tmp_path / ".env").write_text("x")
+    (tmp_path / "harmless.py").symlink_to(tmp_path / ".env")
+    assert reason((tmp_path / "harmless.py").as_uri()) == "secret file"
+    through = (tmp_path / "link" / "a.py").as_uri()
+    for named in ("work", "link"):
+        assert reason(through, disabled_workspaces=(str(tmp_path / named),)) == "workspace off"
+        assert reason(through, disabled_files=(f"{named}/*",)) == "file off"
+
+
+def test_a_document_that_is_forgotten_is_judged_anew(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("x")
+    rules, link = Rules(Settings()), tmp_path / "a.py"
+    assert rules.refusal(link.as_uri(), "python", 9) is None
+    link.symlink_to(tmp_path / ".env")
+    assert rules.refusal(link.as_uri(), "python", 9) is None, "links are followed once"
+    rules.forget(link.as_uri(), "python")
+    assert rules.refusal(link.as_uri(), "python", 9) is not None
+
+
+def test_what_is_off_is_not_read_for_others() -> None:
+    assert Rules(Settings()).may_be_read(CODE, "python", 9)
+    for settings in (
+        Settings(disabled_files=("*.py",)),
+        Settings(disabled_languages=("python",)),
+        Settings(enabled=False),
+    ):
+        assert not Rules(settings).may_be_read(CODE, "python", 9)
+    assert not Rules(Settings(max_file_kib=1)).may_be_read(CODE, "python", 1025)

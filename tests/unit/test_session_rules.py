@@ -1,0 +1,157 @@
+"""What a session drops when rules leave a document out while there is work for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efim_ls.answer import Answer, Request
+from efim_ls.document import Document
+from efim_ls.engine_thread import Stopped
+from efim_ls.session import Session
+from efim_ls.settings import Settings
+
+OFF, ON = Settings(disabled_languages=("python",)), Settings()
+
+
+class Fake:
+    """A completer that answers and works ahead once the gate is open, and remembers for whom."""
+
+    def __init__(self) -> None:
+        self.began, self.gate = threading.Event(), threading.Event()
+        self.foreseen: list[str] = []
+        self.kept: list[str] = []
+
+    def complete(self, request: Request, stopped: Stopped) -> Answer:
+        self.began.set()
+        self.gate.wait(10)
+        return Answer("more")
+
+    def foresee(self, request: Request) -> Callable[[Stopped], bool]:
+        def work(stopped: Stopped) -> bool:
+            self.foreseen.append(request.uri)
+            return True
+
+        return work
+
+    def keep(self, uri: str, stopped: Stopped) -> bool:
+        self.kept.append(uri)
+        return True
+
+    def flush(self, seconds: float) -> bool:
+        return True
+
+    def explain(self, request: Request) -> dict[str, object]:
+        return {"reason": None}
+
+    def forget(self, uri: str) -> None:
+        pass
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+
+@pytest.fixture
+def model() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+async def session(model: Any) -> AsyncIterator[Session]:
+    session = Session(lambda settings, progress: model)
+    session.configure(ON)
+    await session.load(lambda message, percent: None)
+    for uri, language in (("a", "python"), ("b", "ruby")):
+        session.documents[uri] = Document(uri, language, "x")
+    yield session
+    model.gate.set()
+    assert session.engine.close(10), "a job of the test is still running"
+
+
+async def busy(session: Session, model: Fake, uri: str) -> asyncio.Task[Answer]:
+    """Have the engine at work for a document until the gate opens."""
+    task = asyncio.create_task(session.complete(Request(uri, "x", 1, explicit=True)))
+    assert await asyncio.to_thread(model.began.wait, 10)
+    return task
+
+
+@pytest.mark.parametrize("settings", [OFF, ON])
+async def test_work_ahead_that_is_queued_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
+    under_way = await busy(session, model, "b")
+    session.foresight.begin("a", model.foresee(Request("a", "x", 1)))
+    session.configure(settings)
+    session.configure(ON)
+    model.gate.set()
+    await under_way
+    await session.settled()
+    assert ("a" in model.foreseen) is (settings is ON)
+
+
+@pytest.mark.parametrize("settings", [OFF, ON])
+async def test_nothing_follows_an_answer_that_comes_too_late(
+    session: Session, model: Fake, settings: Settings
+) -> None:
+    under_way = await busy(session, model, "a")
+    session.configure(settings)
+    model.gate.set()
+    assert (await under_way).reason == ("superseded" if settings is OFF else None)
+    await session.engine.settled()
+    session.configure(ON)
+    await session.settled()
+    assert ("a" in model.foreseen, "a" in model.kept) == (settings is ON, settings is ON)
+
+
+@pytest.mark.parametrize("settings", [OFF, ON])
+async def test_what_is_to_be_kept_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
+    model.gate.set()
+    await session.complete(Request("a", "x", 1, explicit=True))
+    await session.engine.settled()
+    session.configure(settings)
+    session.configure(ON)
+    await session.settled()
+    assert ("a" in model.kept) is (settings is ON)
+
+
+@pytest.mark.parametrize("settings", [OFF, ON])
+async def test_what_is_closed_while_it_is_off_is_not_kept(session: Session, model: Fake, settings: Settings) -> None:
+    session.configure(settings)
+    session.forget("a")
+    session.configure(ON)
+    await session.settled()
+    assert ("a" in model.kept) is (settings is ON)
+
+
+async def test_a_document_that_comes_back_is_judged_anew(session: Session, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("x")
+    link = tmp_path / "a.py"
+    document = session.documents[link.as_uri()] = Document(link.as_uri(), "python", "x")
+    assert session.why_off(document.uri) is None
+    session.forget(document.uri)
+    link.symlink_to(tmp_path / ".env")
+    session.documents[document.uri] = document
+    assert session.why_off(document.uri) is not None
+
+
+async def test_of_a_document_that_is_closed_no_answer_is_remembered(session: Session, model: Fake) -> None:
+    under_way = await busy(session, model, "a")
+    document = session.documents["a"]
+    session.forget("a")
+    model.gate.set()
+    assert (await under_way).reason == "superseded"
+    session.documents["a"] = document
+    assert (await session.explain(Request("a", "x", 1)))["reason"] is None
+
+
+async def test_why_a_document_is_off_is_told_without_a_model(model: Any) -> None:
+    session = Session(lambda settings, progress: model)
+    session.documents["a"] = Document("a", "python", "x")
+    assert session.why_off("a") is None
+    session.configure(OFF)
+    assert (off := session.why_off("a")) is not None and off.reason == "language off"
+    assert session.why_off("file:///home/me/.env") is not None, "though it is not open"
+    assert session.engine.close(10)
