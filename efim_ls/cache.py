@@ -80,11 +80,18 @@ def check(cache: Path) -> int:
 def clear(cache: Path, file: Path | None) -> int:
     """Remove all that is kept, or all that is kept of one file, 1 if there was nothing of it; raises OSError."""
     if file is None:
-        print(f"removed: what was kept of {_clear_all(cache)} models")
+        size = sum(_occupied(path) for folder in _folders(cache) for path in folder.rglob("*") if path.is_file())
+        print(f"removed: {size / MB:.1f} MB that were kept of {_clear_all(cache)} models")
         return 0
     removed = sum(_clear_document(kept, file) for kept in _stores(cache))
     print(f"removed: {removed} blocks and notes of {file}")
     return 0 if removed else 1
+
+
+def _occupied(path: Path) -> int:
+    """Bytes that a file takes on disk: one that is reserved for blocks has holes."""
+    status = path.stat()
+    return status.st_blocks * 512 if hasattr(status, "st_blocks") else status.st_size
 
 
 def _clear_all(cache: Path) -> int:

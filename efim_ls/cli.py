@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -48,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failure.status
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # nobody reads any more; without this the interpreter's last flush would complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> Parser:
@@ -140,12 +145,10 @@ def _cache(arguments: argparse.Namespace) -> int:
     if arguments.file is not None and arguments.what != "clear":
         raise Mistake("--file goes with clear")
     folder = cache_folder(arguments.folder)
-    try:
+    with _working_in(folder):
         if arguments.what == "clear":
             return cache.clear(folder, arguments.file)
         return cache.show(folder) if arguments.what == "ls" else cache.check(folder)
-    except OSError as error:
-        raise Failure(f"{folder} cannot be worked on ({error.strerror}): check who may write there") from error
 
 
 def _stats(arguments: argparse.Namespace) -> int:
@@ -156,11 +159,20 @@ def _stats(arguments: argparse.Namespace) -> int:
 
     folder = cache_folder(arguments.folder)
     try:
-        return stats.clear(folder) if arguments.clear else stats.show(folder, arguments.json)
-    except OSError as error:
-        raise Failure(f"{folder} cannot be worked on ({error.strerror}): check who may write there") from error
+        with _working_in(folder):
+            return stats.clear(folder) if arguments.clear else stats.show(folder, arguments.json)
     except sqlite3.Error as error:
         raise Failure(f"the statistics in {folder} cannot be read ({error}): remove them with --clear") from error
+
+
+@contextmanager
+def _working_in(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(f"{folder} cannot be worked on ({error.strerror}): check who may write there") from error
 
 
 def _demo(_: argparse.Namespace) -> int:

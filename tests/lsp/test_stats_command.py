@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -112,3 +113,12 @@ def test_a_file_that_cannot_be_read_is_one_line_with_its_remedy(tmp_path: Path) 
     code, printed, complaint = run("--folder", str(tmp_path))
     assert (code, printed) == (1, "")
     assert complaint.count("\n") == 1 and "--clear" in complaint
+
+
+async def test_a_reader_that_has_gone_is_no_error(folder: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "efim_ls", "stats", "--folder", str(folder)]
+    done = subprocess.run(command, env=ENV, stdout=writer, stderr=subprocess.PIPE, timeout=HANG, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -34,7 +34,13 @@ def parameters(function: Function) -> int:
 
 PATHS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 COMPILED = sorted((ROOT / "model_runtime").rglob("*.[ch]"))
-FILES = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in [*PATHS, *COMPILED]}
+CLIENTS = [
+    path
+    for written in ("vscode/src/*.ts", "vscode/test/*.ts", "neovim/**/*.lua")
+    for path in sorted((ROOT / "editor_clients").glob(written))
+]
+ALL = [*PATHS, *COMPILED, *CLIENTS]
+FILES = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in ALL}
 FUNCTIONS = {name: function for path in PATHS for name, function in functions(path).items()}
 
 
@@ -43,8 +49,9 @@ def test_the_package_is_looked_at(package: str) -> None:
     assert any(name.startswith(package) for name in FUNCTIONS)
 
 
-def test_the_compiled_part_is_looked_at() -> None:
-    assert any(name.endswith(".c") for name in FILES)
+@pytest.mark.parametrize("ending", [".c", ".ts", ".lua"])
+def test_what_is_not_python_is_looked_at(ending: str) -> None:
+    assert any(name.endswith(ending) for name in FILES)
 
 
 def test_no_file_is_too_long() -> None:

@@ -131,7 +131,7 @@ while sums(Path(folder, STATISTICS), date.min)[own]["requests"] < 30:
 
 def test_several_servers_add_to_one_file(folder: Path) -> None:
     command = [sys.executable, "-c", ADDING, str(folder)]
-    servers = [subprocess.Popen([*command, own]) for own in "abc"]
+    servers = [subprocess.Popen([*command, own], stdout=subprocess.DEVNULL) for own in "abc"]
     assert [server.wait(HANG) for server in servers] == [0, 0, 0]
     assert read(folder) == {"python": {"requests": 90, "reused": 180}} | dict.fromkeys("abc", {"requests": 30})
 
