@@ -1,0 +1,82 @@
+// The language client: what it tells the server of itself, and how it goes on after a crash.
+import type { LogOutputChannel } from "vscode";
+import {
+    CloseAction,
+    ErrorAction,
+    LanguageClient,
+    type ClientCapabilities,
+    type CloseHandlerResult,
+    type ErrorHandler,
+    type ErrorHandlerResult,
+    type Middleware,
+    type StaticFeature,
+} from "vscode-languageclient/node";
+import type { Server } from "./finding";
+import { ENVIRONMENT } from "./process";
+import { SECTION, type ServerSettings } from "./settings";
+
+/** Which of these documents get suggestions is the server's to say. */
+export const DOCUMENTS = ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme }));
+
+export interface Ways {
+    readonly log: LogOutputChannel;
+    readonly settings: ServerSettings;
+    readonly middleware: Middleware;
+    /** Called where the server ended unasked. */
+    readonly ended: () => void;
+}
+
+export function createClient(server: Server, ways: Ways): LanguageClient {
+    const client = new QuietClient(
+        SECTION,
+        SECTION,
+        { command: server.command, args: [...server.args, "serve"], options: { env: ENVIRONMENT } },
+        {
+            documentSelector: DOCUMENTS,
+            initializationOptions: () => ways.settings.current(),
+            outputChannel: ways.log,
+            middleware: ways.middleware,
+            errorHandler: new Ending(ways.ended),
+            initializationFailedHandler: () => false,
+        },
+    );
+    client.registerFeature(new Wishes());
+    return client;
+}
+
+/** Logs what goes wrong, without a popup: the status bar shows it, and who starts servers tells what to do. */
+class QuietClient extends LanguageClient {
+    override error(message: string, data?: unknown): void {
+        super.error(message, data, false);
+    }
+}
+
+/** Asks for the server's status, which says how far loading is: a second progress beside it would be one too many. */
+class Wishes implements StaticFeature {
+    fillClientCapabilities(capabilities: ClientCapabilities): void {
+        capabilities.experimental = { ...capabilities.experimental, efimStatus: true };
+        capabilities.window = { ...capabilities.window, workDoneProgress: false };
+    }
+
+    initialize(): void {}
+
+    getState(): { kind: "static" } {
+        return { kind: "static" };
+    }
+
+    clear(): void {}
+}
+
+/** Leaves restarting to who started the server. */
+class Ending implements ErrorHandler {
+    constructor(private readonly ended: () => void) {}
+
+    error(): ErrorHandlerResult {
+        return { action: ErrorAction.Continue, handled: true };
+    }
+
+    closed(): CloseHandlerResult {
+        this.ended();
+        return { action: CloseAction.DoNotRestart, handled: true };
+    }
+}

@@ -1,0 +1,95 @@
+// What the commands do.
+import { CancellationError, commands, window, type Disposable, type LogOutputChannel } from "vscode";
+import { explanation } from "./explain";
+import { installServer } from "./problems";
+import { showMenu } from "./menu";
+import { editorInFront } from "./presence";
+import type { Pages } from "./pages";
+import { lastLine, run } from "./process";
+import type { Service } from "./service";
+import { configuration } from "./settings";
+import { statistics } from "./statistics";
+import { switchForLanguage, switchForUser, switchForWorkspace } from "./switches";
+
+const PATIENCE = 60_000; // ms
+
+export interface Parts {
+    readonly service: Service;
+    readonly log: LogOutputChannel;
+    readonly pages: Pages;
+    readonly ownEnvironment: string;
+}
+
+export function registerCommands(parts: Parts): Disposable[] {
+    const { service, log } = parts;
+    const all: Record<string, () => unknown> = {
+        enable: () => switchForUser(true),
+        disable: () => switchForUser(false),
+        enableForWorkspace: () => switchForWorkspace(true),
+        disableForWorkspace: () => switchForWorkspace(false),
+        enableForLanguage: () => switchForLanguage(true),
+        disableForLanguage: () => switchForLanguage(false),
+        restart: () => service.restart(),
+        showLog: () => log.show(),
+        showMenu: () => showMenu(service.condition),
+        explain: () => explain(parts),
+        showStatistics: () => showStatistics(parts),
+        clearCache: () => clearCache(parts),
+        install: () => installServer(parts),
+    };
+    return Object.entries(all).map(([name, act]) => commands.registerCommand(`efim-ls.${name}`, () => told(act)));
+}
+
+/** Tell the user where a command fails, not where they stopped it. */
+async function told(act: () => unknown): Promise<void> {
+    try {
+        await act();
+    } catch (error) {
+        if (!(error instanceof CancellationError)) {
+            void window.showErrorMessage(`efim-ls: ${error instanceof Error ? error.message : String(error)}`);
+        }
+    }
+}
+
+async function explain({ service, pages }: Parts): Promise<void> {
+    const editor = editorInFront();
+    const client = service.running;
+    if (editor === undefined) {
+        throw new Error("there is nothing to explain: open the file in question first.");
+    }
+    if (client === undefined) {
+        throw new Error("there are no suggestions, since no server runs. See the log, or restart it.");
+    }
+    await pages.show("Explain Suggestion", await explanation(client, editor.document, editor.selection.active));
+}
+
+async function showStatistics({ service, pages }: Parts): Promise<void> {
+    const { condition, running } = service;
+    if (condition.kind !== "running" || running === undefined) {
+        throw new Error("no server runs that could be asked. See the log, or restart it.");
+    }
+    await pages.show("Statistics", await statistics(running, condition.server));
+}
+
+async function clearCache({ service }: Parts): Promise<void> {
+    const { condition } = service;
+    if (condition.kind !== "running") {
+        throw new Error("no server runs whose cache could be cleared. See the log, or restart it.");
+    }
+    const { command, args } = condition.server;
+    const detail = "What was computed is removed from disk. The first suggestions will take longer.";
+    if (
+        (await window.showWarningMessage("Clear the cache of efim-ls?", { modal: true, detail }, "Clear")) !== "Clear"
+    ) {
+        return;
+    }
+    await service.restart(async () => {
+        const folder = configuration().get<string>("cache_folder", "");
+        const signal = AbortSignal.timeout(PATIENCE);
+        const done = await run(command, [...args, "cache", "clear", "--folder", folder], { signal });
+        if (done.code !== 0) {
+            throw new Error(`the cache could not be cleared: ${lastLine(done.errors)}`);
+        }
+        void window.showInformationMessage(`efim-ls: ${lastLine(done.output)}`);
+    });
+}

@@ -1,0 +1,76 @@
+// What the model is asked at the cursor and what that costs, as a page to read.
+import type { Position, TextDocument } from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
+import { identified } from "./presence";
+
+interface Explanation {
+    readonly head: string;
+    readonly tail: string;
+    readonly typed: string;
+    readonly rest: string;
+    readonly reason: string | null;
+    readonly why?: string | null;
+    readonly costs: {
+        readonly frame: "kept" | "restored" | "new";
+        readonly head: number;
+        readonly tail: number;
+        readonly typed: number;
+        readonly reused: number;
+        readonly recomputed: number;
+    };
+}
+
+const FRAMES = {
+    kept: "is the one that the model saw last",
+    restored: "was seen before, and is taken up again",
+    new: "is new to the model",
+};
+
+export async function explanation(client: LanguageClient, document: TextDocument, at: Position): Promise<string> {
+    const position = { line: at.line, character: at.character };
+    const found = await client.sendRequest<Explanation>("efim/explain", { ...identified(document), position });
+    const name = document.uri.path.split("/").at(-1) ?? document.uri.path;
+    const title = `## Suggestion at ${name}, line ${at.line + 1}, column ${at.character + 1}\n`;
+    return [title, outcome(found), ...(hasPrompt(found) ? prompt(found, document.languageId) : [])].join("\n");
+}
+
+function outcome({ why, reason }: Explanation): string {
+    return (why ?? reason) ? `No suggestion: ${why ?? reason}\n` : "The model is asked for a suggestion here.\n";
+}
+
+function hasPrompt({ head, tail, typed }: Explanation): boolean {
+    return head + tail + typed !== "";
+}
+
+function prompt({ head, tail, typed, rest, costs }: Explanation, language: string): string[] {
+    const { frame, reused, recomputed } = costs;
+    return [
+        "### What it costs\n",
+        `Tokens computed: ${recomputed}, reused: ${reused}. The text around ${FRAMES[frame]}.\n`,
+        "### What the model sees\n",
+        "| part | tokens | characters |",
+        "| --- | ---: | ---: |",
+        row("head: before the lines worked at", costs.head, head),
+        row("typed: from there to the cursor", costs.typed, typed),
+        row("tail: after the cursor's line", costs.tail, tail),
+        ...(rest === "" ? [] : [`\nThe rest of the cursor's line: \`${rest.trimEnd()}\``]),
+        ...section("Typed", typed, language),
+        ...section("Tail", tail, language),
+        ...section("Head", head, language),
+    ];
+}
+
+function row(part: string, tokens: number, text: string): string {
+    return `| ${part} | ${tokens.toLocaleString("en")} | ${[...text].length.toLocaleString("en")} |`;
+}
+
+function section(title: string, text: string, language: string): string[] {
+    return text === "" ? [] : [`\n### ${title}\n`, fenced(text, language)];
+}
+
+/** Fenced by more backticks than are in a row in it. */
+function fenced(text: string, language: string): string {
+    const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
+    const fence = "`".repeat(longest + 1);
+    return `${fence}${language}\n${text.replace(/\n$/, "")}\n${fence}`;
+}

@@ -1,0 +1,70 @@
+// Wires the parts together.
+import { join } from "node:path";
+import { window, workspace, type ConfigurationChangeEvent, type ExtensionContext } from "vscode";
+import { registerCommands } from "./commands";
+import { Pages } from "./pages";
+import { Presence } from "./presence";
+import { offerRemedies } from "./problems";
+import { Service } from "./service";
+import { SECTION } from "./settings";
+import { StatusBar } from "./statusBar";
+import { Suggestions, type Asked } from "./suggestions";
+import { updateContext } from "./switches";
+
+let service: Service | undefined;
+
+export function activate(context: ExtensionContext): void {
+    const log = window.createOutputChannel("efim-ls", { log: true });
+    const ownEnvironment = join(context.globalStorageUri.fsPath, "server");
+    const server: Asked = {
+        notify: (method, params) => {
+            running.running?.sendNotification(method, params).catch((error) => log.error(error));
+        },
+        loaded: (token) => running.loaded(token),
+    };
+    const suggestions = new Suggestions(server);
+    const running = new Service(ownEnvironment, log, suggestions.middleware);
+    service = running;
+    const statusBar = new StatusBar(running, log);
+    const pages = new Pages();
+    const refresh = (): void => void updateContext(running.running !== undefined);
+    context.subscriptions.push(
+        log,
+        pages,
+        statusBar,
+        new Presence(server),
+        ...registerCommands({ service: running, log, pages, ownEnvironment }),
+        workspace.onDidChangeTextDocument((event) => suggestions.follow(event)),
+        workspace.onDidChangeConfiguration((event) => adopt(event, running, statusBar, refresh)),
+        workspace.onDidGrantWorkspaceTrust(() => running.restart()),
+        workspace.onDidOpenTextDocument(refresh),
+        window.onDidChangeActiveTextEditor(refresh),
+        running.onDidChange(refresh),
+        running.onDidChange(offerRemedies),
+    );
+    refresh();
+    void running.restart();
+}
+
+export async function deactivate(): Promise<void> {
+    await service?.dispose();
+}
+
+/** Settings that the server reads once, and which server it is, take a restart; others it is told. */
+async function adopt(
+    event: ConfigurationChangeEvent,
+    running: Service,
+    statusBar: StatusBar,
+    refresh: () => void,
+): Promise<void> {
+    if (!event.affectsConfiguration(SECTION)) {
+        return;
+    }
+    refresh();
+    if (["python", "menu"].some((name) => event.affectsConfiguration(`${SECTION}.${name}`))) {
+        await running.restart();
+    } else {
+        await running.pushSettings();
+        statusBar.ask();
+    }
+}

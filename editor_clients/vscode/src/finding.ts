@@ -1,0 +1,105 @@
+// Finds the server: the first Python, or executable, in a fixed order that really has it.
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, isAbsolute, join } from "node:path";
+import { workspace } from "vscode";
+import { chosenInterpreter } from "./interpreter";
+import { lastLine, run } from "./process";
+import { PYTHON, SECTION, configuration } from "./settings";
+
+export interface Candidate {
+    readonly command: string;
+    readonly args: readonly string[];
+}
+
+export interface Server extends Candidate {
+    readonly version: string;
+}
+
+/** Why there is no server, for people: the cause and the remedy. */
+export class NoServer extends Error {
+    constructor(
+        message: string,
+        override readonly cause: "not found" | "misnamed",
+    ) {
+        super(message);
+    }
+}
+
+const WINDOWS = process.platform === "win32";
+const PATIENCE = 20_000; // ms: Python on a cold disk
+
+/** The first of the candidates that has the server; what the setting names is the only one where it names any. */
+export async function findServer(ownEnvironment: string): Promise<Server> {
+    const named = configuration().get<string>(PYTHON, "");
+    if (named !== "") {
+        return await namedServer(named.replace(/^~(?=[/\\])/, homedir()));
+    }
+    for await (const candidate of candidates(ownEnvironment)) {
+        const version = await versionOf(candidate);
+        if (version.found !== undefined) {
+            return { ...candidate, version: version.found };
+        }
+    }
+    throw new NoServer(
+        "no server was found. Install it with `pip install efim-ls`, or let this extension install it.",
+        "not found",
+    );
+}
+
+export function interpreterIn(environment: string): string {
+    return WINDOWS ? join(environment, "Scripts", "python.exe") : join(environment, "bin", "python");
+}
+
+async function namedServer(python: string): Promise<Server> {
+    const remedy = `Correct the setting ${SECTION}.${PYTHON}, or empty it to have the server looked for.`;
+    if (!isAbsolute(python)) {
+        throw new NoServer(`${python} is no full path. ${remedy}`, "misnamed");
+    }
+    if (!existsSync(python)) {
+        throw new NoServer(`${python} does not exist. ${remedy}`, "misnamed");
+    }
+    const candidate = ofPython(python);
+    const version = await versionOf(candidate);
+    if (version.found === undefined) {
+        throw new NoServer(
+            `${python} has no efim-ls (${version.cause}). Install it there, or: ${remedy}`,
+            "misnamed",
+        );
+    }
+    return { ...candidate, version: version.found };
+}
+
+async function* candidates(ownEnvironment: string): AsyncGenerator<Candidate> {
+    if (workspace.isTrusted) {
+        yield* environmentsOfTheWorkspace().filter(existsSync).map(ofPython);
+        const chosen = await chosenInterpreter();
+        yield* chosen === undefined ? [] : [ofPython(chosen)];
+    }
+    yield* onPath()
+        .filter(existsSync)
+        .map((command) => ({ command, args: [] }));
+    yield* [interpreterIn(ownEnvironment)].filter(existsSync).map(ofPython);
+}
+
+function environmentsOfTheWorkspace(): string[] {
+    const folders = workspace.workspaceFolders ?? [];
+    return folders.flatMap(({ uri }) => [".venv", "venv"].map((name) => interpreterIn(join(uri.fsPath, name))));
+}
+
+function onPath(): string[] {
+    const folders = (process.env["PATH"] ?? "").split(delimiter).filter(isAbsolute);
+    return folders.map((folder) => join(folder, WINDOWS ? "efim-ls.exe" : "efim-ls"));
+}
+
+function ofPython(python: string): Candidate {
+    return { command: python, args: ["-m", "efim_ls"] };
+}
+
+async function versionOf({ command, args }: Candidate): Promise<{ found?: string; cause: string }> {
+    const said = await run(command, [...args, "--version"], { signal: AbortSignal.timeout(PATIENCE) });
+    const found = /^efim-ls (\d\S*)/m.exec(said.output)?.[1];
+    return found === undefined
+        ? { cause: lastLine(said.errors) || "it does not tell a version" }
+        : { found, cause: "" };
+}

@@ -1,0 +1,171 @@
+// One server at a time: found, started, asked for its status, and replaced.
+import { once } from "node:events";
+import { Disposable, EventEmitter, type CancellationToken, type LogOutputChannel } from "vscode";
+import {
+    DidChangeConfigurationNotification,
+    State,
+    type LanguageClient,
+    type Middleware,
+} from "vscode-languageclient/node";
+import { createClient } from "./client";
+import { findServer, NoServer, type Server } from "./finding";
+import { ServerSettings } from "./settings";
+import { DID_CHANGE_STATUS, STATUS, type Status } from "./status";
+
+export type Condition =
+    | { readonly kind: "starting" }
+    | { readonly kind: "running"; readonly server: Server; readonly status: Status }
+    | { readonly kind: "failed"; readonly message: string; readonly cause: Cause };
+/** Why no server runs. */
+export type Cause = NoServer["cause"] | "crashed";
+
+const MOST_RESTARTS = 4;
+const IN_MINUTES = 3;
+const LEAVING = 5_000; // ms in which a server writes what it computed
+
+export class Service implements Disposable {
+    private readonly changed = new EventEmitter<Condition>();
+    readonly onDidChange = this.changed.event;
+    private current: Condition = { kind: "starting" };
+    private client: LanguageClient | undefined;
+    private settings = new ServerSettings();
+    private queue: Promise<void> = Promise.resolve();
+    private ends: number[] = [];
+
+    constructor(
+        private readonly ownEnvironment: string,
+        private readonly log: LogOutputChannel,
+        private readonly middleware: Middleware,
+    ) {}
+
+    get condition(): Condition {
+        return this.current;
+    }
+
+    /** The client, while it can be asked. */
+    get running(): LanguageClient | undefined {
+        return this.client?.state === State.Running ? this.client : undefined;
+    }
+
+    /** Stop the server, do something that it must not see, and start the one that is found then. */
+    restart(between?: () => Promise<void>): Promise<void> {
+        this.ends = [];
+        return this.replace(between);
+    }
+
+    /** Wait until a model that is being loaded is there, or nobody wants to wait any more. */
+    loaded(token: CancellationToken): Promise<void> {
+        return new Promise((resolve) => {
+            const waiting = Disposable.from(
+                token.onCancellationRequested(() => look()),
+                this.onDidChange(() => look()),
+            );
+            const look = (): void => {
+                const { current } = this;
+                if (
+                    token.isCancellationRequested ||
+                    current.kind !== "running" ||
+                    current.status.state !== "loading"
+                ) {
+                    waiting.dispose();
+                    resolve();
+                }
+            };
+            look();
+        });
+    }
+
+    async dispose(): Promise<void> {
+        await this.queue;
+        await this.stop();
+        this.changed.dispose();
+    }
+
+    async pushSettings(): Promise<void> {
+        const settings = this.settings.current();
+        await this.running?.sendNotification(DidChangeConfigurationNotification.type, { settings });
+    }
+
+    private replace(between: () => Promise<void> = async () => {}): Promise<void> {
+        const done = this.queue.then(async () => {
+            this.become({ kind: "starting" });
+            await this.stop();
+            await between().finally(() => this.start());
+        });
+        this.queue = done.catch(() => {});
+        return done;
+    }
+
+    private async start(): Promise<void> {
+        try {
+            const server = await findServer(this.ownEnvironment);
+            this.log.info(`server ${server.version}: ${server.command} ${server.args.join(" ")}`);
+            await this.launch(server);
+        } catch (error) {
+            this.fail(
+                error instanceof Error ? error.message : String(error),
+                error instanceof NoServer ? error.cause : "crashed",
+            );
+        }
+    }
+
+    private async launch(server: Server): Promise<void> {
+        this.settings = new ServerSettings();
+        const { log, settings, middleware } = this;
+        const client = createClient(server, { log, settings, middleware, ended: () => this.lost(client) });
+        const adopt = (status: Status): void => {
+            if (client === this.client) {
+                this.become({ kind: "running", server, status });
+            }
+        };
+        this.client = client;
+        client.onNotification(DID_CHANGE_STATUS, adopt);
+        try {
+            await client.start();
+            adopt(await client.sendRequest<Status>(STATUS, {}));
+        } catch (error) {
+            log.error(`the server could not be started: ${error}`);
+            this.lost(client);
+        }
+    }
+
+    /** Restart a server that ended, unless it does so again and again. */
+    private lost(client: LanguageClient): void {
+        if (client !== this.client) {
+            return;
+        }
+        this.client = undefined;
+        const now = Date.now();
+        this.ends = [...this.ends.filter((end) => now - end < IN_MINUTES * 60_000), now];
+        if (this.ends.length <= MOST_RESTARTS) {
+            void this.replace();
+        } else {
+            this.fail(
+                `the server ended ${this.ends.length} times in ${IN_MINUTES} minutes. See the log, then restart it.`,
+                "crashed",
+            );
+        }
+    }
+
+    private async stop(): Promise<void> {
+        const client = this.client;
+        this.client = undefined;
+        const leaving = client?.serverProcess;
+        await client?.dispose().catch((error) => this.log.warn(`the server did not say goodbye: ${error}`));
+        if (leaving?.exitCode === null && leaving.signalCode === null) {
+            await once(leaving, "exit", { signal: AbortSignal.timeout(LEAVING) }).catch(() =>
+                leaving.kill("SIGKILL"),
+            );
+        }
+    }
+
+    private fail(message: string, cause: Cause): void {
+        this.log.error(message);
+        this.become({ kind: "failed", message, cause });
+    }
+
+    private become(condition: Condition): void {
+        this.current = condition;
+        this.changed.fire(condition);
+    }
+}

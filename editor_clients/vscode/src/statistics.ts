@@ -1,0 +1,95 @@
+// What became of the suggestions, since the server was started and ever, as a page to read.
+import type { LanguageClient } from "vscode-languageclient/node";
+import type { Server } from "./finding";
+import { lastLine, run } from "./process";
+import { STATUS, type Status } from "./status";
+
+interface Stats {
+    readonly requests: number;
+    readonly answered: Readonly<Record<string, number>>;
+    readonly tokens: { readonly recomputed: number; readonly reused: number };
+    readonly ms: { readonly p50: number | null; readonly p95: number | null };
+}
+
+/** What `efim-ls stats --json` tells of a time and a language. */
+interface Sums {
+    readonly shown: number;
+    readonly accepted: number;
+    readonly partially_accepted: number;
+    readonly characters_accepted: number;
+    readonly characters_kept: number;
+    readonly recomputed: number;
+    readonly reused: number;
+}
+
+const PATIENCE = 30_000; // ms
+
+export async function statistics(client: LanguageClient, server: Server): Promise<string> {
+    const [stats, status, ever] = await Promise.all([
+        client.sendRequest<Stats>("efim/stats", {}),
+        client.sendRequest<Status>(STATUS, {}),
+        ofTheMachine(server),
+    ]);
+    const title = "## Statistics of efim-ls\n\nThey never leave this machine.\n";
+    return [
+        title,
+        "### Since the server was started\n",
+        ...ofTheSession(stats, status),
+        "\n### Ever\n",
+        ...ever,
+    ].join("\n");
+}
+
+function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: Status): string[] {
+    const reasons = Object.entries(answered).map(([reason, count]) => `${count} ${reason}`);
+    return [
+        "| | |",
+        "| --- | ---: |",
+        `| requests | ${requests} |`,
+        `| answered with | ${reasons.join(", ")} |`,
+        `| suggestions seen | ${counters?.shown ?? 0} |`,
+        `| accepted | ${counters?.accepted ?? 0} |`,
+        `| accepted in part | ${counters?.partially_accepted ?? 0} |`,
+        `| of those seen, accepted at least in part | ${percent(counters?.acceptance_rate)} |`,
+        `| of the characters accepted, kept for 30 s | ${percent(counters?.kept_rate)} |`,
+        `| tokens of prompts that were reused | ${share(tokens.reused, tokens.recomputed + tokens.reused)} |`,
+        `| time to an answer, median | ${milliseconds(ms.p50)} |`,
+        `| time to an answer, 95 of 100 | ${milliseconds(ms.p95)} |`,
+    ];
+}
+
+async function ofTheMachine({ command, args }: Server): Promise<string[]> {
+    const told = await run(command, [...args, "stats", "--json"], { signal: AbortSignal.timeout(PATIENCE) });
+    if (told.code !== 0) {
+        return [`They could not be read: ${lastLine(told.errors)}`];
+    }
+    const times: Record<string, Record<string, Sums>> = JSON.parse(told.output);
+    const rows = Object.entries(times).flatMap(([time, languages]) =>
+        Object.entries(languages).map(([language, sums]) => row(time, language, sums)),
+    );
+    const names = ["time", "language", "seen", "accepted", "in part", "characters accepted", "kept", "tokens reused"];
+    return [cells(names), cells(["---", "---", ...names.slice(2).map(() => "---:")]), ...rows];
+}
+
+function row(time: string, language: string, sums: Sums): string {
+    const { shown, accepted, partially_accepted, characters_accepted, characters_kept, recomputed, reused } = sums;
+    const counts = [shown, accepted, partially_accepted, characters_accepted].map(String);
+    const shares = [share(characters_kept, characters_accepted), share(reused, recomputed + reused)];
+    return cells([time, language, ...counts, ...shares]);
+}
+
+function cells(texts: readonly string[]): string {
+    return `| ${texts.join(" | ")} |`;
+}
+
+function share(part: number, whole: number): string {
+    return percent(whole === 0 ? null : part / whole);
+}
+
+function percent(rate: number | null | undefined): string {
+    return typeof rate === "number" ? `${Math.round(rate * 100)} %` : "-";
+}
+
+function milliseconds(time: number | null): string {
+    return time === null ? "-" : `${time.toFixed(1)} ms`;
+}

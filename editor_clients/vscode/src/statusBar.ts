@@ -1,0 +1,85 @@
+// The item in the status bar: of the server, and of the document in front.
+import { Disposable, StatusBarAlignment, window, workspace, type LogOutputChannel, type StatusBarItem } from "vscode";
+import { appearance } from "./appearance";
+import { editorInFront, identified } from "./presence";
+import type { Condition, Service } from "./service";
+import { STATUS, type Status } from "./status";
+
+const CALM = 500; // ms without work after which the item rests: while typing it does not flicker
+const MENU = "efim-ls.showMenu";
+
+export class StatusBar implements Disposable {
+    private readonly item: StatusBarItem = window.createStatusBarItem("status", StatusBarAlignment.Right, 100);
+    private readonly subscriptions: Disposable;
+    private state = "";
+    /** What the server says of the document in front, where it is left out. */
+    private leftOut: Status | undefined;
+    private resting: NodeJS.Timeout | undefined;
+
+    constructor(
+        private readonly service: Service,
+        private readonly log: LogOutputChannel,
+    ) {
+        this.item.name = "efim-ls";
+        this.item.command = MENU;
+        this.subscriptions = Disposable.from(
+            this.item,
+            service.onDidChange((condition) => this.take(condition)),
+            window.onDidChangeActiveTextEditor(() => this.ask()),
+            workspace.onDidOpenTextDocument(() => this.ask()), // also where a document's language was changed
+        );
+        this.draw();
+        this.item.show();
+    }
+
+    dispose(): void {
+        clearTimeout(this.resting);
+        this.subscriptions.dispose();
+    }
+
+    /** Ask what the server says of the document in front. */
+    ask(): void {
+        this.asked().then(
+            (status) => {
+                this.leftOut = status?.state === "off" ? status : undefined;
+                this.draw();
+            },
+            (error) => this.log.error(error),
+        );
+    }
+
+    private async asked(): Promise<Status | undefined> {
+        const document = editorInFront()?.document;
+        return document ? await this.service.running?.sendRequest<Status>(STATUS, identified(document)) : undefined;
+    }
+
+    private take(condition: Condition): void {
+        const state = condition.kind === "running" ? condition.status.state : condition.kind;
+        const changed = state !== this.state;
+        this.state = state;
+        if (changed) {
+            this.ask();
+        }
+        if (changed || (condition.kind === "running" && condition.status.busy)) {
+            this.draw();
+        } else {
+            this.resting ??= setTimeout(() => this.draw(), CALM);
+        }
+    }
+
+    private draw(): void {
+        clearTimeout(this.resting);
+        this.resting = undefined;
+        const { text, label, tooltip, background } = appearance(this.condition);
+        this.item.text = text;
+        this.item.accessibilityInformation = { label };
+        this.item.tooltip = tooltip;
+        this.item.backgroundColor = background;
+    }
+
+    private get condition(): Condition {
+        const now = this.service.condition;
+        const leftOut = now.kind === "running" && now.status.state === "ready" && this.leftOut;
+        return leftOut ? { ...now, status: leftOut } : now;
+    }
+}

@@ -1,0 +1,113 @@
+// Tells the server which of its suggestions were seen, and which were taken in part.
+import type {
+    CancellationToken,
+    InlineCompletionItem,
+    Position,
+    TextDocument,
+    TextDocumentChangeEvent,
+} from "vscode";
+import type { Middleware } from "vscode-languageclient/node";
+
+export interface Audience {
+    notify(method: string, params: object): void;
+}
+
+export interface Asked extends Audience {
+    /** Wait while the model is loaded: VS Code does not ask again where it was told once that there is nothing. */
+    loaded(token: CancellationToken): Promise<void>;
+}
+
+interface Offer {
+    readonly item: InlineCompletionItem;
+    readonly text: string;
+    seen: boolean;
+}
+
+const PAIRS = ["()", "[]", "{}", "<>", '""', "''", "``"];
+
+/**
+ * The suggestions delivered last, and how far the document has followed them.
+ *
+ * Editors tell extensions of a suggestion that is taken whole, by its command, but not of a word or a line of it. So
+ * that is read off the document: one insertion, at the place of its rest, of the beginning of that rest.
+ */
+export class Suggestions {
+    private offers: Offer[] = [];
+    private uri = "";
+    private offset = 0; // where the rest begins, in the document
+    private followed = 0; // UTF-16 units of the suggestion that stand before it
+
+    constructor(private readonly server: Asked) {}
+
+    readonly middleware: Middleware = {
+        provideInlineCompletionItems: async (document, position, context, token, next) => {
+            await this.server.loaded(token);
+            const result = token.isCancellationRequested ? null : await next(document, position, context, token);
+            if (result && !token.isCancellationRequested) {
+                this.deliver(document, position, "items" in result ? result.items : result);
+            }
+            return result;
+        },
+        executeCommand: async (command, args, next) => {
+            this.offers
+                .filter(({ item }) => item.command?.arguments?.[0] === args[0])
+                .forEach((each) => this.see(each));
+            return await next(command, args);
+        },
+    };
+
+    /** Follow an edit: a suggestion that it does not go along with is gone. */
+    follow({ document, contentChanges, reason }: TextDocumentChangeEvent): void {
+        const [change, ...more] = contentChanges;
+        if (document.uri.toString() !== this.uri || change === undefined) {
+            return;
+        }
+        const text = withLineFeeds(change.text);
+        const elsewhere = more.length > 0 || change.rangeLength > 0 || change.rangeOffset !== this.offset;
+        this.offers = elsewhere || reason ? [] : this.offers.filter((offer) => this.rest(offer).startsWith(text));
+        this.offset += change.text.length;
+        this.followed += text.length;
+        const [offer] = this.offers;
+        if (offer && wasTaken(text) && this.followed < offer.text.length) {
+            this.see(offer);
+            const taken = { item: described(offer.item), acceptedLength: this.followed };
+            this.server.notify("textDocument/didPartiallyAcceptCompletion", taken);
+        }
+    }
+
+    private deliver(document: TextDocument, position: Position, items: InlineCompletionItem[]): void {
+        this.uri = document.uri.toString();
+        this.offset = document.offsetAt(position);
+        this.followed = 0;
+        this.offers = items.map((item) => ({ item, text: textOf(item), seen: false }));
+        this.offers.slice(0, 1).forEach((first) => this.see(first));
+    }
+
+    private see(offer: Offer): void {
+        if (!offer.seen) {
+            offer.seen = true;
+            this.server.notify("textDocument/didShowCompletion", { item: described(offer.item) });
+        }
+    }
+
+    private rest(offer: Offer): string {
+        return offer.text.slice(this.followed);
+    }
+}
+
+/** Not typed: longer than a character, no pair that the editor closed, no line end with its indentation. */
+function wasTaken(text: string): boolean {
+    return [...text].length > 1 && text.trim() !== "" && !PAIRS.includes(text);
+}
+
+function described(item: InlineCompletionItem): object {
+    return { insertText: textOf(item), command: item.command };
+}
+
+function textOf({ insertText }: InlineCompletionItem): string {
+    return withLineFeeds(typeof insertText === "string" ? insertText : insertText.value);
+}
+
+function withLineFeeds(text: string): string {
+    return text.replaceAll("\r\n", "\n");
+}

@@ -1,0 +1,16 @@
+// Runs the tests inside VS Code's extension host; called by VS Code, with the extension loaded from its folder.
+import Mocha from "mocha";
+
+const PATIENCE = 60_000; // ms: the model is loaded within the first test
+
+export async function run(): Promise<void> {
+    const mocha = new Mocha({ ui: "bdd", timeout: PATIENCE, color: false });
+    mocha.suite.emit("pre-require", globalThis, "", mocha);
+    await import("./suggestions.test");
+    await import("./switches.test");
+    await import("./pages.test");
+    await import("./lifecycle.test");
+    await new Promise<void>((resolve, reject) => {
+        mocha.run((failures) => (failures > 0 ? reject(new Error(`${failures} tests failed`)) : resolve()));
+    });
+}
