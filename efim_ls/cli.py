@@ -44,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _train(argv[1:])
     arguments = _parser().parse_args(argv)
     try:
-        return arguments.run(arguments)
+        status = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
     except Failure as failure:
         print(f"efim-ls: {failure}", file=sys.stderr)
         return failure.status
