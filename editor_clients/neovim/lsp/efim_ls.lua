@@ -1,0 +1,1 @@
+return require("efim_ls.server").config

@@ -1,0 +1,55 @@
+--- What happens when a suggestion is accepted, in whole or in part.
+local api = vim.api
+local lsp = require("efim_ls.lsp")
+local parts = require("efim_ls.parts")
+local place = require("efim_ls.place")
+local suggestions = require("efim_ls.suggestions")
+local M = {}
+
+local pending = false
+
+--- Tell the server what was accepted: all that was left, or how far from the suggestion's start, in UTF-16.
+---@param buf integer
+---@param left efim_ls.Left
+---@param part string
+local function tell(buf, left, part)
+  local client, item = lsp.client(buf), left.item
+  if not client or not item.command then
+    return
+  elseif part == left.text then
+    local params = { command = item.command.command, arguments = item.command.arguments }
+    lsp.request(client, "workspace/executeCommand", params, function() end, buf)
+  else
+    lsp.notify(client, "textDocument/didPartiallyAcceptCompletion", {
+      item = { insertText = item.text, command = item.command },
+      acceptedLength = parts.utf16_length(item.text:sub(1, #item.text - #left.text + #part)),
+    })
+  end
+end
+
+--- Insert a part of what is shown, once the mapping that asked has ended and the text may change. It goes where the
+--- cursor is now, whatever is typed until then.
+---@param buf integer the current one
+---@param part_of fun(text: string): string
+---@return boolean
+function M.accept(buf, part_of)
+  local left = suggestions.left(buf)[1]
+  if not left then
+    return false
+  end
+  local at, part = place.here(), part_of(left.text)
+  local after_another = pending
+  pending = true
+  vim.schedule(function()
+    pending = false
+    if after_another then
+      M.accept(buf, part_of)
+    elseif api.nvim_get_current_buf() == buf and place.insert(at, part) then
+      suggestions.refresh(buf)
+      tell(buf, left, part)
+    end
+  end)
+  return true
+end
+
+return M

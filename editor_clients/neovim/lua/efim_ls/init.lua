@@ -1,0 +1,118 @@
+--- Suggestions of efim-ls: what mappings, status lines and scripts call.
+local api = vim.api
+local acceptance = require("efim_ls.acceptance")
+local lsp = require("efim_ls.lsp")
+local parts = require("efim_ls.parts")
+local server = require("efim_ls.server")
+local suggestions = require("efim_ls.suggestions")
+local M = {}
+
+---@return integer
+local function here()
+  return api.nvim_get_current_buf()
+end
+
+local function way()
+  return require("efim_ls.attach").way
+end
+
+---@class efim_ls.Options
+---@field cmd string[]? how the server is started; default: { "efim-ls" }
+---@field filetypes string[]? default: all; which are left out by default is the server's to say
+---@field settings table? settings of the server
+---@field keys table<string, string>? insert mode keys by function: { accept = "<Tab>" }
+
+--- Have the server started and suggestions shown. Nothing is mapped that is not named in `keys`.
+---@param options efim_ls.Options?
+function M.setup(options)
+  options = options or {}
+  vim.cmd.runtime("plugin/efim_ls.lua") -- for plugin managers that add this folder late
+  require("efim_ls.keys").map(options.keys or {})
+  server.enable({ cmd = options.cmd, filetypes = options.filetypes, init_options = options.settings })
+  way().enable()
+end
+
+--- Accept what is shown. Like all that accept or select: false where nothing is shown, so that a mapping can do
+--- something else.
+---@return boolean
+function M.accept()
+  return acceptance.accept(here(), parts.all)
+end
+
+---@return boolean
+function M.accept_word()
+  return acceptance.accept(here(), parts.word)
+end
+
+---@return boolean
+function M.accept_line()
+  return acceptance.accept(here(), parts.line)
+end
+
+--- Show the next alternative; there are several after `trigger`.
+---@return boolean
+function M.next()
+  return way().select(here(), 1)
+end
+
+---@return boolean
+function M.prev()
+  return way().select(here(), -1)
+end
+
+--- Ask for suggestions at the cursor, in insert mode, with alternatives.
+---@return boolean
+function M.trigger()
+  if not lsp.client(here()) or not vim.startswith(api.nvim_get_mode().mode, "i") then
+    return false
+  end
+  suggestions.ask(here(), lsp.INVOKED)
+  return true
+end
+
+--- Show nothing more until the next key.
+---@return boolean
+function M.dismiss()
+  return suggestions.dismiss(here())
+end
+
+---@param enabled boolean
+local function switch(enabled)
+  server.enabled = enabled
+  if enabled then
+    way().enable()
+  end
+  for _, client in ipairs(lsp.clients()) do
+    server.tell_enabled(client)
+  end
+  suggestions.forget(here())
+end
+
+--- Switch suggestions on, in all buffers.
+function M.enable()
+  switch(true)
+end
+
+--- Switch suggestions off, in all buffers; the server works no more then.
+function M.disable()
+  switch(false)
+end
+
+function M.toggle()
+  switch(not server.enabled)
+end
+
+--- A few words for a status line: "efim ready 1.2 ms".
+---@return string
+function M.status()
+  return require("efim_ls.status").text()
+end
+
+--- What the server last said of a buffer.
+---@param buf integer? default: the current one
+---@return efim_ls.Status?
+function M.status_info(buf)
+  return require("efim_ls.status").info(buf)
+end
+
+return M

@@ -1,0 +1,35 @@
+--- Mappings that a user asks for, which do what the key did before where there is nothing to accept.
+local M = {}
+
+M.NAMES = { "accept", "accept_word", "accept_line", "next", "prev", "trigger", "dismiss" }
+M.mapped = {} ---@type table<string, string>
+
+--- What a key did before: its mapping, or what Neovim does with it.
+---@param key string
+---@param before table from |maparg()|
+---@return string? keys to type
+local function own_meaning(key, before)
+  if before.callback then
+    local keys = before.callback()
+    return before.expr == 1 and keys or ""
+  elseif before.expr == 1 then
+    return vim.api.nvim_eval(before.rhs)
+  end
+  return before.rhs or key
+end
+
+---@param keys table<string, string> insert mode keys by function
+function M.map(keys)
+  for name, key in pairs(keys) do
+    if not vim.list_contains(M.NAMES, name) then
+      error(("efim-ls: there is no key %q; there are %s"):format(name, table.concat(M.NAMES, ", ")), 0)
+    end
+    local before = vim.fn.maparg(key, "i", false, true)
+    M.mapped[name] = key
+    vim.keymap.set("i", key, function()
+      return require("efim_ls")[name]() and "" or own_meaning(key, before)
+    end, { expr = true, desc = "efim-ls: " .. name:gsub("_", " ") })
+  end
+end
+
+return M

@@ -1,0 +1,94 @@
+--- The parts of Neovim's LSP client that are not the same in every version.
+local M = {}
+
+M.INLINE = "textDocument/inlineCompletion"
+M.INVOKED, M.AUTOMATIC = 1, 2
+M.native = vim.lsp.inline_completion ~= nil
+
+local methods = vim.fn.has("nvim-0.11") == 1
+local originals = {} ---@type table<integer, function> by client, what `intercept` has put itself before
+
+--- The client that serves a buffer.
+---@param buf integer
+---@return vim.lsp.Client?
+function M.client(buf)
+  return vim.lsp.get_clients({ bufnr = buf, name = "efim_ls" })[1]
+end
+
+---@return vim.lsp.Client[]
+function M.clients()
+  return vim.lsp.get_clients({ name = "efim_ls" })
+end
+
+---@return integer? id with which the request can be cancelled
+function M.request(client, method, params, handler, buf)
+  local send = originals[client.id] or client.request
+  local sent, id
+  if methods then
+    sent, id = send(client, method, params, handler, buf)
+  else
+    sent, id = send(method, params, handler, buf)
+  end
+  return sent and id or nil
+end
+
+function M.notify(client, method, params)
+  if methods then
+    client:notify(method, params)
+  else
+    client.notify(method, params)
+  end
+end
+
+function M.cancel(client, id)
+  if methods then
+    client:cancel_request(id)
+  else
+    client.cancel_request(id)
+  end
+end
+
+---@param force boolean?
+function M.stop(client, force)
+  if methods then
+    client:stop(force)
+  else
+    client.stop(force)
+  end
+end
+
+---@return boolean
+function M.is_stopped(client)
+  if methods then
+    return client:is_stopped()
+  end
+  return client.is_stopped()
+end
+
+--- Have `handle` called instead of a client's requests of one method; `M.request` still sends them.
+---@param handle fun(params: table, handler: function, buf: integer)
+function M.intercept(client, method, handle)
+  if originals[client.id] then
+    return
+  end
+  local request = client.request
+  originals[client.id] = request
+  client.request = function(self, asked, params, handler, buf)
+    if asked == method then
+      handle(params, handler, buf)
+      return true
+    end
+    return request(self, asked, params, handler, buf)
+  end
+end
+
+function M.document(buf)
+  return { uri = vim.uri_from_bufnr(buf) }
+end
+
+--- The cursor's position in a client's units.
+function M.position(client)
+  return vim.lsp.util.make_position_params(0, client.offset_encoding).position
+end
+
+return M

@@ -1,0 +1,90 @@
+--- What the server answers, for people.
+local M = {}
+
+---@return boolean
+local function is_set(value)
+  return value ~= nil and value ~= vim.NIL
+end
+
+---@param share number?
+local function percent(share)
+  return is_set(share) and ("%d %%"):format(math.floor(share * 100 + 0.5)) or "-"
+end
+
+---@param counters table
+local function of_suggestions(counters)
+  return ("shown %d, accepted %d, in part %d, rate %s; kept %s of the characters"):format(
+    counters.shown,
+    counters.accepted,
+    counters.partially_accepted,
+    percent(counters.acceptance_rate),
+    percent(counters.kept_rate)
+  )
+end
+
+---@param costs table
+local function of_tokens(costs)
+  return ("%d tokens reused, %d recomputed"):format(costs.reused, costs.recomputed)
+end
+
+--- The state, what runs, and the last answer.
+---@param status table
+---@return string[]
+function M.status(status)
+  local lines = { "# efim-ls: " .. status.state, "" }
+  if is_set(status.message) and status.message ~= "" then
+    lines[#lines + 1] = "- " .. status.message
+  end
+  for _, name in ipairs({ "model", "device" }) do
+    if is_set(status[name]) then
+      lines[#lines + 1] = ("- %s: %s"):format(name, status[name])
+    end
+  end
+  if is_set(status.last) then
+    lines[#lines + 1] = ("- last answer: %.1f ms, %s"):format(status.last.ms, of_tokens(status.last))
+  end
+  if is_set(status.counters) then
+    lines[#lines + 1] = "- suggestions: " .. of_suggestions(status.counters)
+  end
+  return lines
+end
+
+---@param stats table
+---@return string[]
+function M.stats(stats)
+  local lines = { "# efim-ls since its start", "", ("- requests: %d"):format(stats.requests) }
+  for outcome, count in vim.spairs(stats.answered) do
+    lines[#lines + 1] = ("  - %s: %d"):format(outcome, count)
+  end
+  vim.list_extend(lines, { "- suggestions: " .. of_suggestions(stats), "- " .. of_tokens(stats.tokens) })
+  if is_set(stats.ms.p50) then
+    lines[#lines + 1] = ("- answers: %.1f ms in the median, %.1f ms at 95 %%"):format(stats.ms.p50, stats.ms.p95)
+  end
+  return lines
+end
+
+---@param lines string[]
+---@param title string
+---@param text string
+local function add_part(lines, title, text)
+  local fence = "~~~~"
+  vim.list_extend(lines, { "", ("## %s: %d characters"):format(title, vim.fn.strchars(text)), fence })
+  vim.list_extend(lines, vim.split(text, "\n", { plain = true }))
+  lines[#lines + 1] = fence
+end
+
+--- Why there is nothing here, and what the model reads, in the order in which it does.
+---@param explained table
+---@return string[]
+function M.explanation(explained)
+  local why = is_set(explained.why) and explained.why or "the model is asked; the last answer here was a suggestion"
+  local lines = { "# efim-ls at the cursor", "", why, "", "It would cost: " .. of_tokens(explained.costs) }
+  for _, name in ipairs({ "head", "tail", "typed", "rest" }) do
+    if explained[name] ~= "" then
+      add_part(lines, name, explained[name])
+    end
+  end
+  return lines
+end
+
+return M

@@ -1,0 +1,96 @@
+--- What becomes of servers that end: Neovim itself starts none again.
+local api = vim.api
+local lsp = require("efim_ls.lsp")
+local server = require("efim_ls.server")
+local M = {}
+
+local MOST_RESTARTS, WITHIN = 4, 180 -- seconds
+local SIGTERM = 15 -- what Neovim stops a server with that does not end by itself
+local SECONDS_TO_END = 3
+
+local attached = {} ---@type table<integer, vim.lsp.Client> those that run
+local restarting = {} ---@type table<integer, true>
+local crashes = {} ---@type integer[] when, in seconds
+
+--- Remember who runs, and tell a new server what was switched off.
+---@param client vim.lsp.Client
+function M.attached(client)
+  if not attached[client.id] then
+    attached[client.id] = client
+    if not server.enabled then
+      server.tell_enabled(client)
+    end
+  end
+end
+
+---@param client vim.lsp.Client
+---@param buffers integer[]
+local function start_again(client, buffers)
+  for _, buf in ipairs(buffers) do
+    if api.nvim_buf_is_loaded(buf) then
+      vim.lsp.start(client.config, { bufnr = buf, reuse_client = server.config.reuse_client })
+    end
+  end
+end
+
+--- Whether a server that has died once more may be started again.
+local function may_start_again()
+  local now = os.time()
+  crashes = vim.tbl_filter(function(at)
+    return now - at < WITHIN
+  end, crashes)
+  table.insert(crashes, now)
+  return #crashes <= MOST_RESTARTS
+end
+
+--- What a server's end means: one that has died is started again, unless it does so too often or before it could be
+--- used, and so is one that was ended for it.
+---@param client vim.lsp.Client? none where it ended before it served any buffer
+---@param buffers integer[]
+---@param died boolean
+local function after_end(client, buffers, died)
+  if vim.v.exiting ~= vim.NIL then
+    return
+  elseif client and (restarting[client.id] or (died and may_start_again())) then
+    restarting[client.id] = nil
+    start_again(client, buffers)
+  elseif died then
+    local what = client and "ended too often" or "ended at its start"
+    local remedy = ":Efim log and :checkhealth efim_ls tell why, :Efim restart starts it"
+    server.warn_once(("the server %s and is not started again. %s"):format(what, remedy))
+  end
+end
+
+---@param id integer
+---@param code integer
+---@param signal integer
+function M.ended(id, code, signal)
+  local died = signal ~= SIGTERM and (code ~= 0 or signal ~= 0)
+  local client = attached[id]
+  local buffers = client and vim.tbl_keys(client.attached_buffers) or {} -- now: Neovim empties it next
+  attached[id] = nil
+  vim.schedule(function()
+    after_end(client, buffers, died)
+  end)
+end
+
+--- End the server and start it for the buffers that it served; where none runs, start it.
+function M.restart()
+  local clients = lsp.clients()
+  crashes = {}
+  server.say_again()
+  if #clients == 0 and server.check() then
+    server.start_all()
+  end
+  for _, client in ipairs(clients) do
+    restarting[client.id] = true
+    lsp.stop(client)
+    vim.defer_fn(function()
+      if not lsp.is_stopped(client) then
+        lsp.stop(client, true)
+      end
+    end, SECONDS_TO_END * 1000)
+  end
+end
+
+return M

@@ -1,0 +1,142 @@
+--- How the server is started, and started again.
+local api = vim.api
+local lsp = require("efim_ls.lsp")
+local M = {}
+
+local warned ---@type string? what was said last
+local has_enable = vim.lsp.enable ~= nil
+
+M.enabled = true
+
+--- As |vim.lsp.Config|. One server serves all buffers of any filetype: the model is loaded once, and which files are
+--- left out is the server's to judge.
+M.config = {
+  name = "efim_ls",
+  cmd = { "efim-ls" },
+  root_markers = { ".git" },
+  capabilities = {
+    textDocument = { inlineCompletion = { dynamicRegistration = false } },
+    experimental = { efimStatus = true },
+  },
+  handlers = {
+    ["efim/didChangeStatus"] = function(_, status, context)
+      require("efim_ls.status").changed(context.client_id, status)
+    end,
+  },
+  reuse_client = function(client, config)
+    return client.name == config.name and not lsp.is_stopped(client)
+  end,
+  on_exit = function(code, signal, id)
+    require("efim_ls.restart").ended(id, code, signal)
+  end,
+}
+
+--- The configuration in force: this one under what the user has set.
+function M.current()
+  return has_enable and vim.lsp.config.efim_ls or M.config
+end
+
+--- The command line of another verb of the same program.
+---@param ... string
+---@return string[]
+function M.command(...)
+  local command = vim.deepcopy(M.current().cmd)
+  if command[#command] == "serve" then
+    table.remove(command)
+  end
+  return vim.list_extend(command, { ... })
+end
+
+---@param message string
+function M.warn_once(message)
+  if warned ~= message then
+    warned = message
+    vim.notify("efim-ls: " .. message, vim.log.levels.ERROR)
+  end
+end
+
+--- Let what was said be said once more: the user has done something about it.
+function M.say_again()
+  warned = nil
+end
+
+--- What keeps the command from being run; nil where nothing does.
+---@return string?
+function M.problem()
+  local cmd = M.current().cmd
+  if type(cmd) ~= "table" or vim.fn.executable(cmd[1]) == 1 then
+    return nil
+  end
+  local remedy = "Install it with `pip install efim-ls`, or name it with "
+    .. 'require("efim_ls").setup({ cmd = { ".../bin/efim-ls" } }). See :checkhealth efim_ls'
+  return ("cannot run %s: there is no such program. %s"):format(cmd[1], remedy)
+end
+
+--- Say once why the server cannot be started: Neovim itself only logs it.
+---@return boolean whether it can
+function M.check()
+  local problem = M.problem()
+  if problem then
+    M.warn_once(problem)
+  end
+  return problem == nil
+end
+
+function M.check_enabled()
+  if vim.lsp.is_enabled and vim.lsp.is_enabled("efim_ls") then
+    M.check()
+  end
+end
+
+---@param buf integer
+local function start(buf)
+  local config = M.config
+  if vim.bo[buf].buftype == "" and api.nvim_buf_is_loaded(buf) and M.check() then
+    local whole = vim.tbl_extend("force", config, {
+      root_dir = vim.fs.root(buf, config.root_markers),
+      capabilities = vim.tbl_deep_extend("force", vim.lsp.protocol.make_client_capabilities(), config.capabilities),
+    })
+    vim.lsp.start(whole, { bufnr = buf, reuse_client = config.reuse_client })
+  end
+end
+
+--- Start it for the buffers that are there, and for those to come.
+function M.start_all()
+  if has_enable then
+    vim.lsp.enable("efim_ls")
+    return
+  end
+  local group = api.nvim_create_augroup("efim_ls.start", {})
+  api.nvim_create_autocmd("FileType", {
+    group = group,
+    pattern = M.config.filetypes,
+    callback = function(event)
+      start(event.buf)
+    end,
+  })
+  vim.cmd.doautoall("efim_ls.start FileType")
+end
+
+--- Have the server started for every buffer that it is meant for.
+---@param chosen { cmd: string[]?, filetypes: string[]?, init_options: table? }
+function M.enable(chosen)
+  if has_enable then
+    vim.lsp.config("efim_ls", chosen)
+  else
+    M.config = vim.tbl_extend("force", M.config, chosen)
+  end
+  M.check()
+  M.start_all()
+end
+
+--- Tell a server whether suggestions are switched on.
+---@param client vim.lsp.Client
+function M.tell_enabled(client)
+  local known = client.settings and client.settings["efim-ls"] or {}
+  client.settings = vim.tbl_extend("force", client.settings or {}, {
+    ["efim-ls"] = vim.tbl_extend("force", known, { enabled = M.enabled }),
+  })
+  lsp.notify(client, "workspace/didChangeConfiguration", { settings = client.settings })
+end
+
+return M

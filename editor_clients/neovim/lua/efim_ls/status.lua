@@ -1,0 +1,93 @@
+--- What the server says of itself, for a status line and for people.
+local api = vim.api
+local lsp = require("efim_ls.lsp")
+local M = {}
+
+---@class efim_ls.Status
+---@field state "loading" | "ready" | "off" | "error"
+---@field message string
+---@field busy boolean?
+---@field percentage integer?
+---@field last { ms: number, reused: integer, recomputed: integer, reason: string? }?
+
+local by_client = {} ---@type table<integer, efim_ls.Status>
+local by_buffer = {} ---@type table<integer, efim_ls.Status> as far as it differs: rules leave files and languages out
+
+local function is_set(value)
+  return value ~= nil and value ~= vim.NIL
+end
+
+--- What the server says of a buffer; nil where none serves it or has said anything.
+---@param buf integer?
+---@return efim_ls.Status?
+function M.info(buf)
+  buf = buf or api.nvim_get_current_buf()
+  local client = lsp.client(buf)
+  local status = client and by_client[client.id]
+  if status and status.state == "ready" and by_buffer[buf] then
+    return by_buffer[buf].state == "off" and by_buffer[buf] or status
+  end
+  return status
+end
+
+---@param client vim.lsp.Client
+---@return efim_ls.Status?
+function M.of_client(client)
+  return by_client[client.id]
+end
+
+--- A few words for a status line; empty where no server serves the buffer.
+---@return string
+function M.text()
+  local status = M.info()
+  if not status then
+    return lsp.client(api.nvim_get_current_buf()) and "efim" or ""
+  end
+  local words = { "efim", status.busy and "busy" or status.state }
+  if status.state == "loading" and is_set(status.percentage) then
+    words[#words + 1] = status.percentage .. " %"
+  elseif status.state == "ready" and not status.busy and is_set(status.last) then
+    words[#words + 1] = ("%.1f ms"):format(status.last.ms)
+  end
+  return table.concat(words, " ")
+end
+
+--- Ask what holds for a buffer, and redraw status lines.
+---@param buf integer
+---@param answered fun(status: efim_ls.Status)?
+function M.ask(buf, answered)
+  local client = lsp.client(buf)
+  if client then
+    lsp.request(client, "efim/status", { textDocument = lsp.document(buf) }, function(err, status)
+      if not err and status then
+        by_client[client.id] = by_client[client.id] or status
+        by_buffer[buf] = status
+        vim.cmd.redrawstatus({ bang = true })
+      end
+      if answered and status then
+        answered(status)
+      end
+    end, buf)
+  end
+end
+
+--- Called with the current buffer when suggestions can be had that could not be had before.
+---@type fun(buf: integer)
+M.when_ready = function() end
+
+--- Take up what the server tells unasked.
+---@param id integer the client's
+---@param status efim_ls.Status
+function M.changed(id, status)
+  local before, buf = by_client[id], api.nvim_get_current_buf()
+  by_client[id] = status
+  vim.cmd.redrawstatus({ bang = true })
+  if not before or before.state ~= status.state then
+    M.ask(buf)
+    if status.state == "ready" and before then
+      M.when_ready(buf)
+    end
+  end
+end
+
+return M

@@ -1,0 +1,196 @@
+--- What is suggested in each buffer: asked for, kept while it is typed through, and forgotten.
+local api = vim.api
+local lsp = require("efim_ls.lsp")
+local place = require("efim_ls.place")
+local M = {}
+
+---@class efim_ls.Item
+---@field text string all of what was suggested
+---@field command lsp.Command? tells the server that it was accepted
+---@field seen boolean whether the server was told that it was shown
+
+---@class efim_ls.Shown
+---@field place efim_ls.Place where `text` of the items begins
+---@field items efim_ls.Item[]
+---@field index integer the selected one
+
+---@class efim_ls.Left
+---@field text string what is not typed yet
+---@field item efim_ls.Item
+
+---@class efim_ls.State
+---@field asked string? the place that was asked about last: nothing is asked twice
+---@field pending { client: vim.lsp.Client, id: integer }?
+---@field shown efim_ls.Shown?
+---@field draw fun(left: efim_ls.Left[], hint: string?)? shows the first, or nothing
+
+local states = {} ---@type table<integer, efim_ls.State>
+
+---@param buf integer
+---@return efim_ls.State
+local function state_of(buf)
+  states[buf] = states[buf] or {}
+  return states[buf]
+end
+
+local function tell_seen(buf, item)
+  local client = lsp.client(buf)
+  if client and not item.seen and item.command then
+    item.seen = true
+    local shown = { insertText = item.text, command = item.command }
+    lsp.notify(client, "textDocument/didShowCompletion", { item = shown })
+  end
+end
+
+--- What is left of the suggestions that begin with what was typed since they were asked for, the selected one first.
+---@param shown efim_ls.Shown
+---@return efim_ls.Left[]
+local function left_of(shown)
+  local typed, count, left = place.typed_since(shown.place), #shown.items, {}
+  for step = 0, typed and count - 1 or -1 do
+    local item = shown.items[(shown.index - 1 + step) % count + 1]
+    if #item.text > #typed and vim.startswith(item.text, typed) then
+      left[#left + 1] = { text = item.text:sub(#typed + 1), item = item }
+    end
+  end
+  return left
+end
+
+---@param buf integer
+---@return efim_ls.Left[]
+function M.left(buf)
+  local shown = state_of(buf).shown
+  return shown and left_of(shown) or {}
+end
+
+--- Draw what is left; nothing once something else was typed.
+---@param buf integer
+function M.refresh(buf)
+  local state = state_of(buf)
+  if not state.shown or not state.draw then
+    return
+  end
+  local left = left_of(state.shown)
+  state.draw(left)
+  if #left == 0 then
+    state.shown = nil
+  else
+    tell_seen(buf, left[1].item)
+  end
+end
+
+--- Draw what will be left behind a character that is about to be typed: the screen may be drawn between that and the
+--- event that tells of it.
+---@param buf integer
+---@param char string
+function M.foresee(buf, char)
+  local state, left = state_of(buf), {}
+  for _, each in ipairs(M.left(buf)) do
+    if vim.startswith(each.text, char) then
+      left[#left + 1] = { text = each.text:sub(#char + 1), item = each.item }
+    end
+  end
+  if state.shown and state.draw then
+    state.draw(left)
+  end
+end
+
+--- Have suggestions of a buffer drawn by a function, beginning with those that are there.
+function M.draw_with(buf, draw)
+  state_of(buf).draw = draw
+  M.refresh(buf)
+end
+
+local function cancel(state)
+  if state.pending then
+    lsp.cancel(state.pending.client, state.pending.id)
+    state.pending = nil
+  end
+end
+
+--- Whether an answer says what is shown already: then that stays, and keeps its number.
+local function is_known(buf, items)
+  local left = M.left(buf)
+  return #items == 1 and #left > 0 and left[1].text == items[1].insertText
+end
+
+local function take(buf, asked_at, answer)
+  local items = answer and (answer.items or answer) or {}
+  if #items == 0 or is_known(buf, items) or not vim.startswith(api.nvim_get_mode().mode, "i") then
+    return
+  end
+  local ours = vim.tbl_map(function(item)
+    return { text = item.insertText, command = item.command, seen = false }
+  end, items)
+  state_of(buf).shown = { place = asked_at, items = ours, index = 1 }
+  M.refresh(buf)
+end
+
+--- Ask for what could stand at the cursor, unless that was asked already; an earlier question is withdrawn.
+---@param buf integer the current one
+---@param kind integer `lsp.INVOKED` or `lsp.AUTOMATIC`
+function M.ask(buf, kind)
+  local client, state, at = lsp.client(buf), state_of(buf), place.here()
+  local key = place.key(buf, at)
+  if not client or (kind == lsp.AUTOMATIC and state.asked == key) then
+    return
+  end
+  cancel(state)
+  state.asked = key
+  local params = { textDocument = lsp.document(buf), position = lsp.position(client) }
+  params.context = { triggerKind = kind }
+  local pending = { client = client }
+  state.pending = pending
+  pending.id = lsp.request(client, lsp.INLINE, params, function(err, answer)
+    if state.pending == pending and not err and api.nvim_get_current_buf() == buf then
+      state.pending = nil
+      take(buf, at, answer)
+    end
+  end, buf)
+end
+
+--- Select another suggestion, and say which of how many it is; nil where there is none.
+---@param buf integer
+---@param count integer how many further, backwards where negative
+---@return string?
+function M.select(buf, count)
+  local left, shown = M.left(buf), state_of(buf).shown
+  if not shown or #left == 0 then
+    return nil
+  end
+  local chosen = left[count % #left + 1].item
+  for index, item in ipairs(shown.items) do
+    shown.index = item == chosen and index or shown.index
+  end
+  tell_seen(buf, chosen)
+  return ("(%d/%d)"):format(shown.index, #shown.items)
+end
+
+--- Show nothing more for this place.
+---@param buf integer
+function M.dismiss(buf)
+  local state = state_of(buf)
+  local was_shown = state.shown ~= nil
+  cancel(state)
+  state.shown = nil
+  if state.draw then
+    state.draw({})
+  end
+  return was_shown
+end
+
+--- Forget what was asked as well: the same place may be asked about anew.
+---@param buf integer
+function M.forget(buf)
+  M.dismiss(buf)
+  states[buf].asked = nil
+end
+
+--- Forget a buffer whose server has gone.
+---@param buf integer
+function M.drop(buf)
+  M.dismiss(buf)
+  states[buf] = nil
+end
+
+return M
