@@ -69,8 +69,9 @@ class EngineThread:
         """Tell the job with this key to stop, if there is one; who waits for it gets `Superseded`."""
         if (older := self._latest.get(key)) is not None:
             self._leave(key, older)
-            older.fail(Superseded())
-            older.waiter.exception()  # one that is being cancelled just now need not hear of it
+            if not older.waiter.done():  # who has just given up need not hear of it
+                older.fail(Superseded())
+                older.waiter.exception()
 
     def ahead(self, key: Hashable, job: Job[bool]) -> None:
         """Queue work that nobody waits for, in place of older work with its key, which is told to stop.

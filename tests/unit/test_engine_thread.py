@@ -173,6 +173,13 @@ async def test_a_given_up_job_that_fails_is_logged(engine, caplog) -> None:
     assert [r.levelno for r in caplog.records] == [logging.ERROR]
 
 
+async def test_who_gives_up_and_asks_again_at_once_is_nothing_to_log(engine, caplog) -> None:
+    given_up = engine.run("a", Work())
+    given_up.cancel()
+    assert await engine.run("a", lambda _: "fine") == "fine"
+    assert caplog.records == []
+
+
 async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> None:
     class Job:
         def __call__(self, stopped: Stopped) -> Job:
