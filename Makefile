@@ -8,25 +8,38 @@ DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
 MODEL ?=
 HUMANEVAL ?=
 GPU_PYTHON ?= .venv-gpu/bin/python
+VSCODE := editor_clients/vscode
+NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix bench gpu-check gpu-run eval clean
+.PHONY: demo test lint types fix vsix editors pictures bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
 
-test: .venv/develops
+test: editors
 	$(BIN)/python -m pytest
 
 lint: .venv/develops
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/develops
+types: .venv/develops $(VSCODE)/node_modules/.package-lock.json
 	$(BIN)/pyright
+	$(NPM) run check
 
 fix: .venv/develops
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+vsix: $(VSCODE)/dist/efim-ls.vsix
+
+# Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
+editors: .venv/develops
+	$(BIN)/python -m tests.editors.fetching
+	-$(MAKE) --no-print-directory vsix && $(NPM) run build-test
+
+pictures: editors
+	$(BIN)/python -m tests.editors.pictures
 
 bench: .venv/benches
 	$(BIN)/python -m benchmarks $(TRACE)
@@ -46,7 +59,7 @@ eval: .venv/develops
 	$(BIN)/efim-ls eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
-	rm -rf .venv .venv-gpu build dist *.egg-info
+	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
 .venv/runs: pyproject.toml constraints.txt $(wildcard model_runtime/native/*.[ch])
@@ -60,6 +73,17 @@ clean:
 	@echo "installing what tests, lint and training need"
 	$(PIP) --editable '.[dev]'
 	touch $@
+
+$(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/develops
+	@echo "installing what the VS Code extension is built with"
+	$(NPM) ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.json .vscodeignore) \
+	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
+
+$(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION)
+	$(NPM) run package
 
 # No constraints: torch for CUDA is another build than the one that tests run on everywhere.
 .venv-gpu/develops: pyproject.toml

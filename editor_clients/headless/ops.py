@@ -33,11 +33,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Offer:
-    """What accepting would insert at `at`: all of a suggestion or what is left of it."""
+    """What accepting would insert at `at`: all of a suggestion or what is left after `taken` characters of it."""
 
     at: int
     text: str
     command: types.Command | None
+    taken: int = 0
 
 
 class Session:
@@ -112,11 +113,11 @@ class Session:
         taken, left = offer.text[:length], offer.text[length:]
         self._editor.edit(uri, offer.at, 0, taken)
         if left:
-            self._offers[uri] = Offer(offer.at + length, left, offer.command)
+            self._offers[uri] = Offer(offer.at + length, left, offer.command, offer.taken + length)
         else:
             del self._offers[uri]
         if offer.command is not None:
-            await self._editor.accept(offer.command, length if left else None)
+            await self._editor.accept(offer.command, offer.taken + length if left else None)
         return {"ok": True, "inserted": taken, "at": offer.at + length}
 
     async def _explain(self, request: Answer) -> Answer:

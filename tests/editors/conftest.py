@@ -1,0 +1,125 @@
+"""What editor tests share: the parts that were fetched, a browser, and windows of VS Code."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from .fetching import vscode as servers
+from .fetching.part import ROOT, Missing, Part
+from .fetching.programs import CHROMIUM
+from .shapes import SHAPES
+from .vscode import install, running
+from .window import CHROMIUM as QUIET
+from .window import Window, open_window
+
+MUST_HAVE_ALL = bool(os.environ.get("CI")) and (sys.platform, platform.machine()) == ("linux", "x86_64")
+EXTENSION = ROOT / "editor_clients" / "vscode"
+VSIX = EXTENSION / "dist" / "efim-ls.vsix"
+OPEN: list[Window] = []  # whose pictures a failed test leaves
+Opening = Callable[..., Window]
+
+
+def need(part: Part) -> Path:
+    """Return a part's program; without it the test is skipped, or fails where all parts must be there."""
+    try:
+        return part.program_path()
+    except Missing as reason:
+        lacking(str(reason))
+
+
+def lacking(reason: str) -> NoReturn:
+    (pytest.fail if MUST_HAVE_ALL else pytest.skip)(reason)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium for one module: playwright's loop must not run beside those of asynchronous tests."""
+    program = need(CHROMIUM)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def vsix() -> Path:
+    """The extension as it is now."""
+    if not VSIX.exists():
+        lacking(f"no {VSIX.relative_to(ROOT)}: run `make vsix`")
+    sources = [EXTENSION / "package.json", *(EXTENSION / "src").rglob("*")]
+    newer = [each.name for each in sources if each.stat().st_mtime > VSIX.stat().st_mtime]
+    assert not newer, f"{newer} changed after the extension was built: run `make vsix`"
+    return VSIX
+
+
+@pytest.fixture(scope="module", params=servers.PARTS, ids=lambda part: part.version)
+def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pytest.TempPathFactory):
+    """A VS Code, and a folder of extensions that has ours."""
+    program, extensions = need(request.param), tmp_path_factory.mktemp("vscode") / "extensions"
+    install(program, extensions, vsix)
+    return program, extensions
+
+
+@pytest.fixture(scope="module")
+def shared(opened_in_module: Opening) -> Window:
+    """A window for every test of a module, its server's model loaded."""
+    window = opened_in_module()
+    window.see_status("ready")
+    return window
+
+
+@pytest.fixture
+def window(shared: Window) -> Window:
+    """The shared one, its file as it was at first and the cursor at its end."""
+    shared.show(SHAPES)
+    return shared
+
+
+@contextmanager
+def opening(browser: Browser, installed: tuple[Path, Path], folder: Path) -> Iterator[Opening]:
+    """What opens a file in a VS Code of its own, with settings of ours."""
+    with ExitStack() as stack:
+
+        def open_file(name: str = "shapes.py", text: str = SHAPES, env: Any = (), **settings: Any) -> Window:
+            file = folder / "project" / name
+            file.parent.mkdir()
+            file.write_text(text, "utf-8")
+            ours = {f"efim-ls.{name}": value for name, value in settings.items()}
+            code = stack.enter_context(running(*installed, folder / "home", ours, dict(env)))
+            made = stack.enter_context(open_window(browser, code, file))
+            OPEN.append(made)
+            stack.callback(OPEN.remove, made)
+            return made
+
+        yield open_file
+
+
+@pytest.fixture(scope="module")
+def opened_in_module(browser: Browser, installed: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory):
+    with opening(browser, installed, tmp_path_factory.mktemp("module")) as open_file:
+        yield open_file
+
+
+@pytest.fixture
+def opened(browser: Browser, installed: tuple[Path, Path], tmp_path: Path):
+    with opening(browser, installed, tmp_path) as open_file:
+        yield open_file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """Keep pictures of what a failed test saw."""
+    report = yield
+    if call.when == "call" and report.failed:
+        for each in OPEN:
+            each.picture(f"failed-{item.name}")
+    return report

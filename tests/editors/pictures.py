@@ -1,0 +1,73 @@
+"""`python -m tests.editors.pictures`: take the pictures in the VS Code extension's README from a real VS Code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import FloatRect, Locator, ViewportSize, sync_playwright
+
+from .conftest import EXTENSION, VSIX
+from .fetching.programs import CHROMIUM
+from .fetching.vscode import NEWEST
+from .shapes import BEGUN, HEAD, REST, SHAPES
+from .vscode import install, running
+from .window import CHROMIUM as QUIET
+from .window import Window, open_window
+
+IMAGES = EXTENSION / "images"
+SMALL, LARGE = ViewportSize(width=860, height=430), ViewportSize(width=1400, height=700)
+PLAIN = {
+    "editor.scrollbar.horizontal": "hidden",
+    "editor.scrollbar.vertical": "hidden",
+    "editor.stickyScroll.enabled": False,
+}
+
+
+def main() -> None:
+    program = NEWEST.program_path()
+    with TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        file, extensions = Path(scratch, "project", "shapes.py"), Path(scratch, "extensions")
+        file.parent.mkdir()
+        file.write_text(SHAPES, "utf-8")
+        install(program, extensions, VSIX)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM.program_path(), args=list(QUIET))
+        with (
+            running(program, extensions, Path(scratch, "home"), PLAIN, {}) as code,
+            open_window(browser, code, file, scale=1.5) as window,
+        ):
+            take(window)
+
+
+def take(window: Window) -> None:
+    window.see_status("ready")
+    window.command("View: Toggle Primary Side Bar Visibility")
+    window.page.set_viewport_size(SMALL)
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    keep(window, "ghost-text", window.page.locator(".editor-instance"))
+    item, tooltip = window.page.locator(r"#efim-ls\.efim-ls\.status"), window.page.locator(".workbench-hover")
+    item.hover()
+    tooltip.get_by_text("recomputed").wait_for()
+    keep(window, "status-bar", tooltip, item)
+    window.page.set_viewport_size(LARGE)
+    window.command("efim-ls: Explain Suggestion")
+    rendered = window.page.frame_locator("iframe.webview").frame_locator("iframe")
+    rendered.get_by_text("What it costs").wait_for()
+    window.page.locator(".editor-instance").first.hover()
+    tooltip.wait_for(state="hidden")
+    keep(window, "explain", window.page.locator(".editor-group-container").nth(1))
+
+
+def keep(window: Window, name: str, *shown: Locator) -> None:
+    """Keep the part of the window that holds all of these."""
+    boxes = [box for each in shown if (box := each.bounding_box())]
+    left, top = min(box["x"] for box in boxes), min(box["y"] for box in boxes)
+    right = max(box["x"] + box["width"] for box in boxes)
+    bottom = max(box["y"] + box["height"] for box in boxes)
+    clip = FloatRect(x=left, y=top, width=right - left, height=bottom - top)
+    window.page.screenshot(path=IMAGES / f"{name}.png", clip=clip)
+
+
+if __name__ == "__main__":
+    main()

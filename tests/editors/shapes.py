@@ -1,0 +1,31 @@
+"""A file whose lines repeat, so that what the embedded model suggests in it is known."""
+
+SHAPES = '''"""Shapes and what is measured about them."""
+
+
+def area(shape):
+    width, height = shape.width, shape.height
+    return width * height
+
+
+def describe_area(shape):
+    logger.info("measured %s of shape %s", area(shape), shape.name)
+    counters.measured_shapes += 1
+    return area(shape)
+
+
+def volume(shape):
+    width, height = shape.width, shape.height
+    return width * height * shape.depth
+
+
+def describe_volume(shape):
+    logger.info("measured %s of shape %s", volume(shape), shape.name)
+    counters.measured_shapes += 1
+    return volume(shape)
+
+
+'''
+HEAD = "def border(shape):\n"
+BEGUN, REST = "width, hei", "ght = shape.width, shape.height"
+ABROAD = 'labels["größe 😀 日本語"] = [shape.width, shape.height]\n'

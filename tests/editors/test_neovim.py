@@ -1,0 +1,297 @@
+"""What a user of Neovim sees and does: in 0.12 through its own inline completion, in 0.10 through the plugin's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import need
+from .fetching.neovim import NATIVE, OLDER
+from .fetching.part import Part
+from .neovim import RECORDER, SETUP, Neovim, neovim
+
+KEYS = 'accept = "<Tab>", accept_word = "<C-Right>", accept_line = "<C-Down>", trigger = "<C-g>", next = "<C-n>"'
+SETTINGS = 'disabled_languages = { "lua" }, menu = "always"'
+FOREIGN = 'print("größe 🙂 日本", area_of_circle(radius))'
+WIDE = "def compute_the_total_amount(first_argument, second_argument):"
+FLOATING = """
+for _, window in ipairs(vim.api.nvim_list_wins()) do
+  if vim.api.nvim_win_get_config(window).relative ~= "" then
+    return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false), "\\n")
+  end
+end
+return ""
+"""
+TEXT = f"""\
+{FOREIGN}
+
+
+def area_of_circle(radius):
+    return 3.14 * radius * radius
+
+
+{WIDE}
+    return first_argument + second_argument
+
+
+def nothing():
+    pass
+
+
+"""
+
+
+@pytest.fixture(scope="module", params=(NATIVE, OLDER), ids=lambda part: part.key)
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neovim]:
+    """One Neovim and one server for all of these tests: each opens a file of its own."""
+    part: Part = request.param
+    init = RECORDER + SETUP.replace("OPTIONS", f"keys = {{ {KEYS} }}, settings = {{ {SETTINGS} }}")
+    with neovim(need(part), tmp_path_factory.mktemp(part.key), init) as editor:
+        yield editor
+
+
+@pytest.fixture
+def editor(shared: Neovim, request: pytest.FixtureRequest) -> Neovim:
+    shared.edit(f"{request.node.name}.py", TEXT)
+    shared.ready()
+    return shared
+
+
+def test_ghost_text_is_accepted_by_a_key(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    assert editor.ghost().startswith("rcle(radius):")
+    assert editor.api.current.line == "def area_of_ci"
+    editor.type("<Tab>")
+    editor.line("def area_of_circle(radius):")
+
+
+def test_a_key_keeps_its_meaning_where_nothing_is_shown(editor: Neovim) -> None:
+    editor.efim("disable()")
+    editor.type("o", "<Tab>", "x")
+    editor.line("    x")
+    editor.efim("enable()")
+
+
+def test_words_are_accepted_one_by_one(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    for line in ("def area_of_circle", "def area_of_circle(", "def area_of_circle(radius"):
+        editor.type("<C-Right>")
+        editor.line(line)
+        assert editor.ghost().startswith("def area_of_circle(radius):".removeprefix(line))
+
+
+def test_keys_in_a_burst_lose_nothing(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.type("<C-Right><C-Right>")
+    editor.line("def area_of_circle(")
+    editor.ghost()
+    editor.type("<C-Down>  # and")
+    editor.line("def area_of_circle(radius):  # and")
+    editor.type(" on")
+    editor.line("def area_of_circle(radius):  # and on")
+
+
+def test_a_line_is_accepted(editor: Neovim) -> None:
+    editor.type("o", "def area_of_circle(ra")
+    editor.ghost()
+    editor.type("<C-g>")  # several lines, since it was asked for
+    assert editor.ghost(other_than="dius):") == "dius):\n    return 3.14 * radius * radius"
+    editor.type("<C-Down>")
+    editor.line("def area_of_circle(radius):")
+    assert editor.ghost(other_than="") == "\n    return 3.14 * radius * radius"
+    editor.type("<C-Down>")
+    editor.line("    return 3.14 * radius * radius")
+
+
+def test_alternatives_are_chosen_from(editor: Neovim) -> None:
+    editor.type("o", "def ")
+    editor.ghost()
+    editor.type("<C-g>")
+    editor.until(
+        "alternatives",
+        lambda: len(editor.lua("return require('efim_ls.suggestions').left(vim.api.nvim_get_current_buf())")) > 1,
+    )
+    first = editor.ghost()
+    editor.type("<C-n>")
+    second = editor.ghost(other_than=first)
+    assert second.split(" (2/")[0] != first
+    editor.type("<Tab>")
+    editor.until("the second", lambda: "\n".join(editor.lines).endswith("def " + second.split(" (2/")[0]))
+
+
+def test_typing_through_ghost_text_keeps_it(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.lua("_G.drawn = {}")
+    editor.type("r", "c", "l")
+    editor.until("the rest", lambda: first_lines(editor.ghosts) == ["e(radius):"])
+    drawn = editor.lua("return _G.drawn")
+    assert {(each["line"], *first_lines(each["ghosts"])) for each in drawn} <= {
+        ("def area_of_ci" + typed, "rcle(radius):".removeprefix(typed)) for typed in ("", "r", "rc", "rcl")
+    }
+
+
+def first_lines(texts: list[str]) -> list[str]:
+    return [text.split("\n")[0] for text in texts]
+
+
+def test_dismissed_ghost_text_stays_away_until_the_next_key(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    assert editor.efim("dismiss()")
+    assert editor.ghosts == []
+    editor.type("r")
+    assert editor.ghost().startswith("cle(radius):")
+
+
+def test_characters_of_several_bytes_stand_before(editor: Neovim) -> None:
+    begun = 'print("größe 🙂 日本", area_of_ci'
+    editor.type("o", begun)
+    editor.ghost()
+    editor.type("<C-Right>")
+    editor.line('print("größe 🙂 日本", area_of_circle')
+    editor.ghost()
+    editor.type("<Tab>")
+    editor.line(FOREIGN)
+
+
+def test_words_and_lengths_of_any_script(shared: Neovim) -> None:
+    words = []
+    text = 'größe 🙂 日本", area_of(x)'
+    while text:
+        words.append(shared.lua('return require("efim_ls.parts").word(...)', text))
+        text = text.removeprefix(words[-1])
+    assert words == ["größe", " 🙂", " 日本", '",', " area_of", "(", "x", ")"]
+    lengths = [shared.lua('return require("efim_ls.parts").utf16_length(...)', word) for word in words]
+    assert lengths == [len(word.encode("utf-16-le")) // 2 for word in words]
+
+
+@pytest.mark.parametrize("typed", [WIDE[:44], WIDE[:20] + "xyz_of_another_thing(value"], ids=["through", "away"])
+def test_no_stale_ghost_text_is_ever_shown(editor: Neovim, typed: str) -> None:
+    editor.type("o")
+    editor.lua("_G.drawn, _G.answered = {}, {}")
+    editor.type(typed[:20])
+    editor.ghost()
+    editor.type(*typed[20:])
+    editor.line(typed)
+    last = editor.ghost()
+    drawn, answered = editor.lua("return _G.drawn"), editor.lua("return _G.answered")
+    suggested = {each["line"] + each["text"] for each in answered}
+    shown = {each["line"] + ghost for each in drawn for ghost in each["ghosts"]}
+    assert shown <= suggested
+    assert all(len(each["ghosts"]) <= 1 for each in drawn)
+    editor.type("<Tab>")
+    editor.line(typed + last.split("\n")[0])
+
+
+def test_several_lines_take_the_rest_of_the_line_along(editor: Neovim) -> None:
+    editor.type("o", "area()", "<Left>")
+    editor.until("the cursor", lambda: editor.api.current.window.cursor[1] == len("area("))
+    editor.lua('require("efim_ls.ghost").show(vim.api.nvim_get_current_buf(), "1,\\n\\t2")')
+    assert "1,\n    2)" in editor.ghosts
+
+
+def test_the_menu_offers_it_too(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci", "<C-x><C-o>")
+    info = editor.until("the menu", lambda: editor.api.funcs.complete_info(["items"])["items"])
+    assert any("area_of_circle(radius):" in item["word"] for item in info)
+    editor.type("<C-e>")
+
+
+def test_a_language_that_is_left_out(editor: Neovim) -> None:
+    editor.edit("left_out.lua", "local function area_of_circle(radius)\nend\n")
+    editor.until("the state of this file", lambda: editor.efim("status()") == "efim off")
+    editor.type("o", "local function area_of_ci")
+    assert editor.request("efim/explain", position={"line": 0, "character": 0})["reason"] == "language off"
+    assert editor.ghosts == []
+    editor.type("<Esc>")
+    editor.api.command("Efim status")
+    assert "disabled_languages" in editor.until("the reason", lambda: floating(editor))
+
+
+def test_switched_off_and_on(editor: Neovim) -> None:
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.api.command("Efim disable")
+    assert editor.ghosts == []
+    editor.until("the state", lambda: editor.efim("status()") == "efim off")
+    editor.type("r")
+    assert editor.request("efim/explain", position={"line": 0, "character": 0})["reason"] == "disabled"
+    assert editor.ghosts == []
+    editor.api.command("Efim toggle")
+    assert editor.ghost().startswith("cle(radius):")
+
+
+def test_what_becomes_of_suggestions_is_told(editor: Neovim) -> None:
+    before = editor.request("efim/stats")
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.type("<C-Right>")
+    editor.line("def area_of_circle")
+    editor.ghost()
+    editor.type("<Tab>")
+    editor.line("def area_of_circle(radius):")
+
+    def told() -> bool:
+        now = editor.request("efim/stats")
+        grown = [now[name] - before[name] for name in ("partially_accepted", "accepted", "shown")]
+        return grown[:2] == [1, 1] and grown[2] >= 1  # what comes next is shown as well
+
+    editor.until("what was told", told)
+    assert "rcle(radius):" in {each["item"]["insertText"] for each in editor.told("textDocument/didShowCompletion")}
+
+
+def test_the_server_knows_where_the_user_is(editor: Neovim) -> None:
+    uri = editor.lua("return vim.uri_from_bufnr(0)")
+    editor.type("gg", "j")
+    editor.until("the cursor", lambda: at(editor) == {"line": 1, "character": 0})
+    editor.type("4G", "A", "<Left>")
+    editor.until("the cursor", lambda: at(editor) == {"line": 3, "character": len("def area_of_circle(radius)")})
+    assert editor.told("textDocument/didFocus")[-1] == {"textDocument": {"uri": uri}}
+    told = len(editor.told("efim/didMoveCursor"))
+    editor.type("xyz")
+    editor.until("the keys", lambda: "xyz" in editor.api.current.line)
+    assert len(editor.told("efim/didMoveCursor")) == told
+
+
+def at(editor: Neovim) -> object:
+    return editor.told("efim/didMoveCursor")[-1]["position"]
+
+
+def test_commands_tell(editor: Neovim) -> None:
+    editor.type("G")
+    editor.api.command("Efim explain")
+    shown = editor.until("the explanation", lambda: floating(editor))
+    assert "It would cost" in shown and "def area_of_circle(radius):" in shown
+    editor.type("k")
+    editor.until("its end", lambda: not floating(editor))
+    editor.api.command("Efim stats")
+    assert "tokens reused" in editor.until("the counters", lambda: floating(editor))
+    editor.type("j")
+    editor.until("its end", lambda: not floating(editor))
+    editor.api.command("Efim status")
+    assert "efim-ls: ready" in editor.until("the state", lambda: floating(editor))
+    editor.api.command("Efim nonsense")
+    assert "there are clear-cache, disable, enable, explain, log" in editor.notices
+    assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["restart"]
+
+
+def floating(editor: Neovim) -> str:
+    """Return the text of the floating window."""
+    return editor.lua(FLOATING)
+
+
+def test_the_log_opens(editor: Neovim) -> None:
+    editor.api.command("Efim log")
+    assert Path(editor.api.current.buffer.name).name == "lsp.log"
+    editor.api.command("tabclose")
+
+
+def test_cleared(editor: Neovim) -> None:
+    editor.lua("_G.notices = {}")
+    editor.api.command("Efim clear-cache")
+    assert "rror" not in editor.until("what was removed", lambda: editor.notices)

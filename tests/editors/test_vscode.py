@@ -1,0 +1,91 @@
+"""Ghost text in a real VS Code: seen, and taken whole, by words and by lines."""
+
+from __future__ import annotations
+
+from .shapes import ABROAD, BEGUN, HEAD, REST, SHAPES
+from .waiting import eventually
+from .window import Window
+
+
+def test_tab_takes_the_ghost_text(window: Window):
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    window.picture("ghost-text")
+    window.press("Tab")
+    window.see_line(f"    {BEGUN}{REST}")
+    window.see_saved(f"{SHAPES}{HEAD}    {BEGUN}{REST}")
+
+
+def test_a_word_is_taken_and_the_rest_stays(window: Window):
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    window.press("Control+ArrowRight")
+    window.see_line("    width, height")
+    window.see_ghost(" = shape.width, shape.height")
+    window.press("Tab")
+    window.see_saved(f"{SHAPES}{HEAD}    {BEGUN}{REST}")
+
+
+def test_a_line_is_taken_and_the_rest_stays(window: Window):
+    window.type("def describe_area(shape):\n")
+    window.press("Alt+Backslash")
+    first, rest = eventually(lambda: parted(window.ghost), lambda: f"no two lines of ghost text: {window.ghost!r}")
+    window.press("Control+Alt+ArrowRight")
+    window.see_ghost(rest)
+    window.see_saved(f"{SHAPES}def describe_area(shape):\n    {first}\n")
+
+
+def parted(text: str) -> tuple[str, ...]:
+    """Return the first line of a text and what follows, nothing where either is empty."""
+    first, _, rest = text.partition("\n")
+    return (first, rest) if first and rest else ()
+
+
+def test_what_follows_other_scripts_lands_behind_them(window: Window):
+    window.show(ABROAD + SHAPES)
+    begun = ABROAD[: ABROAD.index("ape.width")]
+    window.type(begun)
+    window.see_ghost("ape.width, shape.height")
+    window.press("Control+ArrowRight")
+    window.see_line(f"{begun}ape]")  # VS Code has closed the bracket
+    window.press("Tab")
+    window.see_saved(ABROAD + SHAPES + ABROAD.rstrip())
+
+
+def test_another_suggestion_is_shown_on_demand(window: Window):
+    window.type("def describe_")
+    window.press("Alt+Backslash")
+    texts = {*eventually(lambda: several(window), lambda: "the server answered with no alternatives")}
+    first = eventually(lambda: window.ghost, lambda: "no ghost text")  # may be one that came while typing
+    window.press("Alt+BracketRight")
+    second = see_one_of(window, texts - {first})
+    window.press("Alt+BracketLeft")
+    see_one_of(window, {first, *texts} - {second})
+    window.press("Alt+BracketRight")
+    window.see_ghost(second)
+
+
+def see_one_of(window: Window, texts: set[str]) -> str:
+    return eventually(lambda: texts & {window.ghost}, lambda: f"{window.ghost!r} is none of {texts}").pop()
+
+
+def several(window: Window) -> tuple[str, ...]:
+    """Return the texts of the last answer where they are more than one."""
+    texts = [each.texts for each in window.code.conversation.answers()][-1:]
+    return texts[0] if texts and len(texts[0]) > 1 else ()
+
+
+def test_ghost_text_is_never_stale_while_typing_fast(window: Window):
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = shape.width + 1 - counters.measu"
+    window.watch()
+    window.type(line.lstrip().removeprefix(BEGUN), delay=10)
+    window.see_ghost("red_shapes += 1")
+    shown = [(line, ghost) for line, ghost in window.watched() if ghost]
+    assert len(shown) > 1
+    assert [each for each in shown if known.startswith(each[0]) and "".join(each) != known] == []
+    answered = {line[: each.character] + text for each in window.code.conversation.answers() for text in each.texts}
+    assert [each for each in shown if "".join(each) not in answered] == []
+    window.press("Tab")
+    window.see_line(f"{line}red_shapes += 1")
