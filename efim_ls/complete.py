@@ -122,6 +122,11 @@ class Completer:
         self._backing.leave(uri)
         self._model.engine.release(uri)
 
+    def drop(self, uri: str) -> None:
+        """Drop the frames of a document of which nothing more is to be kept."""
+        self.forget(uri)
+        self._frames.kept(uri)
+
     def keep(self, uri: str, stopped: Callable[[], bool]) -> bool:
         """Write a document's frames and what was computed of them behind; false if it was stopped before the end."""
         frames = self._frames.asked(uri)

@@ -38,6 +38,10 @@ class Completer(Protocol):
         """Drop what is known of a document that was closed."""
         ...
 
+    def drop(self, uri: str, /) -> None:
+        """The same for one of which nothing more is to be kept."""
+        ...
+
     def keep(self, uri: str, stopped: Stopped, /) -> bool:
         """Write behind what was computed for a document, also after it was closed; false if it was stopped."""
         ...

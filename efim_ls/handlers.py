@@ -68,6 +68,7 @@ def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
     """Keep the text of a document; like all changes of it at once, so that requests see them in order."""
     item = params.text_document
     document = Document(item.uri, item.language_id, item.text, item.version)
+    ls.session.fates.closed(item.uri)  # some clients open anew what is open
     ls.session.documents[item.uri] = document
     ls.session.rested(document)
 

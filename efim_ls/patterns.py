@@ -10,7 +10,10 @@ from itertools import product
 
 def spellings(path: str) -> frozenset[str]:
     """A path and, where links lead elsewhere, where they lead: both in lower case, as patterns are compared."""
-    real = path if "\0" in path else os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except ValueError:  # NUL or half a surrogate pair: no file is called so
+        real = path
     return frozenset({path.lower(), real.lower()})
 
 
@@ -21,7 +24,7 @@ def meaning(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
     stands for any characters, `/` included, `?` for one, `~` for the home folder; brackets are names' own.
     """
     there = list(paths)
-    return next((pattern for pattern in patterns if any_match(there, _as_whole_paths(pattern))), None)
+    return next((pattern for pattern in patterns if pattern and any_match(there, _as_whole_paths(pattern))), None)
 
 
 def any_match(names: Iterable[str], patterns: Iterable[str]) -> bool:

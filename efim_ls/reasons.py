@@ -26,7 +26,8 @@ SENTENCES: dict[Reason, str] = {
     "open it in another encoding should it be text",
     "line too long": "the lines around the cursor are too long for what the model can read at once: break them",
     "low confidence": "the model held its suggestion {confidence:.0%} likely, and by the setting 'min_confidence' "
-    "those below {least:.0%} are not shown while typing: ask by a key to see it, or lower the setting",
+    "those below {least:.0%} are not shown while typing or in a menu: ask for ghost text by a key, or lower the "
+    "setting",
     "empty": "the model expects nothing more at this place: type on, and it is asked again",
     "duplicate": "what the model suggested stands already before or after the cursor: type on, and it is asked again",
     "no fit": "what the model suggested does not fit the text around the cursor: type on, and it is asked again",

@@ -126,6 +126,7 @@ class Session:
 
     async def complete(self, request: Request) -> Answer:
         """The text to insert at the cursor, often none; the counters tell why, and what it cost."""
+        language = self._language(request.uri)  # its document may be closed before the answer
         if off := self._refusal(request):
             self.refuse(request.uri, off.reason)
             return Answer("", reason=off.reason)
@@ -134,13 +135,13 @@ class Session:
         except Superseded:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
-            self._note(request, Answer("", reason="cancelled"))
+            self._note(request, language, Answer("", reason="cancelled"))
             raise
         except Exception as error:
             logger.error("a completion failed", exc_info=error)
             answer = Answer("", reason="error")
             self.counters.note(request.uri, answer.reason)
-        self._note(request, answer)
+        self._note(request, language, answer)
         return answer
 
     def report(self) -> dict[str, object]:
@@ -171,15 +172,11 @@ class Session:
         """Drop all that is known of a document, but what may be wanted should it come back."""
         off, document = self.why_off(uri), self.documents.pop(uri, None)
         self._last.forget(uri)
-        if document is not None:
-            self._rules.forget(uri, document.language)
+        self._rules.forget(uri, document.language if document else "")
         self.fates.closed(uri)
         self.foresight.drop(uri)
         self.engine.supersede(uri)
-        if completer := self._completer:
-            self.engine.run(("forget", uri), lambda _: completer.forget(uri)).add_done_callback(_log_failure)
-            if off is None:
-                self._keep(uri)
+        self._tell_model(uri, keep=off is None)
 
     async def settled(self) -> None:
         """Wait until nothing is queued, under way or to be written, save for what waits for its allowance."""
@@ -203,9 +200,9 @@ class Session:
             completer.close(seconds)
         return True
 
-    def _note(self, request: Request, answer: Answer) -> None:
+    def _note(self, request: Request, language: str, answer: Answer) -> None:
         """Count an answer, and remember it while its document is open."""
-        self.counters.answer(self._language(request.uri), answer.reason or "suggestion")
+        self.counters.answer(language, answer.reason or "suggestion")
         if request.uri in self.documents:
             self._last.note(request, answer)
 
@@ -217,6 +214,7 @@ class Session:
             self._at_rest.cancel(uri)
             self.engine.drop_ahead(_keeping(uri))
             self.engine.supersede(uri)
+            self._tell_model(uri, keep=False)
 
     def _refusal(self, request: Request) -> Refusal | None:
         off = self._off(request.uri, len(request.text))
@@ -239,19 +237,19 @@ class Session:
         return self.engine.run(request.uri, self._completion(request), after=wait)
 
     def _completion(self, request: Request) -> Callable[[Stopped], Answer]:
-        completer, loop = self._completer, asyncio.get_running_loop()
+        completer, loop, language = self._completer, asyncio.get_running_loop(), self._language(request.uri)
         assert completer is not None
 
         def job(stopped: Stopped) -> Answer:
             answer = completer.complete(request, stopped)
             # Not left to whoever waits: tokens of an answer that nobody waits for any more were computed too.
-            loop.call_soon_threadsafe(self._spend, request, answer)
+            loop.call_soon_threadsafe(self._spend, request, language, answer)
             return answer
 
         return job
 
-    def _spend(self, request: Request, answer: Answer) -> None:
-        self.counters.spend(request.uri, self._language(request.uri), answer)
+    def _spend(self, request: Request, language: str, answer: Answer) -> None:
+        self.counters.spend(request.uri, language, answer)
         costs = answer.costs
         if costs.passes:
             self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
@@ -278,6 +276,14 @@ class Session:
             return self._completer is None or self._completer.keep(uri, stopped)
 
         self.engine.behind(_keeping(uri), keep)
+
+    def _tell_model(self, uri: str, keep: bool) -> None:
+        """Have the model drop a document, at once or after what was computed for it is kept."""
+        if completer := self._completer:
+            forget = completer.forget if keep else completer.drop
+            self.engine.run(("forget", uri), lambda _: forget(uri)).add_done_callback(_log_failure)
+            if keep:
+                self._keep(uri)
 
     def _may_foresee(self, request: Request) -> bool:
         return request.uri in self.documents and self._refusal(request) is None

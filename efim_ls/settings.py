@@ -109,7 +109,7 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
 
 def _fits(value: object, kind: Any, allowed: range) -> bool:
     if kind == TEXTS:
-        return isinstance(value, list) and all(type(each) is str for each in cast("list[object]", value))
+        return isinstance(value, list) and all(_fits(each, str, allowed) for each in cast("list[object]", value))
     if choices := get_args(kind):
         return value in choices
     if kind is str:

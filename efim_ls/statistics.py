@@ -49,7 +49,8 @@ class Statistics:
 
     def add(self, language: str, counts: Mapping[Count, int]) -> None:
         """Count what happened today; on any thread."""
-        self._items.put(((date.today().isoformat(), language), counts))
+        storable = language.encode("utf-8", "replace").decode()  # JSON may bring half a surrogate pair
+        self._items.put(((date.today().isoformat(), storable), counts))
         if self._timer is None:
             self._timer = threading.Timer(self._every, self.write)
             self._timer.daemon = True
@@ -98,7 +99,7 @@ def add_to(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | None
     try:
         _add(path, rows)
     except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode not in UNUSABLE:
+        if error.sqlite_errorcode & 0xFF not in UNUSABLE:  # the rest says more of what it is
             raise
         if number == path.stat().st_ino:  # else another server was faster
             os.replace(path, f"{path}{DAMAGED}")

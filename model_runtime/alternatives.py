@@ -14,7 +14,7 @@ from model_runtime.decoding import Stopped
 from model_runtime.ids import Ids
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import Prompt
-from model_runtime.sampler import Choice, Sampler
+from model_runtime.sampler import SMALLEST, Choice, Sampler
 from model_runtime.saying import Rule, Saying
 
 
@@ -50,20 +50,33 @@ class Alternatives:
 
         Raises Stopped soon after `stopped()` is true.
         """
-        places = forks(self._sampler, said, prompt.stub, self._ends, min(count, self._pool.size - 1))
-        tails: list[_Tail] = []
-        for number, fork in enumerate(places, 1):
-            begun = [*said[: fork.at], said[fork.at]._replace(token=fork.token)]
-            ids = np.concatenate((prompt.ids, _tokens(begun)))
-            arena = self._pool.take(Owner(owner.document, -number), ids[:-1])
-            tails.append(_Tail(Saying(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit))
-        while going := [tail for tail in tails if not tail.done]:
-            if stopped():
-                raise Stopped
-            logits = self._decoder.forward_spans([tail.span() for tail in going])
-            for tail, row in zip(going, logits, strict=True):
-                tail.go_on(self._sampler, row)
+        most = min(count, self._pool.size - 1)
+        places = forks(self._sampler, said, prompt.stub, self._ends, most) if most > 0 else []
+        owners = [Owner(owner.document, -number) for number in range(1, len(places) + 1)]
+        try:
+            tails = [self._begun(*each, prompt, said, rule, limit) for each in zip(owners, places, strict=True)]
+            while going := [tail for tail in tails if not tail.done]:
+                if stopped():
+                    raise Stopped
+                self._go_on(going)
+        finally:
+            self._pool.give_back(owners)  # nobody comes back to a fork: the frames' arenas are worth more
         return [tail.saying.text for tail in tails]
+
+    def _begun(
+        self, owner: Owner, place: Fork, prompt: Prompt, said: Sequence[Choice], rule: Rule, limit: int
+    ) -> _Tail:
+        begun = [*said[: place.at], said[place.at]._replace(token=place.token)]
+        ids = np.concatenate((prompt.ids, _tokens(begun)))
+        arena = self._pool.take(owner, ids[:-1])
+        return _Tail(Saying(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit)
+
+    def _go_on(self, tails: Sequence[_Tail]) -> None:
+        """One pass for all of them."""
+        spans = [tail.span(self._decoder.chunk) for tail in tails]
+        for tail, row in zip(tails, self._decoder.forward_spans(spans), strict=True):
+            if tail.ready:
+                tail.go_on(self._sampler, row)
 
 
 class _Tail:
@@ -82,9 +95,15 @@ class _Tail:
         """Whether the answer is complete, or has no room for another token."""
         return self.saying.complete or not self._left or len(self._ids) > self._arena.capacity
 
-    def span(self) -> Span:
-        """What the arena lacks of the row."""
-        return Span(self._ids[self._arena.length :], self._arena)
+    @property
+    def ready(self) -> bool:
+        """Whether the arena holds the whole row."""
+        return self._arena.length == len(self._ids)
+
+    def span(self, chunk: int) -> Span:
+        """What the arena lacks of the row, at most a chunk: all of the prompt where that was known without a pass."""
+        start = self._arena.length
+        return Span(self._ids[start : start + chunk], self._arena)
 
     def go_on(self, sampler: Sampler, logits: torch.Tensor) -> None:
         """Choose the next token by the logits [vocab] that follow the row."""
@@ -106,7 +125,7 @@ def forks(sampler: Sampler, said: Sequence[Choice], stub: bytes, ends: Collectio
     for at, choice in enumerate(said):
         spelled = b"".join(sampler.token_bytes[each.token] for each in said[at:])
         likely = sampler.likely(choice, stub)
-        total = max(sum(chance for _, chance in likely), choice.chance)
+        total = max(sum(chance for _, chance in likely), choice.chance, SMALLEST)
         others = {token: chance for token, chance in likely if token not in ends and token != choice.token}
         found += [
             Fork(at, token, reached * chance / total)

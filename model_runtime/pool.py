@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from model_runtime.ids import Ids
@@ -60,8 +60,13 @@ class Pool(Generic[S]):
 
     def release(self, document: str) -> None:
         """Make the document's arenas the next to change hands; their tokens stay usable until then."""
-        for owner in [owner for owner in self._owned if owner.document == document]:
-            self._owned.move_to_end(owner, last=False)
+        self.give_back([owner for owner in self._owned if owner.document == document])
+
+    def give_back(self, owners: Iterable[Owner]) -> None:
+        """Make these arenas the next to change hands."""
+        for owner in owners:
+            if owner in self._owned:
+                self._owned.move_to_end(owner, last=False)
 
     def _new(self) -> S:
         arena = self._make()

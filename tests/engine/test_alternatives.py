@@ -19,7 +19,7 @@ from model_runtime.sampler import Choice, Sampler
 from model_runtime.saying import Rule, Saying
 from model_runtime.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
-from tests.engine.prompts import A, B, after, generate, prompt_of
+from tests.engine.prompts import A, B, C, after, generate, prompt_of
 from tests.models import CODE
 
 LIMIT = 10
@@ -118,6 +118,38 @@ def test_they_end_where_the_arena_does(decoder: Decoder, tokenizer: Tokenizer) -
     assert len(alternatives(engine, prompt, made, limit=50)) == 2
 
 
+def test_frames_keep_their_arenas_and_forks_make_way(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
+    generate(engine, prompt_of(tokenizer, "y"), ENDLESS, LIMIT, B)
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    alternatives(engine, prompt, made, 1)
+    generate(engine, prompt_of(tokenizer, "z"), ENDLESS, LIMIT, C)
+    for owner, typed in ((A, "x = "), (B, "y")):
+        generate(engine, prompt_of(tokenizer, typed), ENDLESS, LIMIT, owner)
+        assert engine.log.passes == []
+
+
+def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    """Whoever has the arena by then, a newer request waits for one chunk at most."""
+    engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    for owner in (A, B, C):
+        engine._pool.take(owner, ids_of([1])).truncate(0)
+    places = forks(engine._means.sampler, made.said, prompt.stub, engine._ends, 2)
+    found = alternatives(engine, prompt, made, 2)
+    assert found == [said_alone(engine, prompt, made.said, fork, ENDLESS) for fork in places]
+    assert max(engine.log.passes) <= 2 * decoder.chunk
+
+
+def test_who_wants_one_answer_pays_for_no_forks(
+    decoder: Decoder, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "x = ")
+    made = generate(engine, prompt, ENDLESS, LIMIT)
+    monkeypatch.setattr(Sampler, "likely", None)
+    assert alternatives(engine, prompt, made, 0) == []
+
+
 def test_forks_of_another_file_make_way_for_frames(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
@@ -173,6 +205,10 @@ def test_a_typed_beginning_leaves_what_spells_on_with_it() -> None:
 def test_of_two_words_that_begin_alike_the_likelier_is_a_fork() -> None:
     said = WORDS.choice(b" x", _x=0.5, returns=0.2, **{"return": 0.3})
     assert WORDS.forks(said) == [(0, b"return", 0.3)]
+
+
+def test_of_what_is_too_unlikely_for_fp32_nothing_forks() -> None:
+    assert WORDS.forks(X._replace(chance=0.0, likely=ids_of([]), chances=np.zeros(0, dtype=np.float32))) == []
 
 
 @pytest.mark.parametrize("spelled", [b"", b" y"])

@@ -88,6 +88,9 @@ class StandIn:
             raise ValueError("".join(["sec", "ret"]))
         self.forgotten.append(uri)
 
+    def drop(self, uri: str) -> None:
+        self.forget(uri)
+
     def describe(self) -> dict[str, object]:
         return {"model": self.settings.model, "threads": self.settings.threads}
 

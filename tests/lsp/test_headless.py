@@ -118,8 +118,14 @@ def test_a_suggestion_is_accepted_in_parts(ask: Asker):
     before = ask("stats")["stats"]
     assert ask("accept", path="c.py", length=3) == {"ok": True, "inserted": "th,", "at": len(text) + 3}
     assert ask("stats")["stats"]["partially_accepted"] == before["partially_accepted"] + 1
-    assert ask("accept", path="c.py")["inserted"] == suggestion[3:]
-    assert ask("stats")["stats"]["accepted"] == before["accepted"] + 1
+    assert ask("accept", path="c.py", length=1)["inserted"] == suggestion[3:4]
+    assert ask("accept", path="c.py")["inserted"] == suggestion[4:]
+    after = ask("stats")["stats"]
+    assert after["accepted"] == before["accepted"] + 1
+    ask("close", path="c.py")
+    judged = ask("stats")["stats"]["characters_accepted"]
+    assert judged == before["characters_accepted"] + len(suggestion)
+    ask("open", path="c.py", text=text + suggestion)
     assert ask("accept", path="c.py")["error"]["code"] == "no-suggestion"
     whole = text + suggestion
     assert whole_text(ask, "c.py", len(whole)) == whole

@@ -231,6 +231,18 @@ async def test_without_persist_nothing_is_written(server: Server, home: Home):
     assert not home.cache.parent.exists()
 
 
+@pytest.mark.parametrize("closed", [True, False])
+async def test_what_is_switched_off_before_it_was_written_never_is(server: Server, home: Home, closed: bool):
+    editor = await server.open(home)
+    await complete(editor, TEXT, A)
+    off = home.settings(disabled_files=["a.py"])
+    editor.tell("workspace/didChangeConfiguration", {"settings": off})
+    if closed:
+        editor.close_pages()
+    await server.open(home, disabled_files=["a.py"], max_lines=3)
+    assert home.notes == [] and not found(home, LINE)
+
+
 @pytest.mark.parametrize("uri", SECRETS)
 async def test_what_may_be_secret_is_kept_in_memory_only(server: Server, home: Home, uri: str):
     editor = await server.open(home)

@@ -232,3 +232,11 @@ def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
         arena.mark_unneeded(0)
         told.append(pool.wasted)
     assert [b - a for a, b in pairwise(told)] == [0, 1, 2]
+
+
+def test_arenas_that_are_given_back_are_the_next_to_change_hands() -> None:
+    pool = Pool(lambda: Sequence(CAPACITY), 3)
+    frame, fork, other = (pool.take(owner, ids([n])) for n, owner in enumerate((A, Owner("a", -1), B)))
+    pool.give_back([Owner("a", -1), Owner("unknown")])
+    assert pool.take(C, ids([9])) is fork
+    assert (pool.owned(A), pool.owned(B)) == (frame, other)

@@ -149,6 +149,16 @@ def test_a_pattern_means_files_by_name_folder_and_path(uri: str, pattern: str, o
     assert (reason(uri, disabled_files=(pattern,)) == "file off") is off
 
 
+def test_a_blank_pattern_means_nothing_and_hides_none_after_it() -> None:
+    assert reason(CODE, disabled_files=("",)) is None
+    assert reason(CODE, disabled_files=("", "*.py")) == "file off"
+
+
+def test_a_name_that_no_file_can_have_is_judged_as_it_is() -> None:
+    assert reason("file:///home/a\ud800.py") is None
+    assert reason("file:///home/a\ud800.py", disabled_files=("*.py",)) == "file off"
+
+
 def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert reason(disabled_workspaces=("~/work",)) == "workspace off"

@@ -55,6 +55,9 @@ class Fake:
     def forget(self, uri: str) -> None:
         pass
 
+    def drop(self, uri: str) -> None:
+        pass
+
     def describe(self) -> dict[str, object]:
         return {}
 

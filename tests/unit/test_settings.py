@@ -70,6 +70,7 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
         ("disabled_languages", {"markdown": True}, "a list of texts"),
         ("private_files", "*.sql", "a list of texts"),
         ("private_files", ["*.sql", 5], "a list of texts"),
+        ("disabled_files", ["~\0x"], "a list of texts"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name, value, expected) -> None:

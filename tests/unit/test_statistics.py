@@ -205,3 +205,10 @@ def test_an_empty_file_is_begun(folder: Path) -> None:
     server.statistics.write()
     assert read(folder) == {"python": {"requests": 1}}
     assert server.complaints == []
+
+
+def test_a_language_that_is_no_text_is_counted_too(folder: Path) -> None:
+    add_to_file = Statistics(lambda: Settings(cache_folder=str(folder)), print, 3600.0)
+    add_to_file.add("py\ud800", {"requests": 1})
+    add_to_file.write()
+    assert read(folder) == {"py?": {"requests": 1}}
