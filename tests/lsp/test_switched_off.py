@@ -14,10 +14,10 @@ from wire import GHOST_TEXT, REAL, Editor, Page, launched, started
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SAYS = "# say more\n‸"
-FOLDER = {"uri": "file:///home/me/work", "name": "work"}
+FOLDER = {"uri": "file:///home/me/job", "name": "job"}
 RULES = [
     ({"enabled": False}, "disabled"),
-    ({"disabled_workspaces": ["/home/me/work"]}, "workspace off"),
+    ({"disabled_workspaces": ["/home/me/job"]}, "workspace off"),
     ({"disabled_languages": ["python"]}, "language off"),
     ({"disabled_files": ["rules/*.py"]}, "file off"),
     ({"max_file_kib": 1}, "file too large"),
@@ -58,7 +58,7 @@ async def foreseen(editor: Editor) -> list[str]:
 
 @pytest.mark.parametrize(("settings", "expected"), RULES)
 async def test_each_rule_holds_at_once_and_ends_at_once(editor: Editor, settings: dict[str, Any], expected: str):
-    page = editor.open("# say more\n" + "#" * 1100 + "\n‸", "file:///home/me/work/rules/a.py")
+    page = editor.open("# say more\n" + "#" * 1100 + "\n‸", "file:///home/me/job/rules/a.py")
     assert await page.ghost() == "more"
     assert await told(page) == (None, None)
     change(editor, **settings)
@@ -75,7 +75,7 @@ async def test_each_rule_holds_at_once_and_ends_at_once(editor: Editor, settings
 @pytest.mark.parametrize(("settings", "expected"), RULES)
 async def test_where_a_rule_holds_nothing_is_done_ahead(editor: Editor, settings: dict[str, Any], expected: str):
     change(editor, **settings)
-    page = editor.open("# say more\n" + "#" * 1100 + "\n‸", f"file:///home/me/work/rules/{expected}.py")
+    page = editor.open("# say more\n" + "#" * 1100 + "\n‸", f"file:///home/me/job/rules/{expected}.py")
     editor.tell("efim/didMoveCursor", page.place)
     await page.ghost()
     editor.tell("textDocument/didFocus", {"textDocument": {"uri": page.uri}})
@@ -162,10 +162,10 @@ async def test_a_file_of_secrets_gets_none_by_its_link_too(editor: Editor, tmp_p
 async def test_no_document_is_completed_from_what_is_secret_or_off(real: Editor, name: str):
     change(real, disabled_files=["off/*"])
     page = real.open(VISIT)
-    store = real.open(STORE, "file:///home/me/work/store.py")
+    store = real.open(STORE, "file:///home/me/job/store.py")
     assert "brushed" in (await page.ghost() or ""), "it is read elsewhere"
     store.close()
-    real.open(STORE, f"file:///home/me/work/{name}")
+    real.open(STORE, f"file:///home/me/job/{name}")
     assert "brushed" not in (await page.ghost() or "")
     real.close_pages()
 
@@ -173,14 +173,14 @@ async def test_no_document_is_completed_from_what_is_secret_or_off(real: Editor,
 async def test_folders_of_the_client_are_its_workspaces():
     async with launched() as editor:
         await editor.initialize(
-            GHOST_TEXT, {"disabled_workspaces": ["~/no", "/home/me/work"]}, workspaceFolders=[FOLDER]
+            GHOST_TEXT, {"disabled_workspaces": ["~/no", "/home/me/job"]}, workspaceFolders=[FOLDER]
         )
         editor.tell("initialized", {})
         await editor.loaded()
         page = editor.open(SAYS, "untitled:Untitled-1")
         assert await page.ghost() is None
         reason, why = await told(page)
-        assert reason == "workspace off" and why is not None and "'/home/me/work'" in why
+        assert reason == "workspace off" and why is not None and "'/home/me/job'" in why
         event = {"added": [{"uri": "file:///home/me/play", "name": "play"}], "removed": [FOLDER]}
         editor.tell("workspace/didChangeWorkspaceFolders", {"event": event})
         assert await page.ghost() == "more"
@@ -189,7 +189,7 @@ async def test_folders_of_the_client_are_its_workspaces():
 
 async def test_the_root_of_an_old_client_is_its_workspace():
     async with launched() as editor:
-        await editor.initialize(GHOST_TEXT, {"disabled_workspaces": ["/home/me/work"]}, rootUri=FOLDER["uri"])
+        await editor.initialize(GHOST_TEXT, {"disabled_workspaces": ["/home/me/job"]}, rootUri=FOLDER["uri"])
         editor.tell("initialized", {})
         await editor.loaded()
         assert await editor.open(SAYS, "untitled:Untitled-1").ghost() is None

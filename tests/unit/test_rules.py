@@ -11,7 +11,7 @@ import pytest
 from efim_ls.rules import Rules
 from efim_ls.settings import PROSE, Settings
 
-CODE = "file:///home/me/work/app.py"
+CODE = "file:///home/me/job/app.py"
 
 
 def reason(
@@ -31,9 +31,9 @@ def test_code_gets_suggestions() -> None:
     [
         ({"enabled": False}, "disabled", ["'enabled'"]),
         (
-            {"disabled_workspaces": ("~", "/home/me/work")},
+            {"disabled_workspaces": ("~", "/home/me/job")},
             "workspace off",
-            ["'disabled_workspaces'", "'/home/me/work'"],
+            ["'disabled_workspaces'", "'/home/me/job'"],
         ),
         ({"disabled_languages": ("rust", "Python")}, "language off", ["'disabled_languages'", "'python'"]),
         ({"disabled_files": ("*.rs", "*.PY")}, "file off", ["'disabled_files'", "'*.PY'"]),
@@ -127,18 +127,18 @@ def test_programs_that_deal_with_secrets_get_them_but_others_are_not_completed_f
     ("uri", "pattern", "off"),
     [
         (CODE, "app.py", True),
-        (CODE, "work", True),
-        (CODE, "work/*", True),
+        (CODE, "job", True),
+        (CODE, "job/*", True),
         (CODE, "*/me/*.py", True),
-        (CODE, "/home/me/work/app.py", True),
+        (CODE, "/home/me/job/app.py", True),
         (CODE, "other.py", False),
         (CODE, "pp.py", False),
-        (CODE, "/work/app", False),
+        (CODE, "/job/app", False),
         ("file:///app/%5Bid%5D/page.tsx", "[id]/page.tsx", True),
         ("file:///app/i/page.tsx", "[id]/page.tsx", False),
-        ("vscode-notebook-cell:/home/me/work/a.ipynb#W1", "*.ipynb", True),
-        ("vscode-remote://wsl%2Bdebian/home/me/work/app.py", "work/*", True),
-        ("vscode-vfs://github/me/work/app.py", "work", True),
+        ("vscode-notebook-cell:/home/me/job/a.ipynb#W1", "*.ipynb", True),
+        ("vscode-remote://wsl%2Bdebian/home/me/job/app.py", "job/*", True),
+        ("vscode-vfs://github/me/job/app.py", "job", True),
         ("untitled:Untitled-1", "*", False),
         ("app.py", "*", False),
         ("", "*", False),
@@ -161,24 +161,24 @@ def test_a_name_that_no_file_can_have_is_judged_as_it_is() -> None:
 
 def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert reason(disabled_workspaces=("~/work",)) == "workspace off"
-    assert reason("file:///home/you/work/app.py", disabled_workspaces=("~/work",)) is None
+    assert reason(disabled_workspaces=("~/job",)) == "workspace off"
+    assert reason("file:///home/you/job/app.py", disabled_workspaces=("~/job",)) is None
 
 
 @pytest.mark.parametrize(
     ("uri", "folders", "off"),
     [
-        ("file:///home/me/work/app.py", (), True),
-        ("file:///home/me/work/app.py", ("file:///home/me",), True),
-        ("file:///home/me/works/app.py", (), False),
-        ("file:///home/me/play/app.py", ("file:///home/me/work", "file:///home/me/play"), False),
-        ("file:///home/me/plays/app.py", ("file:///home/me/work", "file:///home/me/play"), True),
-        ("file:///usr/lib/os.py", ("file:///home/me/work/",), True),
-        ("file:///usr/lib/os.py", ("file:///home/me/work/sub",), True),
+        ("file:///home/me/job/app.py", (), True),
+        ("file:///home/me/job/app.py", ("file:///home/me",), True),
+        ("file:///home/me/jobs/app.py", (), False),
+        ("file:///home/me/play/app.py", ("file:///home/me/job", "file:///home/me/play"), False),
+        ("file:///home/me/plays/app.py", ("file:///home/me/job", "file:///home/me/play"), True),
+        ("file:///usr/lib/os.py", ("file:///home/me/job/",), True),
+        ("file:///usr/lib/os.py", ("file:///home/me/job/sub",), True),
         ("file:///usr/lib/os.py", ("file:///home/me/play",), False),
         ("file:///usr/lib/os.py", (), False),
-        ("file:///home/me/work", ("file:///home/me/work",), True),
-        ("untitled:Untitled-1", ("file:///home/me/play", "file:///home/me/work"), True),
+        ("file:///home/me/job", ("file:///home/me/job",), True),
+        ("untitled:Untitled-1", ("file:///home/me/play", "file:///home/me/job"), True),
         ("untitled:Untitled-1", ("file:///home/me/play",), False),
         ("untitled:Untitled-1", ("untitled:x",), False),
     ],
@@ -186,7 +186,7 @@ def test_a_home_is_meant_by_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_document_is_of_the_workspace_that_it_lies_in_or_of_all(
     uri: str, folders: tuple[str, ...], off: bool
 ) -> None:
-    assert (reason(uri, folders=folders, disabled_workspaces=("/home/me/work/",)) == "workspace off") is off
+    assert (reason(uri, folders=folders, disabled_workspaces=("/home/me/job/",)) == "workspace off") is off
 
 
 def test_links_are_judged_by_where_they_lead_too(tmp_path: Path) -> None:
