@@ -14,7 +14,7 @@ from model_runtime.decoding import Stopped
 from model_runtime.ids import Ids
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import Prompt
-from model_runtime.sampler import SMALLEST, Choice, Sampler
+from model_runtime.sampler import Choice, Sampler
 from model_runtime.saying import Rule, Saying
 
 
@@ -124,13 +124,11 @@ def forks(sampler: Sampler, said: Sequence[Choice], stub: bytes, ends: Collectio
     reached = 1.0
     for at, choice in enumerate(said):
         spelled = b"".join(sampler.token_bytes[each.token] for each in said[at:])
-        likely = sampler.likely(choice, stub)
-        total = max(sum(chance for _, chance in likely), choice.chance, SMALLEST)
-        others = {token: chance for token, chance in likely if token not in ends and token != choice.token}
+        total = sampler.total(choice, stub)
         found += [
             Fork(at, token, reached * chance / total)
-            for token, chance in others.items()
-            if not spelled.startswith(sampler.token_bytes[token])
+            for token, chance in sampler.likely(choice, stub)
+            if token not in ends and not spelled.startswith(sampler.token_bytes[token])
         ]
         reached *= choice.chance / total
         stub = stub[len(sampler.token_bytes[choice.token]) :]

@@ -57,7 +57,11 @@ class Sampler:
 
     def probability(self, choice: Choice, stub: bytes) -> float:
         """The choice's share of the chances of all likely tokens that spell on with a stub."""
-        return choice.chance / max(sum(chance for _, chance in self.likely(choice, stub)), choice.chance, SMALLEST)
+        return choice.chance / self.total(choice, stub)
+
+    def total(self, choice: Choice, stub: bytes) -> float:
+        """What shares are of: the chances of all likely tokens that spell on with a stub together, never nothing."""
+        return max(sum(chance for _, chance in self.likely(choice, stub)), choice.chance, SMALLEST)
 
     def likely(self, choice: Choice, stub: bytes) -> list[tuple[int, float]]:
         """The likely tokens that might have been chosen for a stub, with their chances."""

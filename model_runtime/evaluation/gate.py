@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_runtime.documents import Document
-from model_runtime.errors import WorkError
 from model_runtime.evaluation import markdown, metrics
 from model_runtime.evaluation.arms import SERVER
-from model_runtime.evaluation.held_out import LONGEST_COMPLETION, Progress, model_name, silent
+from model_runtime.evaluation.held_out import LONGEST_COMPLETION, Progress, model_name, places_in, silent
 from model_runtime.evaluation.intervals import Estimate, proportion
-from model_runtime.evaluation.places import Place, choose
+from model_runtime.evaluation.places import Place
 from model_runtime.evaluation.report import percent
 from model_runtime.evaluation.subject import LINE, Subject
 
@@ -52,9 +51,7 @@ class Report:
 
 def measure(folder: Path, documents: Sequence[Document], count: int, progress: Progress = silent) -> Report:
     """Ask the model in `folder` as the server does at up to `count` places that depend on the documents alone."""
-    places = choose(documents, count)
-    if not places:
-        raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
+    places = places_in(documents, count)
     subject, what = Subject(folder), f"{model_name(folder)}, confidence"
     guesses: list[Guess] = []
     for done, place in enumerate(places):

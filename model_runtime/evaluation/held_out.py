@@ -28,9 +28,7 @@ def measure(folder: Path, documents: Sequence[Document], lines: int = 1000, prog
 
     WorkError where the documents have no line of code, ModelError where the model cannot be loaded.
     """
-    places = choose(documents, lines)
-    if not places:
-        raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
+    places = places_in(documents, lines)
     subject, name = Subject(folder), model_name(folder)
     completions, bits = _asked(subject, places, lambda done: progress(name, done, len(places)))
     completions = {HEURISTIC: [heuristic.complete(place.context) for place in places]} | completions
@@ -41,6 +39,14 @@ def measure(folder: Path, documents: Sequence[Document], lines: int = 1000, prog
         efim_minus_fim=exact_difference(places, completions[EFIM.name], completions[FIM.name]),
         samples=_samples(places, completions[SERVER.name]),
     )
+
+
+def places_in(documents: Sequence[Document], lines: int) -> list[Place]:
+    """Up to `lines` places that depend on the documents alone; WorkError where those have no line of code."""
+    places = choose(documents, lines)
+    if not places:
+        raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
+    return places
 
 
 def model_name(folder: Path) -> str:
