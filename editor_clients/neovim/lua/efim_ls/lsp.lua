@@ -20,49 +20,36 @@ function M.clients()
   return vim.lsp.get_clients({ name = "efim_ls" })
 end
 
+--- Call a client's function, which takes the client itself from 0.11 on.
+local function call(client, fn, ...)
+  if methods then
+    return fn(client, ...)
+  end
+  return fn(...)
+end
+
 ---@return integer? id with which the request can be cancelled
 function M.request(client, method, params, handler, buf)
-  local send = originals[client.id] or client.request
-  local sent, id
-  if methods then
-    sent, id = send(client, method, params, handler, buf)
-  else
-    sent, id = send(method, params, handler, buf)
-  end
+  local sent, id = call(client, originals[client.id] or client.request, method, params, handler, buf)
   return sent and id or nil
 end
 
 function M.notify(client, method, params)
-  if methods then
-    client:notify(method, params)
-  else
-    client.notify(method, params)
-  end
+  call(client, client.notify, method, params)
 end
 
 function M.cancel(client, id)
-  if methods then
-    client:cancel_request(id)
-  else
-    client.cancel_request(id)
-  end
+  call(client, client.cancel_request, id)
 end
 
 ---@param force boolean?
 function M.stop(client, force)
-  if methods then
-    client:stop(force)
-  else
-    client.stop(force)
-  end
+  call(client, client.stop, force)
 end
 
 ---@return boolean
 function M.is_stopped(client)
-  if methods then
-    return client:is_stopped()
-  end
-  return client.is_stopped()
+  return call(client, client.is_stopped)
 end
 
 --- Have `handle` called instead of a client's requests of one method; `M.request` still sends them.
