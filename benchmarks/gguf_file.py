@@ -54,7 +54,7 @@ def _describe(writer: Any, config: ModelConfig) -> None:
     writer.add_key_length(config.head_dim)
     writer.add_value_length(config.head_dim)
     writer.add_rope_dimension_count(config.head_dim)
-    writer.add_rope_freq_base(config.rope_theta)
+    writer.add_rope_freq_base(config.rope.theta)
     writer.add_layer_norm_rms_eps(config.norm_eps)
     writer.add_vocab_size(config.vocab)
     writer.add_tokenizer_model("no_vocab")

@@ -25,6 +25,7 @@ from model_runtime.decoder import Span
 from model_runtime.gpu.device import BF16
 from model_runtime.ids import Ids
 from model_runtime.machine import cuda_missing
+from model_runtime.rope import Rope
 from model_runtime.weights import Weights, expected_shapes
 
 SHAPE = ModelConfig(
@@ -37,7 +38,8 @@ SHAPE = ModelConfig(
     head_dim=128,
     intermediate=8960,
     norm_eps=1e-6,
-    rope_theta=1e6,
+    rope=Rope(1e6),
+    qkv_bias=True,
     context=8192,
     tied=True,
     end_ids=(),
@@ -192,7 +194,7 @@ def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
         intermediate_size=SHAPE.intermediate,
         max_position_embeddings=SHAPE.context,
         rms_norm_eps=SHAPE.norm_eps,
-        rope_parameters={"rope_type": "default", "rope_theta": SHAPE.rope_theta},
+        rope_parameters={"rope_type": "default", "rope_theta": SHAPE.rope.theta},
         tie_word_embeddings=SHAPE.tied,
     )
     with torch.device("cuda"):

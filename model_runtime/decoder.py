@@ -1,4 +1,4 @@
-"""The transformer of the Llama lineage (Llama, Qwen2), written for growing caches."""
+"""The transformer of code models (Llama, Qwen, Mistral, StarCoder2, Gemma, Granite), written for growing caches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from model_runtime.arena import Arena
 from model_runtime.attention import attend, causal_bias
 from model_runtime.config import ModelConfig
 from model_runtime.ids import Ids
+from model_runtime.layers import LayerWeights, Norm, fused, head, norm
 from model_runtime.linear import Format, Linear, linear
 from model_runtime.pace import CHUNK
+from model_runtime.rope import rotations
 from model_runtime.weights import Weights
 
 
 class Layer(NamedTuple):
     """One block, ready to be computed."""
 
-    norm_in: torch.Tensor
+    norm_in: Norm
     qkv: Linear
+    head_norms: torch.Tensor | None
     out: Linear
-    norm_mlp: torch.Tensor
-    gate_up: Linear
+    norm_mlp: Norm
+    up: Linear
     down: Linear
 
 
@@ -91,11 +94,10 @@ class Decoder:
         """Prepare the weights; `weights` may be dropped afterwards."""
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
-        head = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]
-        self._head = linear(head, None, form)
-        self._norm = weights["model.norm.weight"].float()
-        self._layers = [_layer(config, weights, i, form) for i in range(config.layers)]
-        self._rope = rotations(config)
+        self._head = linear(head(config, weights), None, form)
+        self._norm = norm(config, weights, "model.norm")
+        self._layers = [_layer(fused(config, weights, i), form) for i in range(config.layers)]
+        self._rope = rotations(config.rope, config.head_dim, config.context)
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
@@ -111,7 +113,7 @@ class Decoder:
         """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
         places = _places(spans, self.config)
         rope = _joined([self._rope[place.start : place.end, None] for place in places])
-        x = self._embed[torch.as_tensor(np.concatenate([span.ids for span in spans]))].float()
+        x = self._embedded(np.concatenate([span.ids for span in spans]))
         for i, layer in enumerate(self._layers):
             x = x + self._attention(layer, x, rope, places, i)
             x = x + self._mlp(layer, x)
@@ -122,22 +124,37 @@ class Decoder:
         )
         return self._head(self._normed(ends, self._norm))
 
+    def _embedded(self, ids: Ids) -> torch.Tensor:
+        x, scale = self._embed[torch.as_tensor(ids)].float(), self.config.embedding_scale
+        return x if scale == 1 else x * scale
+
     def _attention(
         self, layer: Layer, x: torch.Tensor, rope: torch.Tensor, places: list[_Place], index: int
     ) -> torch.Tensor:
         c, new = self.config, x.shape[0]
         qkv = layer.qkv(self._normed(x, layer.norm_in)).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
-        rotated = _rotate(qkv[:, : c.heads + c.kv_heads], rope)
-        q, k, v = rotated[:, : c.heads], rotated[:, c.heads :], qkv[:, c.heads + c.kv_heads :]
+        turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :]
+        if layer.head_norms is not None:
+            turned = torch.rms_norm(turned, (c.head_dim,), eps=c.norm_eps) * layer.head_norms
+        rotated = _rotate(turned, rope)
+        q, k = rotated[:, : c.heads], rotated[:, c.heads :]
         seen = [place.attend(index, q[place.at], k[place.at], v[place.at], c.head_dim**-0.5) for place in places]
         return layer.out(_joined(seen))
 
     def _mlp(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
-        gate, up = layer.gate_up(self._normed(x, layer.norm_mlp)).chunk(2, dim=-1)
-        return layer.down(F.silu(gate).mul_(up))
+        up = layer.up(self._normed(x, layer.norm_mlp))
+        if not self.config.gated:
+            return layer.down(self._activated(up))
+        gate, up = up.chunk(2, dim=-1)
+        return layer.down(self._activated(gate).mul_(up))
 
-    def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, (self.config.hidden,), weight, self.config.norm_eps)
+    def _activated(self, x: torch.Tensor) -> torch.Tensor:
+        return F.silu(x) if self.config.activation == "silu" else F.gelu(x, approximate="tanh")
+
+    def _normed(self, x: torch.Tensor, norm: Norm) -> torch.Tensor:
+        if norm.bias is not None:
+            return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, self.config.norm_eps)
+        return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
 
 
 def _places(spans: Sequence[Span], config: ModelConfig) -> list[_Place]:
@@ -156,66 +173,16 @@ def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-class Parts(NamedTuple):
-    """One block's weights in fp32, [out, in]; q, k, v and gate, up are fused so that each input row is read once."""
-
-    norm_in: torch.Tensor
-    qkv: torch.Tensor
-    qkv_bias: torch.Tensor | None
-    out: torch.Tensor
-    norm_mlp: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
-
-
-def fused(config: ModelConfig, weights: Weights, index: int) -> Parts:
-    """Put together what one layer multiplies with; rows of queries and keys are permuted (see `_paired`)."""
-    at = f"model.layers.{index}."
-
-    def joined(*names: str, suffix: str = "weight") -> torch.Tensor:
-        parts = [weights[f"{at}{name}.{suffix}"].float() for name in names]
-        return torch.cat([_paired(p, config) if n[-6:] in ("q_proj", "k_proj") else p
-                          for n, p in zip(names, parts, strict=True)])  # fmt: skip
-
-    qkv = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-    return Parts(
-        norm_in=weights[at + "input_layernorm.weight"].float(),
-        qkv=joined(*qkv),
-        qkv_bias=joined(*qkv, suffix="bias") if f"{at}{qkv[0]}.bias" in weights else None,
-        out=joined("self_attn.o_proj"),
-        norm_mlp=weights[at + "post_attention_layernorm.weight"].float(),
-        gate_up=joined("mlp.gate_proj", "mlp.up_proj"),
-        down=joined("mlp.down_proj"),
-    )
-
-
-def _layer(config: ModelConfig, weights: Weights, index: int, form: Format) -> Layer:
-    parts = fused(config, weights, index)
+def _layer(parts: LayerWeights, form: Format) -> Layer:
     return Layer(
         norm_in=parts.norm_in,
-        qkv=linear(parts.qkv, parts.qkv_bias, form),
-        out=linear(parts.out, None, form),
+        qkv=linear(parts.qkv.weight, parts.qkv.bias, form),
+        head_norms=parts.head_norms,
+        out=linear(parts.out.weight, parts.out.bias, form),
         norm_mlp=parts.norm_mlp,
-        gate_up=linear(parts.gate_up, None, form),
-        down=linear(parts.down, None, form),
+        up=linear(parts.up.weight, parts.up.bias, form),
+        down=linear(parts.down.weight, parts.down.bias, form),
     )
-
-
-def _paired(rows: torch.Tensor, config: ModelConfig) -> torch.Tensor:
-    """Put the two halves of every head side by side: dimension i next to i + head_dim / 2.
-
-    Rotary embedding turns those two as one complex number, so that rotating is one product. Queries and keys are
-    permuted alike, which leaves their dot products as they were; keys in arenas are in this order.
-    """
-    half = config.head_dim // 2
-    return rows.view(-1, 2, half, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
-
-
-def rotations(config: ModelConfig) -> torch.Tensor:
-    """Complex rotations [context, head_dim / 2] of rotary position embedding (arXiv 2104.09864)."""
-    powers = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
-    angles = torch.outer(torch.arange(config.context, dtype=torch.float32), config.rope_theta**-powers)
-    return torch.polar(torch.ones_like(angles), angles)
 
 
 def _rotate(heads: torch.Tensor, rope: torch.Tensor) -> torch.Tensor:

@@ -59,21 +59,39 @@ def _check(weights: Weights, config: ModelConfig) -> None:
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the tensors that the decoder needs, as transformers names them."""
-    c, q, kv = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
-    shapes: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (c.vocab, c.hidden),
-        "model.norm.weight": (c.hidden,),
-    }
+    c = config
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (c.vocab, c.hidden)}
+    _add_norm(shapes, c, "model.norm")
     if not c.tied:
         shapes["lm_head.weight"] = (c.vocab, c.hidden)
     for i in range(c.layers):
         at = f"model.layers.{i}."
-        shapes[at + "input_layernorm.weight"] = shapes[at + "post_attention_layernorm.weight"] = (c.hidden,)
-        for name, rows in (("q", q), ("k", kv), ("v", kv)):
-            shapes[f"{at}self_attn.{name}_proj.weight"] = (rows, c.hidden)
-            if c.family == "qwen2":
-                shapes[f"{at}self_attn.{name}_proj.bias"] = (rows,)
-        shapes[at + "self_attn.o_proj.weight"] = (c.hidden, q)
-        shapes[at + "mlp.gate_proj.weight"] = shapes[at + "mlp.up_proj.weight"] = (c.intermediate, c.hidden)
-        shapes[at + "mlp.down_proj.weight"] = (c.hidden, c.intermediate)
+        _add_norm(shapes, c, at + "input_layernorm")
+        _add_norm(shapes, c, at + "post_attention_layernorm")
+        for name, out, into, biased in _products(c):
+            shapes[f"{at}{name}.weight"] = (out, into)
+            if biased:
+                shapes[f"{at}{name}.bias"] = (out,)
+        if c.head_norms:
+            shapes[at + "self_attn.q_norm.weight"] = shapes[at + "self_attn.k_norm.weight"] = (c.head_dim,)
     return shapes
+
+
+def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str) -> None:
+    shapes[f"{name}.weight"] = (config.hidden,)
+    if config.norm == "layer":
+        shapes[f"{name}.bias"] = (config.hidden,)
+
+
+def _products(config: ModelConfig) -> list[tuple[str, int, int, bool]]:
+    """Each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
+    c, q, kv = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
+    up, down = (("gate_proj", "up_proj"), "down_proj") if c.gated else (("c_fc",), "c_proj")
+    return [
+        ("self_attn.q_proj", q, c.hidden, c.qkv_bias),
+        ("self_attn.k_proj", kv, c.hidden, c.qkv_bias),
+        ("self_attn.v_proj", kv, c.hidden, c.qkv_bias),
+        ("self_attn.o_proj", c.hidden, q, c.out_bias),
+        *((f"mlp.{name}", c.intermediate, c.hidden, c.mlp_bias) for name in up),
+        (f"mlp.{down}", c.hidden, c.intermediate, c.mlp_bias),
+    ]

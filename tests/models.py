@@ -71,11 +71,41 @@ def total(records: list[Record]) -> int:
 '''
 
 
+Family = Literal["llama", "qwen2", "qwen3", "mistral", "starcoder2", "gemma", "granite"]
+
+# What the configurations of a family have besides sizes, spelled as published ones are.
+FIELDS: dict[Family, dict[str, Any]] = {
+    "llama": {"hidden_act": "silu"},
+    "qwen2": {"hidden_act": "silu", "use_sliding_window": False},
+    "qwen3": {"hidden_act": "silu", "use_sliding_window": False, "sliding_window": None, "attention_bias": False},
+    "mistral": {"hidden_act": "silu", "sliding_window": None},
+    "starcoder2": {"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": True},
+    "gemma": {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": None, "attention_bias": False},
+    "granite": {
+        "hidden_act": "silu", "attention_bias": True, "mlp_bias": True, "embedding_multiplier": 6.0,
+        "attention_multiplier": 0.4, "residual_multiplier": 0.7, "logits_scaling": 1.5,
+    },
+}  # fmt: skip
+CLASSES: dict[Family, str] = {
+    "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "starcoder2": "Starcoder2",
+    "gemma": "Gemma", "granite": "Granite",
+}  # fmt: skip
+SCALINGS: dict[str, dict[str, Any]] = {
+    "linear": {"rope_type": "linear", "factor": 4.0},
+    "dynamic": {"rope_type": "dynamic", "factor": 2.0},
+    "llama3": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 80,
+    },
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 80},
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Tiny:
     """Shape of a tiny model; head_dim is not hidden / heads, so that no code may take one for the other."""
 
-    family: Literal["llama", "qwen2"] = "llama"
+    family: Family = "llama"
     tied: bool = True
     layers: int = 2
     hidden: int = 48
@@ -85,6 +115,7 @@ class Tiny:
     intermediate: int = 80
     context: int = 512
     theta: float = 10000.0
+    scaling: str = ""
     vocabulary: int = VOCABULARY
     seed: int = 0
 
@@ -104,12 +135,15 @@ def make(folder: Path, tiny: Tiny = LLAMA, *, half: bool = False) -> Path:
 
 
 def config(tiny: Tiny) -> dict[str, Any]:
-    """The config.json of a tiny model: Llama's as transformers 4 spells it, Qwen2's as transformers 5 does."""
+    """The config.json of a tiny model: Qwen's as transformers 5 spells it, the others' as transformers 4 does."""
     rope: dict[str, Any] = {"rope_theta": tiny.theta}
-    if tiny.family == "qwen2":
-        rope = {"rope_parameters": {"rope_type": "default", **rope}, "use_sliding_window": False}
+    scaling = SCALINGS.get(tiny.scaling)
+    if tiny.family in ("qwen2", "qwen3"):
+        rope = {"rope_parameters": {"rope_type": "default", **rope, **(scaling or {})}}
+    elif scaling:
+        rope["rope_scaling"] = scaling
     return {
-        "architectures": [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[tiny.family]],
+        "architectures": [f"{CLASSES[tiny.family]}ForCausalLM"],
         "model_type": tiny.family,
         "vocab_size": tiny.vocabulary,
         "hidden_size": tiny.hidden,
@@ -120,10 +154,10 @@ def config(tiny: Tiny) -> dict[str, Any]:
         "intermediate_size": tiny.intermediate,
         "max_position_embeddings": tiny.context,
         "rms_norm_eps": 1e-5,
-        "hidden_act": "silu",
         "tie_word_embeddings": tiny.tied,
         "bos_token_id": None,
         "eos_token_id": 0,
+        **FIELDS[tiny.family],
         **rope,
     }
 
@@ -135,32 +169,41 @@ def random_weights(tiny: Tiny) -> dict[str, torch.Tensor]:
     def normal(*shape: int, std: float) -> torch.Tensor:
         return torch.randn(shape, generator=generator) * std
 
-    def matrix(rows: int, columns: int, gain: float = 1.0) -> torch.Tensor:
-        return normal(rows, columns, std=gain * columns**-0.5)
+    def add_norm(name: str, size: int = tiny.hidden) -> None:
+        weights[f"{name}.weight"] = normal(size, std=0.1) + (tiny.family != "gemma")  # which adds the 1 itself
+        if tiny.family == "starcoder2":
+            weights[f"{name}.bias"] = normal(size, std=0.1)
 
-    def norm() -> torch.Tensor:
-        return 1.0 + normal(tiny.hidden, std=0.1)
+    def add_matrix(name: str, rows: int, columns: int, gain: float = 1.0) -> None:
+        weights[f"{name}.weight"] = normal(rows, columns, std=gain * columns**-0.5)
+        if _has_bias(tiny.family, name):
+            weights[f"{name}.bias"] = normal(rows, std=0.5)
 
     q, kv = tiny.heads * tiny.head_dim, tiny.kv_heads * tiny.head_dim
-    weights = {
-        "model.embed_tokens.weight": normal(tiny.vocabulary, tiny.hidden, std=0.3),
-        "model.norm.weight": norm(),
-    }
+    weights = {"model.embed_tokens.weight": normal(tiny.vocabulary, tiny.hidden, std=0.3)}
+    add_norm("model.norm")
     if not tiny.tied:
         weights["lm_head.weight"] = normal(tiny.vocabulary, tiny.hidden, std=0.3)
     for layer in range(tiny.layers):
         at = f"model.layers.{layer}."
-        weights[at + "input_layernorm.weight"] = norm()
-        weights[at + "post_attention_layernorm.weight"] = norm()
+        add_norm(at + "input_layernorm")
+        add_norm(at + "post_attention_layernorm")
         for name, rows in (("q", q), ("k", kv), ("v", kv)):
-            weights[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, tiny.hidden, 1.5)
-            if tiny.family == "qwen2":
-                weights[f"{at}self_attn.{name}_proj.bias"] = normal(rows, std=0.5)
-        weights[at + "self_attn.o_proj.weight"] = matrix(tiny.hidden, q, 1.5)
-        weights[at + "mlp.gate_proj.weight"] = matrix(tiny.intermediate, tiny.hidden)
-        weights[at + "mlp.up_proj.weight"] = matrix(tiny.intermediate, tiny.hidden)
-        weights[at + "mlp.down_proj.weight"] = matrix(tiny.hidden, tiny.intermediate, 1.5)
+            add_matrix(f"{at}self_attn.{name}_proj", rows, tiny.hidden, 1.5)
+        if tiny.family == "qwen3":
+            add_norm(at + "self_attn.q_norm", tiny.head_dim)
+            add_norm(at + "self_attn.k_norm", tiny.head_dim)
+        add_matrix(at + "self_attn.o_proj", tiny.hidden, q, 1.5)
+        ups, down = (["c_fc"], "c_proj") if tiny.family == "starcoder2" else (["gate_proj", "up_proj"], "down_proj")
+        for name in ups:
+            add_matrix(f"{at}mlp.{name}", tiny.intermediate, tiny.hidden)
+        add_matrix(f"{at}mlp.{down}", tiny.hidden, tiny.intermediate, 1.5)
     return weights
+
+
+def _has_bias(family: Family, name: str) -> bool:
+    of_input = name.endswith(("q_proj", "k_proj", "v_proj"))
+    return family in ("starcoder2", "granite") or (family == "qwen2" and of_input)
 
 
 @lru_cache(1)

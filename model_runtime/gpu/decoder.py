@@ -12,16 +12,28 @@ from torch.nn import functional as F
 
 from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig
-from model_runtime.decoder import Parts as Layer
-from model_runtime.decoder import Span, fused
-from model_runtime.decoder import rotations as rotations_of
+from model_runtime.decoder import Span
 from model_runtime.gpu.attention import Attend
 from model_runtime.gpu.biases import Block, bias_of
 from model_runtime.gpu.graphs import WIDTHS, Inputs, Record, Steps
 from model_runtime.gpu.parts import Parts, turns
 from model_runtime.gpu.slab import Slab, SlabArena
 from model_runtime.ids import Ids
+from model_runtime.layers import LayerWeights, fused, head, norm
+from model_runtime.rope import rotations as rotations_of
 from model_runtime.weights import Weights
+
+
+class Layer(NamedTuple):
+    """One block on the device: norms and biases in fp32, the bias [heads + 2 kv_heads, head_dim]."""
+
+    norm_in: torch.Tensor
+    qkv: torch.Tensor
+    qkv_bias: torch.Tensor | None
+    out: torch.Tensor
+    norm_mlp: torch.Tensor
+    up: torch.Tensor
+    down: torch.Tensor
 
 
 class Place(NamedTuple):
@@ -47,10 +59,12 @@ class GpuDecoder:
         """Bring the weights to the device and record the narrow passes; `weights` may be dropped afterwards."""
         self.config, self._slab, self._attend, self._parts = config, slab, attend, parts
         self._embed = _on(slab, weights["model.embed_tokens.weight"])
-        self._head = self._embed if config.tied else _on(slab, weights["lm_head.weight"])
-        self._norm = _on(slab, weights["model.norm.weight"], torch.float32)
+        self._head = self._embed if config.tied else _on(slab, head(config, weights))
+        self._norm = _on(slab, norm(config, weights, "model.norm").weight, torch.float32)
         self._layers = [_layer(fused(config, weights, i), slab) for i in range(config.layers)]
-        self._cos, self._sin = (each.to(slab.k.device) for each in turns(rotations_of(config)))
+        self._cos, self._sin = (
+            each.to(slab.k.device) for each in turns(rotations_of(config.rope, config.head_dim, config.context))
+        )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         with torch.no_grad():
             self._steps = Steps(slab, lambda inputs: self._logits(self._hidden(inputs)), record)
@@ -99,13 +113,13 @@ class GpuDecoder:
         x = F.embedding(inputs.ids, self._embed).float()
         y = parts.normed(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
         following = [*(layer.norm_in for layer in self._layers[1:]), self._norm]
-        for layer, norm, keys, values in zip(self._layers, following, self._slab.k, self._slab.v, strict=True):
+        for layer, after, keys, values in zip(self._layers, following, self._slab.k, self._slab.v, strict=True):
             qkv = F.linear(y, layer.qkv).view(len(y), -1, c.head_dim)
             q = parts.placed(qkv, layer.qkv_bias, turn, inputs.at, keys, values)
             seen = self._attend(q, keys, values, inputs.bias, c.head_dim**-0.5)
             x, y = parts.added(x, F.linear(seen, layer.out), layer.norm_mlp, c.norm_eps)
-            y = F.linear(parts.gated(F.linear(y, layer.gate_up)), layer.down)
-            x, y = parts.added(x, y, norm, c.norm_eps)
+            y = F.linear(parts.gated(F.linear(y, layer.up)), layer.down)
+            x, y = parts.added(x, y, after, c.norm_eps)
         return y
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -133,15 +147,14 @@ def _on(slab: Slab, weight: torch.Tensor, dtype: torch.dtype | None = None) -> t
     return weight.to(slab.k.device, dtype or slab.k.dtype)
 
 
-def _layer(layer: Layer, slab: Slab) -> Layer:
-    """Norms and biases stay in fp32; biases [heads + 2 kv_heads, head_dim]."""
-    bias = layer.qkv_bias
+def _layer(layer: LayerWeights, slab: Slab) -> Layer:
+    bias = layer.qkv.bias
     return Layer(
-        norm_in=_on(slab, layer.norm_in, torch.float32),
-        qkv=_on(slab, layer.qkv),
+        norm_in=_on(slab, layer.norm_in.weight, torch.float32),
+        qkv=_on(slab, layer.qkv.weight),
         qkv_bias=None if bias is None else _on(slab, bias, torch.float32).view(-1, slab.k.shape[-1]),
-        out=_on(slab, layer.out),
-        norm_mlp=_on(slab, layer.norm_mlp, torch.float32),
-        gate_up=_on(slab, layer.gate_up),
-        down=_on(slab, layer.down),
+        out=_on(slab, layer.out.weight),
+        norm_mlp=_on(slab, layer.norm_mlp.weight, torch.float32),
+        up=_on(slab, layer.up.weight),
+        down=_on(slab, layer.down.weight),
     )

@@ -17,12 +17,14 @@ from torch.nn import functional as F
 
 from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig
-from model_runtime.decoder import Span, fused, rotations
+from model_runtime.decoder import Span
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.layers import Product, fused, head, norm
 from model_runtime.linear import FP16_MAX, Format, quantized
 from model_runtime.native import library as c
 from model_runtime.pace import CHUNK
+from model_runtime.rope import rotations
 from model_runtime.weights import Weights
 
 MOST_THREADS = 64
@@ -39,6 +41,8 @@ def missing(config: ModelConfig) -> str | None:
         return "the compiled part was not built from these sources: install again where there is gcc 11 or newer"
     if not lib.efim_supported():
         return "this CPU has no AVX-512 with VNNI"
+    if config.norm != "rms" or config.activation != "silu" or not config.gated or config.head_norms:
+        return f"it does not compute what {config.family} does"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
 
 
@@ -51,7 +55,7 @@ class NativeDecoder:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
-        self._rope = rotations(config)
+        self._rope = rotations(config.rope, config.head_dim, config.context)
         self._kept: list[torch.Tensor] = []  # what the compiled part points to
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
@@ -91,7 +95,8 @@ class NativeDecoder:
         first, last = np.searchsorted(wanted, (start, start + len(ids)))
         here = wanted[first:last] - start
         self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left there what is no number
-        self._x[: len(ids), : self.config.hidden] = self._embed[torch.from_numpy(ids)]  # pyright: ignore
+        embedded = self._embed[torch.from_numpy(ids)]  # pyright: ignore
+        self._x[: len(ids), : self.config.hidden] = embedded.float() * self.config.embedding_scale
         self._library.efim_pass(
             self._runner, len(ids), places.ctypes.data, self._x.data_ptr(),
             len(here), here.ctypes.data, logits[first:].data_ptr(),
@@ -101,22 +106,22 @@ class NativeDecoder:
         config = self.config
         padded = _up(config.hidden, 64)
         layers = (c.Layer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
-        head = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]
         return c.Model(
-            layers, self._vector(weights["model.norm.weight"], padded), self._keep(torch.view_as_real(self._rope)),
-            self._matrix(head, None, form), config.layers, config.hidden, padded, config.heads, config.kv_heads,
+            layers, self._vector(norm(config, weights, "model.norm").weight, padded), self._keep(torch.view_as_real(self._rope)),
+            self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden, padded, config.heads, config.kv_heads,
             config.head_dim, config.intermediate, _up(config.context, 16), form == "int8", config.norm_eps,
         )  # fmt: skip
 
     def _layer(self, weights: Weights, index: int, form: Format) -> c.Layer:
         parts, padded = fused(self.config, weights, index), _up(self.config.hidden, 64)
         return c.Layer(
-            self._vector(parts.norm_in, padded), self._vector(parts.norm_mlp, padded),
-            self._matrix(parts.qkv, parts.qkv_bias, form), self._matrix(parts.out, None, form),
-            self._matrix(parts.gate_up, None, form), self._matrix(parts.down, None, form),
+            self._vector(parts.norm_in.weight, padded), self._vector(parts.norm_mlp.weight, padded),
+            self._matrix(parts.qkv, form), self._matrix(parts.out, form),
+            self._matrix(parts.up, form), self._matrix(parts.down, form),
         )  # fmt: skip
 
-    def _matrix(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> c.Matrix:
+    def _matrix(self, product: Product, form: Format) -> c.Matrix:
+        weight, bias = product
         outputs, inputs = _up(weight.shape[0], 16), _up(weight.shape[1], 64)
         added = 0 if bias is None else self._vector(bias, outputs)
         wide = F.pad(weight.float(), (0, inputs - weight.shape[1], 0, outputs - weight.shape[0]))

@@ -14,12 +14,13 @@ from model_runtime.arena import FP32, Arena, arena_bytes
 from model_runtime.choices import Choices
 from model_runtime.config import ModelConfig
 from model_runtime.pool import Owner, Pool
+from model_runtime.rope import Rope
 from tests.engine.doubles import ids_of
 
 CAPACITY = 48
 CONFIG = ModelConfig(
     family="llama", vocab=10, hidden=8, layers=2, heads=4, kv_heads=2, head_dim=2, intermediate=8,
-    norm_eps=1e-5, rope_theta=1e4, context=CAPACITY, tied=True, end_ids=(0,),
+    norm_eps=1e-5, rope=Rope(), context=CAPACITY, tied=True, end_ids=(0,),
 )  # fmt: skip
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
 OWNERS = st.builds(Owner, st.sampled_from("ab"), st.integers(0, 1))

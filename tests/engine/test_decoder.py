@@ -34,6 +34,16 @@ SHAPES = {
     "llama, a key head for each query head": Tiny(heads=3, kv_heads=3, head_dim=10, context=CONTEXT, seed=2),
     "qwen2, tied": Tiny(family="qwen2", theta=1_000_000.0, context=CONTEXT, seed=3),
     "qwen2, one key head": Tiny("qwen2", tied=False, kv_heads=1, head_dim=8, context=CONTEXT, seed=4),
+    "qwen3": Tiny("qwen3", tied=False, theta=1_000_000.0, context=CONTEXT, seed=5),
+    "mistral": Tiny("mistral", tied=False, theta=1_000_000.0, context=CONTEXT, seed=6),
+    "starcoder2": Tiny("starcoder2", head_dim=12, theta=100_000.0, context=CONTEXT, seed=7),
+    "gemma": Tiny("gemma", kv_heads=1, context=CONTEXT, seed=8),
+    "granite": Tiny("granite", head_dim=12, context=CONTEXT, seed=9),
+    "llama, linear": Tiny(scaling="linear", context=CONTEXT, seed=10),
+    "llama, dynamic": Tiny(scaling="dynamic", context=CONTEXT, seed=11),
+    "llama, llama3": Tiny(scaling="llama3", theta=500_000.0, context=CONTEXT, seed=12),
+    "qwen2, yarn": Tiny("qwen2", scaling="yarn", theta=1_000_000.0, context=CONTEXT, seed=13),
+    "qwen3, yarn": Tiny("qwen3", scaling="yarn", theta=10_000.0, context=CONTEXT, seed=14),
 }
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 PACKED = pytest.mark.skipif(

@@ -1,0 +1,66 @@
+"""Rotary position embedding (arXiv 2104.09864) and the ways in which models stretch it over longer texts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+Kind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
+
+
+@dataclass(frozen=True)
+class Rope:
+    """How queries and keys turn with their position.
+
+    All angles shrink by `factor` ("linear"), or only slow ones: those that turn less than `slow` times over the
+    `original` context do, those that turn more than `fast` times stay, what is between is mixed ("llama3", "yarn",
+    arXiv 2309.00071). "dynamic" changes nothing within the context that the model was trained on, which is all that
+    is used of it. `attention` is what yarn multiplies queries and keys by.
+    """
+
+    theta: float = 10000.0
+    kind: Kind = "default"
+    factor: float = 1.0
+    original: int = 0
+    slow: float = 1.0
+    fast: float = 1.0
+    attention: float = 1.0
+    truncated: bool = True
+
+
+def rotations(rope: Rope, head_dim: int, context: int) -> torch.Tensor:
+    """Complex rotations [context, head_dim / 2], all of length 1."""
+    angles = torch.outer(torch.arange(context, dtype=torch.float32), frequencies(rope, head_dim))
+    return torch.polar(torch.ones_like(angles), angles)
+
+
+def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
+    """Radians per token [head_dim / 2], fp32."""
+    powers = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
+    plain = rope.theta**-powers
+    if rope.kind == "linear":
+        return plain / rope.factor
+    if rope.kind == "llama3":
+        turns = rope.original * plain / (2 * math.pi)
+        kept = ((turns - rope.slow) / (rope.fast - rope.slow)).clamp(0, 1)
+    elif rope.kind == "yarn":
+        kept = 1 - _ramp(rope, head_dim)
+    else:
+        return plain
+    return plain / rope.factor * (1 - kept) + plain * kept
+
+
+def _ramp(rope: Rope, head_dim: int) -> torch.Tensor:
+    """From 0 at the dimension that turns `fast` times over the original context to 1 at the one that turns `slow`."""
+    first, last = (
+        head_dim * math.log(rope.original / (turns * 2 * math.pi)) / (2 * math.log(rope.theta))
+        for turns in (rope.fast, rope.slow)
+    )
+    if rope.truncated:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, head_dim - 1)
+    dimensions = torch.arange(head_dim // 2, dtype=torch.float32)
+    return ((dimensions - first) / (last - first or 1e-3)).clamp(0, 1)
