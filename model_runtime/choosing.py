@@ -22,7 +22,7 @@ from model_runtime.arena import Arena
 from model_runtime.config import ModelConfig
 from model_runtime.decoder import AnyDecoder, Decoder
 from model_runtime.errors import ModelError
-from model_runtime.linear import Format, packed_format
+from model_runtime.linear import Format, int8_is_exact, packed_format
 from model_runtime.native.decoder import NativeDecoder, missing
 from model_runtime.native.library import built
 from model_runtime.weights import Weights, expected_shapes
@@ -64,7 +64,7 @@ def choose(
     ways = [way for way in _ways(config) if wanted in ("auto", way.form)]
     why_not = missing(config)
     if not ways:
-        raise ModelError(f"weights {wanted!r} cannot be used here ({why_not or 'no FBGEMM'}): set weights to 'auto'")
+        raise ModelError(f"weights {wanted!r} cannot be used here ({why_not or 'no products of that kind'}): set weights to 'auto'")
     excuse = f"; the compiled decoder is left out: {why_not}" if why_not else ""
     if len(ways) == 1:
         asked = "asked for by the setting" if wanted != "auto" else "there is no other"
@@ -82,8 +82,10 @@ def choose(
 
 
 def _ways(config: ModelConfig) -> list[Way]:
-    torch_ways = [Way("fp32", False)] + [Way("fp16", False)] * (packed_format() == "fp16")
-    return torch_ways + ([] if missing(config) else [Way("fp16", True), Way("int8", True)])
+    ways = [Way("fp32", False)] + [Way("fp16", False)] * (packed_format() == "fp16")
+    if missing(config):
+        return ways + [Way("int8", False)] * int8_is_exact()
+    return [*ways, Way("fp16", True), Way("int8", True)]
 
 
 def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:

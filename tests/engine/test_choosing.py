@@ -28,6 +28,7 @@ WHY = missing(SHAPE) or ""
 COMPILED = pytest.mark.skipif(WHY != "", reason=WHY)
 TORCH = Way("fp32", False), Way("fp16", False)
 WAYS = *TORCH, Way("fp16", True), Way("int8", True)
+WITHOUT_COMPILED = *TORCH, Way("int8", False)
 TODAY = "measured now"
 
 
@@ -36,7 +37,7 @@ class Measuring:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.figures = {str(way): float(10 - i) for i, way in enumerate(WAYS)}
+        self.figures = {str(way): float(10 - i) for i, way in enumerate(WAYS)} | {"int8 torch": 12.0}
 
     def __call__(self, config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:
         self.calls += 1
@@ -50,6 +51,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> Measuring:
     monkeypatch.setattr(choosing, "_measured", double)
     monkeypatch.setattr(choosing, "missing", lambda config: None)
     monkeypatch.setattr(choosing, "packed_format", lambda: "fp16")
+    monkeypatch.setattr(choosing, "int8_is_exact", lambda: True)
     return double
 
 
@@ -239,13 +241,19 @@ def test_without_the_compiled_part_torch_computes_alone_and_says_why(
     way, reason = choose(SHAPE, "auto", 1, notes)
     assert way == Way("fp16", False)
     assert lack in reason and "compiled decoder is left out" in reason
-    assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in TORCH}
+    assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in WITHOUT_COMPILED}
     way, reason = choose(SHAPE, "fp16", 1, notes)
     assert way == Way("fp16", False)
     assert "asked for by the setting" in reason and lack in reason
 
 
-def test_int8_without_the_compiled_part_is_refused_with_a_remedy(lack: str) -> None:
+def test_int8_without_the_compiled_part_is_torchs(lack: str) -> None:
+    way, reason = choose(SHAPE, "int8", 1, None)
+    assert way == Way("int8", False) and lack in reason
+
+
+def test_int8_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match=f"'int8' cannot be used.*{lack}.*set weights to 'auto'"):
         choose(SHAPE, "int8", 1, None)
 
@@ -261,6 +269,7 @@ def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(
 
 def test_fp16_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "packed_format", lambda: "fp32")
+    monkeypatch.setattr(choosing, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="'fp16' cannot be used.*set weights to 'auto'"):
         choose(SHAPE, "fp16", 1, None)
     way, reason = choose(SHAPE, "auto", 1, None)
@@ -291,8 +300,8 @@ def test_it_really_measures_every_way_that_works_here() -> None:
 @COMPILED
 def test_a_way_makes_its_decoder() -> None:
     weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
-    kinds = [type(way.decoder(SHAPE, weights, 1)) for way in WAYS]
-    assert kinds == [Decoder, Decoder, NativeDecoder, NativeDecoder]
+    kinds = [type(way.decoder(SHAPE, weights, 1)) for way in (*WAYS, *WITHOUT_COMPILED)]
+    assert kinds == [Decoder, Decoder, NativeDecoder, NativeDecoder, *[Decoder] * 3]
 
 
 def loaded(folder: Path, weights, measured: Path | None = None) -> Model:

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model_runtime.linear import FP16_MAX, linear, packed_format
+from model_runtime.linear import FP16_MAX, Format, int8_is_exact, linear, packed_format, quantized
 
 PACKED = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="no FBGEMM on this CPU"
 )
+WHOLE = pytest.mark.skipif(not int8_is_exact(), reason="int8 products lose bits on this CPU")
 SHAPES = [(48, 48), (96, 48), (400, 48), (64, 40), (17, 33), (1, 320), (864, 320)]
 
 
@@ -20,11 +21,13 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-@PACKED
+@pytest.mark.parametrize("form", [pytest.param("fp16", marks=PACKED), pytest.param("int8", marks=WHOLE)])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(("out", "size"), SHAPES)
-def test_a_packed_row_alone_is_the_same_row_in_a_batch_to_the_bit(out: int, size: int, biased: bool) -> None:
-    product = linear(random(out, size), random(out, seed=1) if biased else None, "fp16")
+def test_a_packed_row_alone_is_the_same_row_in_a_batch_to_the_bit(
+    out: int, size: int, biased: bool, form: Format
+) -> None:
+    product = linear(random(out, size), random(out, seed=1) if biased else None, form)
     for rows in (1, 2, 3, 5, 7, 13, 64, 97):
         x = random(rows, size, seed=rows)
         batch = product(x)
@@ -41,6 +44,20 @@ def test_packing_rounds_the_weights_to_sixteen_bits_and_nothing_else(out: int, s
     assert found.dtype == torch.float32
     assert (found - rounded).abs().max() < 1e-4
     assert (found - F.linear(x.double(), weight.double(), bias.double())).abs().max() > 1e-5
+
+
+@WHOLE
+@pytest.mark.parametrize(("out", "size"), SHAPES)
+@pytest.mark.parametrize("largest", [1e-3, 1.0, 1e4])
+def test_int8_rounds_the_weights_and_hardly_anything_else(out: int, size: int, largest: float) -> None:
+    weight, bias, x = random(out, size), random(out, seed=1), random(9, size, seed=2) * largest
+    x[3] = 0
+    found = linear(weight, bias, "int8")(x)
+    whole, scale = quantized(weight)
+    exact = F.linear(x.double(), whole.double() * scale.double(), bias.double())
+    assert found.dtype == torch.float32
+    assert (found - exact).abs().max() < 5e-3 * largest
+    assert (found - F.linear(x.double(), weight.double(), bias.double())).abs().max() > 1e-2 * largest
 
 
 @PACKED
