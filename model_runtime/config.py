@@ -92,6 +92,9 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
     family, fields = raw.get("model_type"), Fields(raw)
     if not isinstance(family, str) or family not in FAMILIES:
         raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use {', '.join(FAMILIES)}")
+    if quantized := fields.object("quantization_config"):
+        how = quantized.get("quant_method")
+        raise ModelError(f"the checkpoint is quantized ({how}): use the model that it was made of")
     heads, rope = fields.size("num_attention_heads"), _rope(fields)
     shape: dict[str, Any] = dict(
         family=family,
