@@ -70,6 +70,8 @@ def head(config: ModelConfig, weights: Weights) -> torch.Tensor:
 def _product(weights: Weights, names: list[str], biased: bool, scale: float = 1.0) -> Product:
     weight = torch.cat([weights[f"{name}.weight"].float() for name in names])
     bias = torch.cat([weights[f"{name}.bias"].float() for name in names]) if biased else None
+    if scale == 1:  # large matrices are not copied in vain
+        return Product(weight, bias)
     return Product(weight * scale, None if bias is None else bias * scale)
 
 

@@ -1,10 +1,11 @@
-/* One pass of a Llama-lineage decoder over rows of any arenas, done by several threads in step.
+/* One pass of a decoder over rows of any arenas, done by several threads in step.
 
    Every thread runs `pass_share` and does its share of each phase; a barrier stands between a phase that writes and
    one that reads. Memory belongs to the caller; shapes are [rows][width padded to 64], the padding zero. */
 
 #pragma once
 #include "attention.h"
+#include "elements.h"
 #include "products.h"
 #include "pass.h"
 #include "tiles.h"
@@ -41,38 +42,27 @@ static void hand_over(Pass *p, int64_t row, int64_t in) {
         split_digits(p->input.wide + row * in, in, p->input.digits + 2 * row * in, p->input.units + row);
 }
 
-/* x += delta, and its RMS norm times weight is the next product's row `to`. */
-static void add_and_norm(Pass *p, int64_t row, int add, const float *weight, int64_t to) {
-    int64_t width = p->model->padded;
+/* x += delta, and its norm is the next product's row `to`. */
+static void add_and_norm(Pass *p, int64_t row, int add, const Norm *norm, int64_t to) {
+    const Model *m = p->model;
+    int64_t width = m->padded;
     float *x = p->x + row * width, *out = p->input.wide + to * width;
     const float *delta = p->delta + row * width;
-    Floats squares = {0};
-    for (int64_t i = 0; i < width; i += LANES) {
-        Floats v = *(Floats *)(x + i);
-        if (add) *(Floats *)(x + i) = v = v + *(const Floats *)(delta + i);
-        squares = fused(v, v, squares);
-    }
-    float scale = 1.0f / sqrtf(total(squares) / p->model->hidden + p->model->epsilon);
-    for (int64_t i = 0; i < width; i += LANES)
-        *(Floats *)(out + i) = *(Floats *)(x + i) * scale * *(const Floats *)(weight + i);
+    for (int64_t i = 0; add && i < width; i += LANES) *(Floats *)(x + i) += *(const Floats *)(delta + i);
+    if (norm->bias) layer_norm(x, width, m->hidden, norm, m->epsilon, out);
+    else rms_norm(x, width, m->hidden, norm->weight, m->epsilon, out);
     hand_over(p, to, width);
 }
 
-static void rotate(const float *from, const float *rope, int64_t dim, float *to) {
-    for (int64_t i = 0; i < dim; i += 2) {
-        float a = from[i], b = from[i + 1], c = rope[i], s = rope[i + 1];
-        to[i] = a * c - b * s;
-        to[i + 1] = a * s + b * c;
-    }
-}
-
-/* Rotate a row's queries in place, and write its keys and values into its arena. */
+/* Norm (where the model does) and rotate a row's queries and keys, and write its keys and values into its arena. */
 static void place(Pass *p, int64_t layer, int64_t row) {
     const Model *m = p->model;
     const Place *at = p->places + row;
     int64_t dim = m->head_dim;
     float *qkv = p->wide + row * p->wide_stride;
-    const float *rope = m->rope + at->position * dim;
+    const float *rope = m->rope + at->position * dim, *norms = m->layers[layer].head_norms;
+    for (int64_t h = 0; norms && h < m->heads + m->kv_heads; h++)
+        rms_norm(qkv + h * dim, dim, dim, norms + h * dim, m->epsilon, qkv + h * dim);
     for (int64_t h = 0; h < m->heads; h++) rotate(qkv + h * dim, rope, dim, qkv + h * dim);
     for (int64_t h = 0; h < m->kv_heads; h++) {
         int64_t slot = ((layer * m->kv_heads + h) * at->capacity + at->position) * dim;
@@ -95,16 +85,18 @@ static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in)
                  p->scores + thread * MOST_QUERIES * m->longest, m->longest, p->input.wide + row * in + head);
 }
 
-/* silu(gate) * up, the input of the last product. */
-static void gate(Pass *p, int64_t row, int64_t in) {
-    int64_t size = p->model->intermediate;
-    const float *wide = p->wide + row * p->wide_stride;
+/* The input of the last product: activated(gate) * up, or activated(up) where there is no gate. */
+static void activate(Pass *p, int64_t row, int64_t in) {
+    const Model *m = p->model;
+    int is_gated = (int)m->is_gated, is_gelu = (int)m->is_gelu;
+    const float *first = p->wide + row * p->wide_stride, *second = first + m->intermediate;
     float *out = p->input.wide + row * in;
-    for (int64_t i = 0; i < size; i += LANES) {
-        Floats g = *(const Floats *)(wide + i), u = *(const Floats *)(wide + size + i);
-        *(Floats *)(out + i) = g / (1.0f + exponential(-g)) * u;
+    for (int64_t i = 0; i < m->intermediate; i += LANES) {
+        Floats v = activated(*(const Floats *)(first + i), is_gelu);
+        if (is_gated) v *= *(const Floats *)(second + i);
+        *(Floats *)(out + i) = v;
     }
-    memset(out + size, 0, (in - size) * sizeof(float));
+    memset(out + m->intermediate, 0, (in - m->intermediate) * sizeof(float));
     hand_over(p, row, in);
 }
 
@@ -112,7 +104,7 @@ static void attention_block(Pass *p, int thread, int64_t i) {
     const Model *m = p->model;
     const Layer *layer = m->layers + i;
     int64_t in = layer->out.in, used = m->heads * m->head_dim;
-    SHARE(row, p->rows) add_and_norm(p, row, i > 0, layer->norm_in, row);
+    SHARE(row, p->rows) add_and_norm(p, row, i > 0, &layer->norm_in, row);
     meet(p);
     share_product(p, thread, &layer->qkv, p->rows, p->wide, p->wide_stride);
     SHARE(row, p->rows) place(p, i, row);
@@ -129,10 +121,10 @@ static void attention_block(Pass *p, int thread, int64_t i) {
 
 static void mlp_block(Pass *p, int thread, int64_t i) {
     const Layer *layer = p->model->layers + i;
-    SHARE(row, p->rows) add_and_norm(p, row, 1, layer->norm_mlp, row);
+    SHARE(row, p->rows) add_and_norm(p, row, 1, &layer->norm_mlp, row);
     meet(p);
-    share_product(p, thread, &layer->gate_up, p->rows, p->wide, p->wide_stride);
-    SHARE(row, p->rows) gate(p, row, layer->down.in);
+    share_product(p, thread, &layer->up, p->rows, p->wide, p->wide_stride);
+    SHARE(row, p->rows) activate(p, row, layer->down.in);
     meet(p);
     share_product(p, thread, &layer->down, p->rows, p->delta, p->model->padded);
 }
@@ -144,7 +136,7 @@ static void pass_share(Pass *p, int thread) {
         attention_block(p, thread, i);
         mlp_block(p, thread, i);
     }
-    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], 1, m->norm, n);
+    SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], 1, &m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
     if (p->panels) tiles_end();

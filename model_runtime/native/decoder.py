@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import platform
 import sys
@@ -20,7 +21,7 @@ from model_runtime.config import ModelConfig
 from model_runtime.decoder import Span
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.layers import Product, fused, head, norm
+from model_runtime.layers import Norm, Product, fused, head, norm
 from model_runtime.linear import FP16_MAX, Format, quantized
 from model_runtime.native import library as c
 from model_runtime.pace import CHUNK
@@ -28,6 +29,7 @@ from model_runtime.rope import rotations
 from model_runtime.weights import Weights
 
 MOST_THREADS = 64
+ROWS = 4096  # of a matrix that are converted at once
 MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
 PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
 
@@ -41,8 +43,6 @@ def missing(config: ModelConfig) -> str | None:
         return "the compiled part was not built from these sources: install again where there is gcc 11 or newer"
     if not lib.efim_supported():
         return "this CPU has no AVX-512 with VNNI"
-    if config.norm != "rms" or config.activation != "silu" or not config.gated or config.head_norms:
-        return f"it does not compute what {config.family} does"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
 
 
@@ -95,8 +95,10 @@ class NativeDecoder:
         first, last = np.searchsorted(wanted, (start, start + len(ids)))
         here = wanted[first:last] - start
         self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left there what is no number
-        embedded = self._embed[torch.from_numpy(ids)]  # pyright: ignore
-        self._x[: len(ids), : self.config.hidden] = embedded.float() * self.config.embedding_scale
+        embedded = self._x[: len(ids), : self.config.hidden]
+        embedded.copy_(self._embed[torch.from_numpy(ids)])  # pyright: ignore
+        if self.config.embedding_scale != 1:
+            embedded *= self.config.embedding_scale
         self._library.efim_pass(
             self._runner, len(ids), places.ctypes.data, self._x.data_ptr(),
             len(here), here.ctypes.data, logits[first:].data_ptr(),
@@ -104,50 +106,65 @@ class NativeDecoder:
 
     def _described(self, weights: Weights, form: Format) -> c.Model:
         config = self.config
-        padded = _up(config.hidden, 64)
         layers = (c.Layer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
         return c.Model(
-            layers, self._vector(norm(config, weights, "model.norm").weight, padded), self._keep(torch.view_as_real(self._rope)),
-            self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden, padded, config.heads, config.kv_heads,
-            config.head_dim, config.intermediate, _up(config.context, 16), form == "int8", config.norm_eps,
+            layers, self._norm(norm(config, weights, "model.norm")), self._keep(torch.view_as_real(self._rope)),
+            self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
+            _up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
+            _up(config.context, 16), form == "int8", config.gated, config.activation == "gelu_tanh", config.norm_eps,
         )  # fmt: skip
 
     def _layer(self, weights: Weights, index: int, form: Format) -> c.Layer:
-        parts, padded = fused(self.config, weights, index), _up(self.config.hidden, 64)
+        parts = fused(self.config, weights, index)
         return c.Layer(
-            self._vector(parts.norm_in.weight, padded), self._vector(parts.norm_mlp.weight, padded),
+            self._norm(parts.norm_in), self._norm(parts.norm_mlp),
+            0 if parts.head_norms is None else self._keep(parts.head_norms),
             self._matrix(parts.qkv, form), self._matrix(parts.out, form),
             self._matrix(parts.up, form), self._matrix(parts.down, form),
         )  # fmt: skip
 
+    def _norm(self, norm: Norm) -> c.Norm:
+        weight, bias = norm
+        padded = _up(len(weight), 64)
+        return c.Norm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
+
     def _matrix(self, product: Product, form: Format) -> c.Matrix:
         weight, bias = product
-        outputs, inputs = _up(weight.shape[0], 16), _up(weight.shape[1], 64)
+        columns = weight.shape[1]
+        outputs, inputs = _up(len(weight), 16), _up(columns, 64)
         added = 0 if bias is None else self._vector(bias, outputs)
-        wide = F.pad(weight.float(), (0, inputs - weight.shape[1], 0, outputs - weight.shape[0]))
-        if form == "fp16":
-            if wide.abs().max() > FP16_MAX:
+        stored, scales = _zeros((outputs, inputs), torch.half if form == "fp16" else torch.int8), torch.zeros(outputs)
+        for at in range(0, len(weight), ROWS):  # a whole head in fp32 would be the most memory that loading takes
+            rows = slice(at, min(at + ROWS, len(weight)))
+            part = weight[rows].float()
+            if form == "int8":
+                whole, scale = quantized(part)
+                stored[rows, :columns], scales[rows] = whole, scale.flatten()
+            elif max(part.max(), -part.min()) > FP16_MAX:
                 raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
-            return c.Matrix(self._keep(wide.half()), 0, 0, added, outputs, inputs)
-        whole, scale = quantized(wide)
-        sums = whole.sum(1, dtype=torch.int32) * 128
-        return c.Matrix(self._keep(whole), self._keep(scale.flatten()), self._keep(sums), added, outputs, inputs)
+            else:
+                stored[rows, :columns] = part
+        self._kept.append(stored)
+        if form == "fp16":
+            return c.Matrix(stored.data_ptr(), 0, 0, added, outputs, inputs)
+        sums = stored.sum(1, dtype=torch.int32) * 128
+        return c.Matrix(stored.data_ptr(), self._keep(scales), self._keep(sums), added, outputs, inputs)
 
     def _vector(self, values: torch.Tensor, length: int) -> int:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
-        self._kept.append(_in_large_pages(tensor.contiguous()))
+        self._kept.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
         return self._kept[-1].data_ptr()
 
 
-def _in_large_pages(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that is read with fewer misses of the page table, where the system has such pages."""
-    memory = mmap.mmap(-1, max(tensor.nbytes, 1))
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Memory that is read with fewer misses of the page table, where the system has large pages."""
+    memory = mmap.mmap(-1, max(math.prod(shape) * dtype.itemsize, 1))
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a system without such pages
             memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=tensor.dtype).view(tensor.shape).copy_(tensor)
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 def _up(size: int, unit: int) -> int:

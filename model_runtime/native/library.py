@@ -22,15 +22,22 @@ class Matrix(Structure):
     )
 
 
+class Norm(Structure):
+    """Weights of a layer norm, or of an RMS norm where there is no bias."""
+
+    _fields_ = (("weight", c_void_p), ("bias", c_void_p))
+
+
 class Layer(Structure):
-    """One block."""
+    """One block; `up` is gate and up where the model is gated."""
 
     _fields_ = (
-        ("norm_in", c_void_p),
-        ("norm_mlp", c_void_p),
+        ("norm_in", Norm),
+        ("norm_mlp", Norm),
+        ("head_norms", c_void_p),
         ("qkv", Matrix),
         ("out", Matrix),
-        ("gate_up", Matrix),
+        ("up", Matrix),
         ("down", Matrix),
     )
 
@@ -40,7 +47,7 @@ class Model(Structure):
 
     _fields_ = (
         ("layers", POINTER(Layer)),
-        ("norm", c_void_p),
+        ("norm", Norm),
         ("rope", c_void_p),
         ("head", Matrix),
         ("layer_count", c_int64),
@@ -52,6 +59,8 @@ class Model(Structure):
         ("intermediate", c_int64),
         ("longest", c_int64),
         ("is_int8", c_int64),
+        ("is_gated", c_int64),
+        ("is_gelu", c_int64),
         ("epsilon", c_float),
     )
 

@@ -76,7 +76,7 @@ static void begin(Runner *r) {
 
 static int64_t widest(const Model *m) {
     const Layer *layer = m->layers;
-    int64_t wide = layer->qkv.out > layer->gate_up.out ? layer->qkv.out : layer->gate_up.out;
+    int64_t wide = layer->qkv.out > layer->up.out ? layer->qkv.out : layer->up.out;
     return (wide + 127) / 64 * 64; /* whole lanes may be read from where the second half of gate and up begins */
 }
 

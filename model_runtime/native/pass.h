@@ -15,19 +15,25 @@ typedef struct {
     int64_t out, in;     /* padded */
 } Matrix;
 
+/* Of a layer norm, or of an RMS norm where `bias` is NULL. */
 typedef struct {
-    const float *norm_in, *norm_mlp; /* [padded] */
-    Matrix qkv, out, gate_up, down;
+    const float *weight, *bias; /* [padded] */
+} Norm;
+
+typedef struct {
+    Norm norm_in, norm_mlp;
+    const float *head_norms; /* RMS norms of queries and keys, [heads + kv_heads][head_dim], or NULL */
+    Matrix qkv, out, up, down; /* `up` is gate and up where the model is gated */
 } Layer;
 
 typedef struct {
     const Layer *layers;
-    const float *norm; /* [padded] */
+    Norm norm;
     const float *rope; /* [context][head_dim], cosine and sine of each pair */
     Matrix head;
     int64_t layer_count, hidden, padded, heads, kv_heads, head_dim, intermediate;
     int64_t longest; /* tokens of a context, padded to 16 */
-    int64_t is_int8;
+    int64_t is_int8, is_gated, is_gelu; /* the activation is silu or gelu by tanh */
     float epsilon;
 } Model;
 
