@@ -22,7 +22,7 @@ import torch
 from benchmarks.table import show
 from model_runtime.config import ModelConfig
 from model_runtime.decoder import Span
-from model_runtime.gpu.device import BF16
+from model_runtime.gpu.device import BF16, INT8, MIB, Form
 from model_runtime.ids import Ids
 from model_runtime.machine import cuda_missing
 from model_runtime.rope import Rope
@@ -51,6 +51,8 @@ COPIED = 4 << 30  # bytes
 RESULTS = Path(__file__).with_name("results")
 TOKENS = np.random.default_rng(0).integers(0, SHAPE.vocab, CONTEXT + ROOM).astype(np.int32)
 
+WAYS: dict[str, Form] = {"own": "bf16", "own_int8": "int8"}
+
 Pass = Callable[[Ids, int], int]  # tokens behind the first so many; the likeliest next one
 
 
@@ -60,7 +62,7 @@ def main() -> int:
         print(f"no GPU to check: {reason}", file=sys.stderr)
         return 2
     results = measure()
-    show("1.5B parameters, bf16, 4,096 tokens of context", ("figure", "value"), results.items())
+    show("1.5B parameters, 4,096 tokens of context", ("figure", "value"), results.items())
     name = re.sub(r"\W+", "-", results["device"]).lower()
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(results)
@@ -76,20 +78,21 @@ def measure() -> dict[str, Any]:
     """Milliseconds are medians of walls, the likeliest token fetched, unless they say p95."""
     weights = random_weights()
     bandwidth = copied_per_second()
-    ours, more = own(weights)
     results: dict[str, Any] = {
         "date": date.today().isoformat(),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "copy_gb_s": bandwidth / 1e9,
-        **figures("own", ours),
-        **more,
     }
-    step = needed_bytes() / bandwidth * 1e3
-    results |= {"least_decode_ms": step, "share_of_bandwidth": step / results["own_decode_ms"]}
+    ways = dict[str, Pass]()
+    for name, form in WAYS.items():
+        ways[name], more = own(name, weights, form)
+        step = needed_bytes(form) / bandwidth * 1e3
+        results |= figures(name, ways[name]) | more | {f"{name}_least_decode_ms": step}
+        results[f"{name}_share_of_bandwidth"] = step / results[f"{name}_decode_ms"]
     for kind in ("sdpa", "eager"):
         results |= figures(f"transformers_{kind}", reference(weights, torch.bfloat16, kind))
-    return results | compared(ours, weights)
+    return results | compared(ways, weights)
 
 
 def random_weights() -> Weights:
@@ -104,10 +107,11 @@ def random_weights() -> Weights:
     return {name: drawn(name, shape) for name, shape in expected_shapes(SHAPE).items()}
 
 
-def needed_bytes() -> int:
+def needed_bytes(form: Form) -> int:
     """What a decode step cannot but read: weights once, the keys and values of the context once."""
     weights = sum(prod(shape) for shape in expected_shapes(SHAPE).values())
-    return BF16 * (weights + 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * CONTEXT)
+    element = INT8 if form == "int8" else BF16
+    return element * weights + BF16 * 2 * SHAPE.layers * SHAPE.kv_heads * SHAPE.head_dim * CONTEXT
 
 
 def copied_per_second() -> float:
@@ -150,15 +154,16 @@ def figures(name: str, forward: Pass) -> dict[str, float]:
     }
 
 
-def own(weights: Weights) -> tuple[Pass, dict[str, float]]:
+def own(name: str, weights: Weights, form: Form) -> tuple[Pass, dict[str, float]]:
     """Passes of the GPU's decoder, and what only it has: several rows, several arenas."""
     from model_runtime.gpu.decoder import GpuDecoder
     from model_runtime.gpu.graphs import WIDTHS
     from model_runtime.gpu.load import on_gpu
 
-    began = perf_counter()
-    runtime = on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS)
-    more = {"load_s": perf_counter() - began}
+    began, before = perf_counter(), torch.cuda.memory_allocated()
+    runtime = on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS, form)
+    taken = (torch.cuda.memory_allocated() - before) / MIB
+    more = {f"{name}_load_s": perf_counter() - began, f"{name}_mib": taken}
     decoder, arenas = runtime.decoder, [runtime.arena() for _ in range(ARENAS)]
     assert isinstance(decoder, GpuDecoder)
 
@@ -168,7 +173,7 @@ def own(weights: Weights) -> tuple[Pass, dict[str, float]]:
 
     forward(TOKENS[:CONTEXT], 0)
     for rows in WIDTHS:
-        more[f"own_{rows}_rows_ms"] = median(timed(lambda n=rows: forward(TOKENS[CONTEXT:][:n], CONTEXT), 50))
+        more[f"{name}_{rows}_rows_ms"] = median(timed(lambda n=rows: forward(TOKENS[CONTEXT:][:n], CONTEXT), 50))
     for arena in arenas[1:]:
         arena.copy_prefix(arenas[0], CONTEXT)
 
@@ -177,7 +182,7 @@ def own(weights: Weights) -> tuple[Pass, dict[str, float]]:
             arena.truncate(CONTEXT)
         decoder.forward_spans([Span(TOKENS[CONTEXT : CONTEXT + 1], arena) for arena in arenas[1:]]).argmax(1).cpu()
 
-    more[f"own_{ARENAS - 1}_arenas_ms"] = median(timed(step, 50))
+    more[f"{name}_{ARENAS - 1}_arenas_ms"] = median(timed(step, 50))
     return forward, more
 
 
@@ -215,7 +220,7 @@ def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
     return forward
 
 
-def compared(ours: Pass, weights: Weights) -> dict[str, float]:
+def compared(ways: dict[str, Pass], weights: Weights) -> dict[str, float]:
     """The share of greedy tokens that are those of fp32, each behind fp32's own tokens."""
     exact = reference(weights, torch.float32, "sdpa")
     rows = [exact(TOKENS[:BEFORE], 0)]
@@ -227,10 +232,8 @@ def compared(ours: Pass, weights: Weights) -> dict[str, float]:
         said += [forward(np.array([row], dtype=np.int32), BEFORE + i) for i, row in enumerate(rows[:-1])]
         return sum(one == other for one, other in zip(said, rows, strict=True)) / len(rows)
 
-    return {
-        "own_equal_tokens": share(ours),
-        "transformers_equal_tokens": share(reference(weights, torch.bfloat16, "sdpa")),
-    }
+    ways = ways | {"transformers": reference(weights, torch.bfloat16, "sdpa")}
+    return {f"{name}_equal_tokens": share(forward) for name, forward in ways.items()}
 
 
 if __name__ == "__main__":

@@ -15,25 +15,15 @@ from model_runtime.config import ModelConfig
 from model_runtime.decoder import Span
 from model_runtime.gpu.attention import Attend
 from model_runtime.gpu.biases import Block, bias_of
+from model_runtime.gpu.device import Form, shares_head
 from model_runtime.gpu.graphs import WIDTHS, Inputs, Record, Steps
+from model_runtime.gpu.layers import Carrier
 from model_runtime.gpu.parts import Parts, turns
 from model_runtime.gpu.slab import Slab, SlabArena
 from model_runtime.ids import Ids
-from model_runtime.layers import LayerWeights, fused, head, norm
+from model_runtime.layers import fused, head, norm
 from model_runtime.rope import rotations as rotations_of
 from model_runtime.weights import Weights
-
-
-class Layer(NamedTuple):
-    """One block on the device: norms and biases in fp32, the bias [heads + 2 kv_heads, head_dim]."""
-
-    norm_in: torch.Tensor
-    qkv: torch.Tensor
-    qkv_bias: torch.Tensor | None
-    out: torch.Tensor
-    norm_mlp: torch.Tensor
-    up: torch.Tensor
-    down: torch.Tensor
 
 
 class Place(NamedTuple):
@@ -54,20 +44,28 @@ class GpuDecoder:
     chunk = 1024  # a GPU is not busy with less
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, slab: Slab, attend: Attend, parts: Parts, record: Record
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        slab: Slab,
+        attend: Attend,
+        parts: Parts,
+        record: Record,
+        form: Form = "bf16",
     ) -> None:
         """Bring the weights to the device and record the narrow passes; `weights` may be dropped afterwards."""
         self.config, self._slab, self._attend, self._parts = config, slab, attend, parts
-        self._embed = _on(slab, weights["model.embed_tokens.weight"])
-        self._head = self._embed if config.tied else _on(slab, head(config, weights))
-        self._norm = _on(slab, norm(config, weights, "model.norm").weight, torch.float32)
-        self._layers = [_layer(fused(config, weights, i), slab) for i in range(config.layers)]
+        carrier = Carrier(slab.k.device, slab.k.dtype, form, parts.scaled)
+        self._embed = carrier.table(weights["model.embed_tokens.weight"])
+        self._head = carrier.product(self._embed if shares_head(config) else head(config, weights))
+        self._norm = carrier.norm(norm(config, weights, "model.norm"))
+        self._layers = [carrier.layer(config, fused(config, weights, i)) for i in range(config.layers)]
         self._cos, self._sin = (
             each.to(slab.k.device) for each in turns(rotations_of(config.rope, config.head_dim, config.context))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         with torch.no_grad():
-            self._steps = Steps(slab, lambda inputs: self._logits(self._hidden(inputs)), record)
+            self._steps = Steps(slab, lambda inputs: self._head.logits(self._hidden(inputs)), record)
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
@@ -104,29 +102,27 @@ class GpuDecoder:
         firsts = np.repeat([p.first for p in places], [block.new for block in blocks]).astype(np.int32)
         table = torch.as_tensor(np.stack((ids, positions, firsts + positions))).to(slab.k.device)
         hidden = self._hidden(Inputs(table[0], table[1], table[2], bias_of(blocks, slab.rows, slab.k.device)))
-        return self._logits(torch.cat([hidden[end] for end in ends]))
+        return self._head.logits(torch.cat([hidden[end] for end in ends]))
 
     def _hidden(self, inputs: Inputs) -> torch.Tensor:
         """Append rows to their arenas; returns them [rows, hidden] as the head wants them."""
         c, parts = self.config, self._parts
         turn = self._cos[inputs.positions], self._sin[inputs.positions]
-        x = F.embedding(inputs.ids, self._embed).float()
+        x = self._embedded(inputs.ids)
         y = parts.normed(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
         following = [*(layer.norm_in for layer in self._layers[1:]), self._norm]
         for layer, after, keys, values in zip(self._layers, following, self._slab.k, self._slab.v, strict=True):
-            qkv = F.linear(y, layer.qkv).view(len(y), -1, c.head_dim)
-            q = parts.placed(qkv, layer.qkv_bias, turn, inputs.at, keys, values)
+            qkv = layer.qkv(y).view(len(y), -1, c.head_dim)
+            q = parts.placed(qkv, layer.heads, turn, inputs.at, keys, values)
             seen = self._attend(q, keys, values, inputs.bias, c.head_dim**-0.5)
-            x, y = parts.added(x, F.linear(seen, layer.out), layer.norm_mlp, c.norm_eps)
-            y = F.linear(parts.gated(F.linear(y, layer.up)), layer.down)
-            x, y = parts.added(x, y, after, c.norm_eps)
+            x, y = parts.added(x, layer.out(seen), layer.out_bias, layer.norm_mlp, c.norm_eps)
+            up = parts.activated(layer.up(y), layer.up_bias, c.activation, c.gated)
+            x, y = parts.added(x, layer.down(up), layer.down_bias, after, c.norm_eps)
         return y
 
-    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """In fp32: bf16 has too few digits to tell the likeliest tokens apart."""
-        if hidden.is_cuda and hidden.dtype != torch.float32:
-            return torch.mm(hidden, self._head.t(), out_dtype=torch.float32)
-        return F.linear(hidden.float(), self._head.float())
+    def _embedded(self, ids: torch.Tensor) -> torch.Tensor:
+        x, scale = F.embedding(ids, self._embed).float(), self.config.embedding_scale
+        return x if scale == 1 else x * scale
 
 
 def _places(spans: Sequence[Span]) -> list[Place]:
@@ -141,20 +137,3 @@ def _places(spans: Sequence[Span]) -> list[Place]:
 
 def _positions(places: list[Place]) -> Ids:
     return np.concatenate([np.arange(p.at.stop - p.at.start, dtype=np.int32) + np.int32(p.start) for p in places])
-
-
-def _on(slab: Slab, weight: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return weight.to(slab.k.device, dtype or slab.k.dtype)
-
-
-def _layer(layer: LayerWeights, slab: Slab) -> Layer:
-    bias = layer.qkv.bias
-    return Layer(
-        norm_in=_on(slab, layer.norm_in.weight, torch.float32),
-        qkv=_on(slab, layer.qkv.weight),
-        qkv_bias=None if bias is None else _on(slab, bias, torch.float32).view(-1, slab.k.shape[-1]),
-        out=_on(slab, layer.out.weight),
-        norm_mlp=_on(slab, layer.norm_mlp.weight, torch.float32),
-        up=_on(slab, layer.up.weight),
-        down=_on(slab, layer.down.weight),
-    )

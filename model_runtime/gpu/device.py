@@ -13,7 +13,8 @@ from model_runtime.machine import cuda_missing
 from model_runtime.weights import expected_shapes
 
 Device = Literal["auto", "cpu", "cuda"]  # what a user can ask for
-BF16 = 2  # bytes
+Form = Literal["bf16", "int8"]  # of the weights on a GPU
+BF16, INT8 = 2, 1  # bytes
 MIB = 1 << 20
 RESERVE = 1024 * MIB  # for kernels, recorded passes and what a wide pass needs besides
 
@@ -25,11 +26,16 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int) -> Choice:
+def form_of(weights: str) -> Form:
+    """What the setting `weights` means on a GPU, where products are bf16's unless int8 is asked for."""
+    return "int8" if weights == "int8" else "bf16"
+
+
+def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form: Form = "bf16") -> Choice:
     """Take the GPU where it can be used; ModelError where it was asked for and cannot."""
     if wanted == "cpu":
         return Choice("cpu", "asked for by the setting")
-    reason = cuda_missing() or _unfit(config) or _too_large(config, kv_memory_mib)
+    reason = cuda_missing() or _unfit(config) or _too_large(config, kv_memory_mib, form)
     if reason is None:
         name = torch.cuda.get_device_name()
         return Choice("cuda", f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster")
@@ -44,15 +50,37 @@ def _unfit(config: ModelConfig) -> str | None:
     return None
 
 
-def _too_large(config: ModelConfig, kv_memory_mib: int) -> str | None:
+def shares_head(config: ModelConfig) -> bool:
+    """Whether one table in the device's memory is both embedding and head, where weights stay as they are."""
+    return config.tied and config.logits_scale == 1
+
+
+def weight_bytes(config: ModelConfig, form: Form) -> int:
+    """Memory that a model's weights take on a GPU.
+
+    As int8 all but the embedding are whole numbers, and a pass of many rows makes one matrix at a time bf16.
+    """
+    c, table = config, config.vocab * config.hidden
+    others = sum(prod(shape) for shape in expected_shapes(c).values()) - table + table * c.tied
+    if form == "bf16":
+        return BF16 * (others + table * (not shares_head(c)))
+    largest = max(c.vocab, c.intermediate * (1 + c.gated), (c.heads + 2 * c.kv_heads) * c.head_dim)
+    return BF16 * (table + largest * c.hidden) + INT8 * others
+
+
+def needed_bytes(config: ModelConfig, form: Form, kv_memory_mib: int) -> int:
+    """Memory that must be free on a GPU for weights, arenas and computing."""
+    return weight_bytes(config, form) + kv_memory_mib * MIB + RESERVE
+
+
+def _too_large(config: ModelConfig, kv_memory_mib: int, form: Form) -> str | None:
     """Compare with what is free, once this process has given back what it keeps for later."""
     torch.cuda.empty_cache()
-    free = torch.cuda.mem_get_info()[0]
-    weights = BF16 * sum(prod(shape) for shape in expected_shapes(config).values())
-    needed = weights + kv_memory_mib * MIB + RESERVE
+    free, needed = torch.cuda.mem_get_info()[0], needed_bytes(config, form, kv_memory_mib)
     if needed <= free:
         return None
-    parts = f"weights {_mib(weights)}, kv_memory_mib {kv_memory_mib}, {_mib(RESERVE)} for computing"
+    weights = f"{form} weights {_mib(weight_bytes(config, form))}"
+    parts = f"{weights}, kv_memory_mib {kv_memory_mib}, {_mib(RESERVE)} for computing"
     return f"the model needs {_mib(needed)} MiB of GPU memory ({parts}) and {_mib(free)} are free"
 
 

@@ -8,6 +8,7 @@ from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.gpu import attention
 from model_runtime.gpu.decoder import GpuDecoder
+from model_runtime.gpu.device import Form
 from model_runtime.gpu.graphs import recorder
 from model_runtime.gpu.parts import compiled
 from model_runtime.gpu.slab import Slab, slots
@@ -15,13 +16,13 @@ from model_runtime.runtime import Runtime
 from model_runtime.weights import Weights
 
 
-def on_gpu(config: ModelConfig, weights: Weights, capacity: int, arenas: int) -> Runtime:
+def on_gpu(config: ModelConfig, weights: Weights, capacity: int, arenas: int, form: Form = "bf16") -> Runtime:
     """Bring a model to the GPU and record its narrow passes, which takes up to a minute where none was before."""
     arenas = min(arenas, slots(config, capacity))
     how = attention.choose(torch.device("cuda"), config.head_dim)
     try:
         slab = Slab(config, capacity, arenas, torch.bfloat16, torch.device("cuda"))
-        decoder = GpuDecoder(config, weights, slab, how.attend, compiled(), recorder())
+        decoder = GpuDecoder(config, weights, slab, how.attend, compiled(), recorder(), form)
         torch.cuda.synchronize()
     except torch.cuda.OutOfMemoryError as error:
         raise ModelError(
@@ -33,8 +34,8 @@ def on_gpu(config: ModelConfig, weights: Weights, capacity: int, arenas: int) ->
         decoder=decoder,
         arena=slab.arena,
         arenas=arenas,
-        weights="bf16",
-        kv="bf16 cuda",
+        weights=form,
+        kv=f"{form} cuda",
         name="CUDA graphs",
         reason="passes of up to 64 rows are recorded, wider ones are not",
         attention=how.backend,

@@ -18,11 +18,14 @@ from model_runtime.config import ModelConfig, read_config
 from model_runtime.decoder import Decoder, Span
 from model_runtime.gpu.attention import choose
 from model_runtime.gpu.decoder import GpuDecoder
+from model_runtime.gpu.device import BF16, Form, weight_bytes
 from model_runtime.gpu.graphs import WIDTHS, Replay
 from model_runtime.gpu.parts import Parts
+from model_runtime.gpu.products import FEW, scaled
 from model_runtime.gpu.slab import MOST_ELEMENTS, SPARE, Slab, SlabArena, slots
 from model_runtime.ids import Ids
-from model_runtime.weights import Weights, read_weights
+from model_runtime.linear import quantized
+from model_runtime.weights import Weights, expected_shapes, read_weights
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()
@@ -36,6 +39,11 @@ SHAPES = {
     "llama, tied": Tiny(context=CONTEXT),
     "llama, a key head for each query head": Tiny(heads=3, kv_heads=3, head_dim=10, context=CONTEXT, seed=2),
     "qwen2, one key head, head of its own": Tiny("qwen2", tied=False, kv_heads=1, context=CONTEXT, seed=4),
+    "qwen3": Tiny("qwen3", context=CONTEXT, seed=5),
+    "mistral, yarn": Tiny("mistral", tied=False, scaling="yarn", context=CONTEXT, seed=6),
+    "starcoder2": Tiny("starcoder2", context=CONTEXT, seed=7),
+    "gemma": Tiny("gemma", kv_heads=1, context=CONTEXT, seed=8),
+    "granite": Tiny("granite", context=CONTEXT, seed=9),
 }
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 
@@ -64,9 +72,9 @@ class Model:
     def slab(self, dtype: torch.dtype = torch.float32) -> Slab:
         return Slab(self.config, CONTEXT, ARENAS, dtype, torch.device("cpu"))
 
-    def decoder(self, slab: Slab) -> GpuDecoder:
+    def decoder(self, slab: Slab, form: Form = "bf16") -> GpuDecoder:
         attend = choose(slab.k.device, self.config.head_dim).attend
-        return GpuDecoder(self.config, self.weights, slab, attend, Parts(), at_one_place)
+        return GpuDecoder(self.config, self.weights, slab, attend, Parts(), at_one_place, form)
 
     def arena(self) -> Arena:
         return Arena(self.config, CONTEXT)
@@ -185,6 +193,78 @@ def test_bf16_stays_close_to_fp32_and_closer_than_transformers(one: Model) -> No
     assert found.dtype == torch.float32
     assert spread(found - reference) <= min(ROUGH * spread(reference), spread(other - reference))
     assert (found.argmax(1) == reference.argmax(1)).float().mean() >= SAME
+
+
+# Whole numbers
+
+
+def rounded(weights: Weights) -> Weights:
+    """The numbers that int8 has for every matrix, which are rounded to themselves."""
+
+    def whole(weight: torch.Tensor) -> torch.Tensor:
+        numbers, scale = quantized(weight.float())
+        return numbers * scale
+
+    return {name: whole(weight) if weight.dim() == 2 else weight for name, weight in weights.items()}
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.integers(1, 2 * FEW), size=st.integers(1, 40), outputs=st.integers(1, 40), seed=st.integers(0, 99))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_whole_numbers_are_multiplied_with_as_their_scales_say(
+    dtype: torch.dtype, rows: int, size: int, outputs: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, size, generator=generator).to(dtype)
+    numbers = torch.randint(-127, 128, (outputs, size), generator=generator).to(torch.int8)
+    scale = torch.rand(outputs, generator=generator) + 0.1
+    exact = x.double() @ (numbers * scale[:, None]).double().T
+    found = scaled(x, numbers, scale, torch.float32)
+    assert found.dtype == torch.float32 and torch.allclose(found.double(), exact, atol=1e-3, rtol=1e-5)
+    assert torch.equal(scaled(x, numbers, scale, dtype), found.to(dtype)), "rounded once"
+
+
+def int8_and_fp32(model: Model, dtype: torch.dtype, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits in either way, of weights that are whole numbers with a scale."""
+    slab, whole = model.slab(dtype), rounded(model.weights)
+    attend = choose(slab.k.device, model.config.head_dim).attend
+    decoder = GpuDecoder(model.config, whole, slab, attend, Parts(), at_one_place, "int8")
+    expected = Decoder(model.config, whole, "fp32").forward(TOKENS, model.arena(), CONTEXT)
+    return in_chunks(decoder, slab.arena(), TOKENS, longest, longest), expected
+
+
+@pytest.mark.parametrize("longest", [1, FEW, CONTEXT])
+def test_int8_loses_nothing_but_the_rounding_of_weights(model: Model, longest: int) -> None:
+    assert distance(*int8_and_fp32(model, torch.float32, longest)) <= CLOSE
+
+
+@pytest.mark.parametrize("longest", [FEW, CONTEXT])
+def test_int8_in_bf16_stays_close_to_fp32(one: Model, longest: int) -> None:
+    found, expected = int8_and_fp32(one, torch.bfloat16, longest)
+    assert not torch.equal(found, found.bfloat16().float()), "logits have more digits than bf16"
+    assert spread(found - expected) <= ROUGH * spread(expected)
+    assert (found.argmax(1) == expected.argmax(1)).float().mean() >= SAME
+
+
+def held(thing: object) -> dict[int, torch.Tensor]:
+    """The tensors of layers and products, by their memory."""
+    if isinstance(thing, torch.Tensor):
+        return {thing.data_ptr(): thing}
+    parts = thing if isinstance(thing, (list, tuple)) else vars(thing).values() if hasattr(thing, "__dict__") else ()
+    return {at: tensor for part in parts for at, tensor in held(part).items()}
+
+
+@pytest.mark.parametrize("form", ["bf16", "int8"])
+def test_memory_is_foretold(model: Model, form: Form) -> None:
+    """What is fp32 beside the weights is small in a model that is not."""
+    decoder = vars(model.decoder(model.slab(torch.bfloat16), form))
+    tensors = held([decoder[name] for name in ("_embed", "_head", "_layers")]).values()
+    matrices = [tensor for tensor in tensors if tensor.dtype in (torch.bfloat16, torch.int8)]
+    element = 1 if form == "int8" else BF16
+    vectors = sum(shape[0] for shape in expected_shapes(model.config).values() if len(shape) == 1)
+    made = max(tensor.numel() for tensor in matrices) * BF16 if form == "int8" else 0
+    expected = sum(tensor.nbytes for tensor in matrices) + vectors * element + made
+    assert weight_bytes(model.config, form) == expected
 
 
 def spread(logits: torch.Tensor) -> float:

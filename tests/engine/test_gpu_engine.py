@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -153,10 +154,19 @@ def test_a_gpu_is_taken_where_the_model_fits(folder: Path, monkeypatch: pytest.M
 
 def test_memory_that_does_not_suffice_is_told_in_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 1530)
-    numbers = "needs 1537 MiB of GPU memory .weights 1, kv_memory_mib 512, 1024 for computing. and 1530 are free"
+    numbers = "needs 1537 MiB of GPU memory .bf16 weights 1, kv_memory_mib 512, 1024 for computing. and 1530 are free"
     with pytest.raises(ModelError, match=numbers):
         choice(folder, "cuda")
     assert choice(folder, "auto").device == "cpu" and choice(folder, "auto", 500).device == "cuda"
+
+
+def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 8000)
+    large = dataclasses.replace(read_config(folder), hidden=4096, intermediate=11008, layers=32, heads=256)
+    assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.form_of("auto")).reason
+    assert device.choose_device("auto", large, 512, device.form_of("int8")).device == "cuda"
+    with pytest.raises(ModelError, match=r"int8 weights 5337, kv_memory_mib 2048"):
+        device.choose_device("cuda", large, 2048, device.form_of("int8"))
 
 
 def load_here(folder: Path, wanted: device.Device) -> Model:
@@ -187,5 +197,5 @@ def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeyp
 
 def test_keys_of_one_device_are_not_taken_for_those_of_another(folder: Path) -> None:
     config = read_config(folder)
-    prints = {fingerprint([b""], config, form) for form in ("fp32", "fp16", "int8", "bf16 cuda")}
-    assert len(prints) == 4
+    prints = {fingerprint([b""], config, form) for form in ("fp32", "fp16", "int8", "bf16 cuda", "int8 cuda")}
+    assert len(prints) == 5

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -22,14 +24,17 @@ from model_runtime.decoding import Stopped  # noqa: E402
 from model_runtime.gpu import attention, parts  # noqa: E402
 from model_runtime.gpu.biases import Block, bias_of, bias_of_rows, move  # noqa: E402
 from model_runtime.gpu.decoder import GpuDecoder  # noqa: E402
-from model_runtime.gpu.graphs import as_it_is, recorder  # noqa: E402
+from model_runtime.gpu.device import Device, Form  # noqa: E402
+from model_runtime.gpu.graphs import WIDTHS, as_it_is, recorder  # noqa: E402
 from model_runtime.gpu.slab import Slab  # noqa: E402
+from model_runtime.layers import Norm  # noqa: E402
 from model_runtime.load import Model, load  # noqa: E402
 from model_runtime.pool import Owner  # noqa: E402
 from model_runtime.prompt import build  # noqa: E402
 from model_runtime.stops import StopRule  # noqa: E402
 from model_runtime.weights import read_weights  # noqa: E402
-from tests.models import CODE, VOCABULARY, Tiny, make  # noqa: E402
+from tests.engine.test_gpu_decoder import rounded  # noqa: E402
+from tests.models import CODE, VOCABULARY, Family, Tiny, make  # noqa: E402
 
 CAPACITY, ARENAS = 300, 4
 TOTAL = 2000
@@ -117,24 +122,73 @@ def test_single_rows_attend_as_the_bias_written_out_says(heads: tuple[int, int],
 # Passes
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 64, 100])
-def test_compiled_parts_compute_what_the_plain_ones_do(rows: int) -> None:
-    fast, plain = parts.compiled(), parts.Parts()
+@pytest.fixture
+def compiled() -> Iterator[parts.Parts]:
+    """Compiled for one model, as a process has it: of too many, the last ones would not be compiled."""
+    torch.compiler.reset()
+    yield parts.compiled()
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("rich", [False, True])
+def test_compiled_parts_compute_what_the_plain_ones_do(compiled: parts.Parts, rich: bool) -> None:
+    """With all that a model may have, and with as little as Llama has."""
+    plain, dim = parts.Parts(), 16
+
+    def some(*size: int) -> torch.Tensor:
+        return torch.randn(size, device="cuda")
+
+    norm = Norm(some(64), some(64) if rich else None)
+    bias, heads = some(64) if rich else None, parts.Heads(some(8, dim), some(6, dim) if rich else None, 1e-6)
     with torch.no_grad():
-        for _ in range(2):
-            x, weight, turn = (torch.randn(size, device="cuda") for size in ((rows, 64), (64,), (rows, 16)))
-            y, qkv = (torch.randn(size, device="cuda").bfloat16() for size in ((rows, 64), (rows, 8, 16)))
+        for rows in (1, 2, 5, 64, 100):
+            x, turn = some(rows, 64), (some(rows, dim), some(rows, dim))
+            y, qkv = some(rows, 64).bfloat16(), some(rows, 8, dim).bfloat16()
             at = torch.randperm(TOTAL, device="cuda")[:rows].int()
-            bias = torch.randn(8, 16, device="cuda")
-            kept = [torch.zeros(TOTAL, 2, 16, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
-            assert close(
-                fast.placed(qkv, bias, (turn, turn), at, *kept[:2]),
-                plain.placed(qkv, bias, (turn, turn), at, *kept[2:]),
-            )
+            kept = [torch.zeros(TOTAL, 2, dim, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+            found = compiled.placed(qkv, heads, turn, at, *kept[:2])
+            assert close(found, plain.placed(qkv, heads, turn, at, *kept[2:]))
             assert close(kept[0], kept[2]) and torch.equal(kept[1], kept[3])
-            assert close(fast.normed(x, weight, 1e-6, y.dtype), plain.normed(x, weight, 1e-6, y.dtype))
-            assert all(map(close, fast.added(x, y, weight, 1e-6), plain.added(x, y, weight, 1e-6)))
-            assert close(fast.gated(y), plain.gated(y))
+            assert close(compiled.normed(x, norm, 1e-6, y.dtype), plain.normed(x, norm, 1e-6, y.dtype))
+            assert all(map(close, compiled.added(x, y, bias, norm, 1e-6), plain.added(x, y, bias, norm, 1e-6)))
+            way = ("gelu_tanh", False) if rich else ("silu", True)
+            assert close(compiled.activated(y, bias, *way), plain.activated(y, bias, *way))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_compiled_products_of_whole_numbers_compute_what_the_plain_one_does(
+    compiled: parts.Parts, dtype: torch.dtype
+) -> None:
+    with torch.no_grad():
+        for rows in (*WIDTHS, 100):
+            for outputs, size in ((192, 48), (48, 64), (160, 48), (48, 80), (48, 48), (1000, 3000)):
+                x = torch.randn(rows, size, device="cuda").bfloat16()
+                numbers = torch.randint(-127, 128, (outputs, size), device="cuda").to(torch.int8)
+                scale = torch.rand(outputs, device="cuda")
+                expected = x.double() @ (numbers * scale[:, None]).double().T
+                found = compiled.scaled(x, numbers, scale, dtype)
+                assert found.dtype == dtype and close(found, expected, 1e-4 if dtype == torch.float32 else 0.004)
+
+
+WAYS: list[tuple[Family, Form]] = [
+    ("qwen2", "int8"), ("qwen3", "bf16"), ("starcoder2", "bf16"), ("starcoder2", "int8"), ("gemma", "bf16"),
+    ("granite", "bf16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "form"), WAYS, ids=map(" ".join, WAYS))
+def test_every_family_is_close_to_the_cpus(tmp_path: Path, compiled: parts.Parts, family: Family, form: Form) -> None:
+    folder = make(tmp_path, Tiny(family, context=1024, seed=3), half=True)
+    config, weights = read_config(folder), read_weights(folder, read_config(folder))
+    weights = rounded(weights) if form == "int8" else weights
+    slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda"))
+    how = attention.choose(slab.k.device, config.head_dim)
+    decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, recorder(), form), slab.arena()
+    expected = Decoder(config, weights, "fp32").forward(TOKENS, Arena(config, CAPACITY), CAPACITY)
+    cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
+    logits = torch.cat([decoder.forward(ids, arena, len(ids)) for ids in np.split(TOKENS, cuts)]).cpu()
+    assert close(logits, expected)
+    assert (logits.argmax(1) == expected.argmax(1)).float().mean() >= SAME
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 16, 64, 150])
@@ -220,11 +274,11 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
 # The engine
 
 
-def loaded(folder: Path, device: str) -> Model:
+def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"]) -> Model:
     return load(
         folder,
-        device=device,  # pyright: ignore[reportArgumentType]
-        weights="fp32",
+        device=device,
+        weights=weights,
         threads=2,
         capacity=600,
         kv_memory_mib=4,
@@ -234,9 +288,13 @@ def loaded(folder: Path, device: str) -> Model:
     )
 
 
-def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(folder: Path) -> None:
-    here, there = loaded(folder, "cpu"), loaded(folder, "cuda")
-    assert (there.description.device, there.description.weights) == ("cuda", "bf16")
+@pytest.mark.parametrize(("weights", "form"), [("auto", "bf16"), ("int8", "int8")])
+def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(
+    folder: Path, weights: Literal["auto", "int8"], form: Form
+) -> None:
+    torch.compiler.reset()
+    here, there = loaded(folder, "cpu", "fp32"), loaded(folder, "cuda", weights)
+    assert (there.description.device, there.description.weights) == ("cuda", form)
     assert torch.cuda.get_device_name() in there.description.device_reason
     assert there.kv.fingerprint != here.kv.fingerprint
     prompts = [build(here.tokenizer, here.template, CODE[end - 200 : end], "", "") for end in range(200, 1000, 40)]
