@@ -31,7 +31,8 @@ class ModelConfig:
     """Shape of a decoder; sizes in elements, `context` in tokens.
 
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
-    what a block adds, `query_scale` queries; `logits_scale` divides logits.
+    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which our decoder
+    does not know, only sizes of arenas and prompts are told.
     """
 
     family: str
@@ -59,6 +60,7 @@ class ModelConfig:
     residual_scale: float = 1.0
     query_scale: float = 1.0
     logits_scale: float = 1.0
+    foreign: bool = False
 
 
 def model_folder(name: str) -> Path:

@@ -55,8 +55,8 @@ class AnyDecoder(Protocol):
         ...
 
     @property
-    def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2]."""
+    def rotations(self) -> npt.NDArray[np.complex64] | None:
+        """What keys in arenas were multiplied by, [context, head_dim / 2]; None where that is not known."""
         ...
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> torch.Tensor:

@@ -23,15 +23,15 @@ class KvFormat:
     """fp32 [layers, kv_heads, tokens, head_dim], keys and values alike.
 
     `rotations`, complex64 [context, head_dim / 2], are what the key at each position was multiplied by: dimensions
-    2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes, is another wherever the same tokens may have
-    other keys and values, or other meanings.
+    2j and 2j + 1 are the parts of one number; None where that is not known. `fingerprint`, 32 bytes, is another
+    wherever the same tokens may have other keys and values, or other meanings.
     """
 
     fingerprint: bytes
     layers: int
     kv_heads: int
     head_dim: int
-    rotations: npt.NDArray[np.complex64]
+    rotations: npt.NDArray[np.complex64] | None
 
 
 def hashing(files: Iterable[Path]) -> Future[list[bytes]]:
