@@ -93,7 +93,7 @@ class Subject:
         self.budget, self._limit = fit_budget(settings, config), settings.max_new_tokens
         self.shape = Shape(config.layers, config.kv_heads, config.head_dim)
         self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
-        self.template = find_template(self.tokenizer.special)
+        self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
         self._arena = arena = Arena(config, config.context)
         pool, cache = Pool(lambda: arena, 1), read_local_cache(EMBEDDED)

@@ -99,7 +99,7 @@ def _all_timed(keystrokes: Sequence[Keystroke], path: Path) -> dict[str, dict[st
 
 
 def _policies(tokenizer: Tokenizer, budget: Budget) -> dict[str, Policy]:
-    template = find_template(tokenizer.special)
+    template = find_template(tokenizer)
     return {
         INFILL: Infill(tokenizer, template),
         FIM: POLICIES["psm"](tokenizer, template, budget),

@@ -41,7 +41,7 @@ def costs(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> I
 
 def _empty(model: Model) -> None:
     """Fill the arena with a token that no prompt begins with."""
-    model.engine.prepare(OWNER, np.array([model.template.middle], dtype=np.int32), lambda: False)
+    model.engine.prepare(OWNER, np.array(model.template.marker_ids[-1:], dtype=np.int32), lambda: False)
 
 
 def _generated(model: Model, asked: Asked, settings: Settings) -> Generation:

@@ -6,7 +6,7 @@ Sequences without tensors stand for the arenas; what a prompt shares with one at
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -77,8 +77,9 @@ class Policy:
 def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED) -> Iterator[Count]:
     """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
     tokenizer = Tokenizer(folder / "tokenizer.json")
-    prompts = POLICIES[policy](tokenizer, find_template(tokenizer.special), budget)
-    pool = Pool(lambda: Sequence(budget.prompt_tokens), prompts.frames)
+    template = find_template(tokenizer)
+    prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
+    pool = Pool(lambda: Sequence(room.prompt_tokens), prompts.frames)
     for key in keystrokes:
         ahead = sum(_compute(pool, coming, True) for coming in prompts.coming(*key.rested)) if key.rested else 0
         asked = prompts.asked(key.text, key.cursor)

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from efim_ls.lines import starts_line
 
 Pieces = Callable[[str], list[tuple[str, int]]]
-MARKERS = 3  # tokens of the template
+MARKERS = 3  # tokens of a template whose markers are one token each, without a BOS
 MOST_CHARACTERS = 8  # a token: more text than this times the budget is not even looked at
 STARVED = 8  # a head of less than this part of its budget, with text above it, shows the model too little
+BLANK_LINES = re.compile(r"\s*[\r\n]")
 OPENING = 256  # characters by which a window's start is found again
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Most tokens of each part of a prompt."""
+    """Most tokens of each part of a prompt; `markers` are those of the template (`Template.markers`)."""
 
     head: int = 1536
     tail: int = 384
+    markers: int = MARKERS
 
     @property
     def typed(self) -> int:
@@ -30,7 +32,7 @@ class Budget:
     @property
     def prompt_tokens(self) -> int:
         """The longest prompt: in a line that is too long to be typed, typed may be twice as long."""
-        return MARKERS + self.head + self.tail + 2 * self.typed
+        return self.markers + self.head + self.tail + 2 * self.typed
 
 
 class Window:
@@ -94,7 +96,7 @@ class Window:
                 break
             start -= len(piece)
             starts.append(start)
-        starts = [s for s in starts if starts_line(text, s)] or starts
+        starts = [line for s in starts if (line := _first_line(text, s, anchor)) is not None] or starts
         start = min(starts, default=anchor)
         furthest = (anchor - start) // 3
         return min((s for s in starts if _is_top_level(text, s) and s - start <= furthest), default=start)
@@ -107,6 +109,14 @@ def _found_again(text: str, start: int, head: str) -> int | None:
         return start
     found = (match.start() for match in re.finditer(re.escape(opening), text)) if opening else ()
     return min((s for s in found if starts_line(text, s)), key=lambda s: abs(s - start), default=None)
+
+
+def _first_line(text: str, at: int, end: int) -> int | None:
+    """Where the first line of a fragment starts: some tokenizers' fragments begin with the line end before it."""
+    if starts_line(text, at):
+        return at
+    blank = BLANK_LINES.match(text, at, end)
+    return blank.end() if blank and blank.end() < end else None
 
 
 def _is_top_level(text: str, at: int) -> bool:

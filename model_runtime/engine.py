@@ -77,8 +77,11 @@ class Engine:
         pool: Pool[Arena],
         capacity: int,
         local_cache: LocalCache | None,
+        ends: frozenset[int] = frozenset(),
     ) -> None:
         """Take over the parts; a `local_cache` mixes the document's own next-token counts into the model's.
+
+        `ends` end a text besides special tokens and those that the model's config names.
 
         `capacity` is the most tokens of a prompt and its answer together: the size of the pool's arenas.
         """
@@ -87,14 +90,14 @@ class Engine:
         self.computed_ahead = 0
         self._asked: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
-        self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids)
-        sampler = Sampler(tokenizer, local_cache)
+        self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
+        sampler = Sampler(tokenizer, local_cache, self._ends)
         self._means = Means(decoder, sampler, Pace(decoder.chunk), Drafts())
         self.alternatives = Alternatives(decoder, sampler, pool, self._ends)
 
     def mixing(self, local_cache: LocalCache | None) -> Engine:
         """An engine over the same model and arenas that mixes other counts in, or none."""
-        return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, local_cache)
+        return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, local_cache, self._ends)
 
     def generate(
         self,

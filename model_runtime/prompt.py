@@ -8,7 +8,7 @@ import numpy as np
 
 from model_runtime.ids import Ids
 from model_runtime.template import Template
-from model_runtime.tokenizer import Tokenizer, fragments
+from model_runtime.tokenizer import Tokenizer
 
 BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
 LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
@@ -49,9 +49,18 @@ class Prompt:
 
 
 def in_order(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
-    """The ids of `PREFIX head SUFFIX tail MIDDLE typed`; FIM's and SPM's orders leave typed or head empty."""
-    prefix, suffix, middle = np.array([[template.prefix], [template.suffix], [template.middle]], dtype=np.int32)
-    return np.concatenate((prefix, head, suffix, tail, middle, typed))
+    """The ids of `PREFIX head SUFFIX tail MIDDLE typed`, or as the template orders them.
+
+    FIM's and SPM's orders leave typed or head empty.
+    """
+    parts = [_ids(template.prefix), head, _ids(template.suffix), tail]
+    if template.tail_first:
+        parts = parts[2:] + parts[:2]
+    return np.concatenate((_ids(template.bos), *parts, _ids(template.middle), typed))
+
+
+def _ids(marker: tuple[int, ...]) -> Ids:
+    return np.array(marker, dtype=np.int32)
 
 
 def build(
@@ -72,7 +81,7 @@ def assemble(
     around: Surroundings = NOTHING,
 ) -> Prompt:
     """Put the prompt together as it is: typed is not healed, `stub` was taken out of it before."""
-    h, t, y = tokenizer.encode(head), tokenizer.encode(tail), tokenizer.encode(typed)
+    h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
     return Prompt(
         ids=in_order(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),
@@ -90,10 +99,8 @@ def _history(tokenizer: Tokenizer, around: Surroundings, tail: Ids, now: Ids) ->
 
 
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
-    """Split typed into what stays in the prompt and the stub: the last pre-token, no longer than its line."""
-    *_, last = fragments(typed) if typed else ("",)
-    piece = len(typed) - len(last) + tokenizer.last_piece(last)
-    cut = max(piece, typed.rfind("\n") + 1, typed.rfind("\r") + 1)
+    """Split typed into what stays in the prompt and the stub, the end that may come to be spelled otherwise."""
+    cut = tokenizer.unfinished(typed)
     if len(typed) - cut > LONGEST_STUB:
         return typed, ""
     return typed[:cut], typed[cut:]

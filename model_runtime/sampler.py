@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,6 @@ import torch
 from model_runtime.ids import Ids
 from model_runtime.local_cache import LocalCache
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.vocabulary import Vocabulary
 
 LEAST = 2.0**-12  # the least chance of a likely token
 SMALLEST = float(np.finfo(np.float32).tiny)  # tokens that fit may all be too unlikely for fp32
@@ -37,11 +37,14 @@ class Choice(NamedTuple):
 class Sampler:
     """Chooses greedily among the tokens that spell on with a stub (all, where it is spelled out). Pure."""
 
-    def __init__(self, tokenizer: Tokenizer, local_cache: LocalCache | None) -> None:
-        """Mix the history's own counts into the model's distribution, where there is a local cache."""
+    def __init__(self, tokenizer: Tokenizer, local_cache: LocalCache | None, ends: Collection[int] = ()) -> None:
+        """Mix the history's own counts into the model's distribution, where there is a local cache.
+
+        `ends` may lie beyond the tokenizer's entries: a model can end texts with a token that has no name.
+        """
         self.local_cache = local_cache
-        self.token_bytes = tokenizer.token_bytes
-        self._vocabulary = Vocabulary(tokenizer.token_bytes)
+        self.token_bytes = tokenizer.token_bytes + [b""] * (max(ends, default=0) + 1 - tokenizer.vocab)
+        self._vocabulary = tokenizer.vocabulary
 
     def pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> Choice:
         """The likeliest token after logits [vocab] and a history [n]."""

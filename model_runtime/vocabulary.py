@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 
 import numpy as np
@@ -18,15 +18,20 @@ class Vocabulary:
         order = sorted((spelled, i) for i, spelled in enumerate(token_bytes) if spelled)
         self._spelled = [spelled for spelled, _ in order]
         self._ids = np.array([i for _, i in order], dtype=np.int32)
+        self.longest = max(map(len, self._spelled), default=0)
         self.fitting = lru_cache(256)(self._fitting)
+
+    def extends(self, text: bytes) -> bool:
+        """Whether some token spells a text and more."""
+        at = bisect_right(self._spelled, text)
+        return at < len(self._spelled) and self._spelled[at].startswith(text)
 
     def _fitting(self, stub: bytes) -> Ids:
         """Tokens that begin with the stub, or that the stub begins with; stub is not empty."""
         first = bisect_left(self._spelled, stub)
-        last = bisect_left(self._spelled, stub + b"\xff" * 64, lo=first)
-        shorter = [i for n in range(1, len(stub)) if (i := self._id(stub[:n])) is not None]
-        return np.concatenate((self._ids[first:last], np.array(shorter, dtype=np.int32)))
+        last = bisect_left(self._spelled, stub + b"\xff" * self.longest, lo=first)
+        return np.concatenate([self._ids[first:last], *(self._spelling(stub[:n]) for n in range(1, len(stub)))])
 
-    def _id(self, spelled: bytes) -> int | None:
-        at = bisect_left(self._spelled, spelled)
-        return int(self._ids[at]) if at < len(self._spelled) and self._spelled[at] == spelled else None
+    def _spelling(self, text: bytes) -> Ids:
+        """The tokens that spell exactly this; a byte of SentencePiece and the character of that byte are two."""
+        return self._ids[bisect_left(self._spelled, text) : bisect_right(self._spelled, text)]

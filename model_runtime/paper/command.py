@@ -67,7 +67,7 @@ def run(source: Path, folder: Path, size: Size, measured: Path | None, print_jso
 
 def _prompts(source: Path, folder: Path, size: Size, longest: int) -> Prompts:
     tokenizer = Tokenizer(folder / "tokenizer.json")
-    template = find_template(tokenizer.special)
+    template = find_template(tokenizer)
     works = [cut(text, size.rounds) for text in texts.choose(data.read(source), tokenizer, size.users, longest)]
     return {scheme: [scheme.prompts(tokenizer, template, work) for work in works] for scheme in SCHEMES}
 

@@ -76,7 +76,7 @@ class Observer:
         """Load the model in `folder`, without its local cache."""
         config = read_config(folder)
         self.tokenizer = Tokenizer(folder / "tokenizer.json")
-        self._template = find_template(self.tokenizer.special)
+        self._template = find_template(self.tokenizer)
         self._vocabulary = Vocabulary(self.tokenizer.token_bytes)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)

@@ -50,7 +50,7 @@ def paced(engine: Watched, pace: Pace) -> Watched:
 
 
 def prompt_of(tokenizer: Tokenizer, typed: str, head: str = HEAD, tail: str = TAIL) -> Prompt:
-    return build(tokenizer, find_template(tokenizer.special), head, tail, typed)
+    return build(tokenizer, find_template(tokenizer), head, tail, typed)
 
 
 def generate(

@@ -87,7 +87,7 @@ def test_an_unchanged_prompt_with_another_history_costs_no_prefill(
     decoder: Decoder, tokenizer: Tokenizer, typed: str
 ) -> None:
     """What follows the prompt is kept, whatever the local cache then makes of it."""
-    template = find_template(tokenizer.special)
+    template = find_template(tokenizer)
     prompt, other = (
         build(tokenizer, template, HEAD, TAIL, typed, each) for each in (NOTHING, Surroundings(before="zebra = 1\n"))
     )
@@ -219,7 +219,7 @@ PHRASE = "\nzebra.quagga(wombat, 77)\n"
 def test_a_phrase_that_no_prompt_shows_is_finished_from_the_surroundings(
     decoder: Decoder, tokenizer: Tokenizer, around: Surroundings
 ) -> None:
-    template = find_template(tokenizer.special)
+    template = find_template(tokenizer)
     prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NOTHING)]
     engine = Watched(decoder, tokenizer, cache=CACHE.alone())
     texts = [generate(engine, prompt, ONE_LINE, limit=40).text for prompt in prompts]

@@ -208,7 +208,7 @@ def test_what_was_said_is_verified_in_one_pass_where_the_history_is_another(
 ) -> None:
     """It is said again from the arena, whether it is expected or not."""
     typed, suggestion = "x =", " q.j-z+k*v/w"
-    template, script = find_template(tokenizer.special), canonical(tokenizer, typed, suggestion)
+    template, script = find_template(tokenizer), canonical(tokenizer, typed, suggestion)
     prompt, other = (build(tokenizer, template, "", "", typed, Surroundings(before=each)) for each in ("", "# a\n"))
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     generate(engine, prompt, ONE_LINE, limit=60)

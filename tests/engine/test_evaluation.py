@@ -36,7 +36,7 @@ TEXT = st.text("ab _(=.é", max_size=30)
 
 
 def prompt_of(arm: Arm, tokenizer: Tokenizer, context: Context = CONTEXT) -> Prompt:
-    return arm.prompt(tokenizer, find_template(tokenizer.special), context)
+    return arm.prompt(tokenizer, find_template(tokenizer), context)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def caching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_arm_is_decoded_as_it_says(folder: Path, caching: Path, tokenizer: Tokenizer) -> None:
     context = Context("alpha = beta_gamma\n" * 3, "alp", "", 1)
-    template = find_template(tokenizer.special)
+    template = find_template(tokenizer)
     alone = {arm.name: arm for arm in ARMS if Subject(folder).can(arm)}
     assert BY_NAME.keys() - alone.keys() == {"cache alone"}
 
@@ -164,6 +164,8 @@ def test_a_report_has_every_arm_at_every_place(caching: Path) -> None:
     assert list(report.arms) == ["heuristic", *BY_NAME]
     with_bits = {name for name, figures in report.arms.items() if figures.bits_per_character}
     assert with_bits == {"FIM", "EFIM", "EFIM line"}
+    with_costs = {name for name, figures in report.arms.items() if figures.recomputed}
+    assert with_costs == {"FIM", "FIM healed", "EFIM", "EFIM line", "EFIM line healed"}
     exact = [report.arms[name].exact.value for name in ("EFIM", "FIM")]
     assert report.efim_minus_fim.value == pytest.approx(exact[0] - exact[1])
     assert evaluation.table(evaluation.measure(caching, DOCUMENTS, 4)) == evaluation.table(report)
@@ -196,12 +198,15 @@ class OneRight:
 
 def test_each_answer_counts_for_its_own_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "Subject", OneRight)
+    monkeypatch.setattr(held_out, "retype", lambda *_: {"EFIM": [1, 2, 9]})
     report = evaluation.measure(EMBEDDED, [Document("a.py", "x\n")])
     exact = {name: figures.exact.value for name, figures in report.arms.items() if figures.exact.value}
     assert exact == {"EFIM": 1.0, "server": 1.0}
     assert (report.model, report.efim_minus_fim.value, OneRight.rooms) == ("embedded", 1.0, [96])
     bits = report.arms["FIM"].bits_per_character
     assert bits is not None and bits.value == 3.0
+    costs = {name: figures.recomputed_median for name, figures in report.arms.items() if figures.recomputed}
+    assert costs == {"EFIM": 2}
     assert report.samples[0].completion == "x"
     long_line = [Document("a.py", f"{'x' * 300}\n")]
     evaluation.measure(EMBEDDED, long_line)

@@ -38,7 +38,7 @@ def test_each_round_adds_a_slice_and_the_last_slice_stays_unseen(text: str, roun
 
 @given(TEXTS, ROUNDS)
 def test_prompts_spell_the_text_in_their_order(tokenizer: Tokenizer, text: str, rounds: int) -> None:
-    template, work = find_template(tokenizer.special), cut(text, rounds)
+    template, work = find_template(tokenizer), cut(text, rounds)
     fim, efim = (list(map(tokenizer.decode, each.prompts(tokenizer, template, work))) for each in (FIM, EFIM))
     head, tail, typed = work
     assert fim == [f"<|fim_prefix|>{head}{each}<|fim_suffix|>{tail}<|fim_middle|>" for each in typed]

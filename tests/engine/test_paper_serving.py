@@ -43,7 +43,7 @@ def counting(decoder: Decoder) -> Counting:
 
 
 def prompts(scheme: Scheme, tokenizer: Tokenizer) -> list[list[Ids]]:
-    template = find_template(tokenizer.special)
+    template = find_template(tokenizer)
     return [scheme.prompts(tokenizer, template, cut(text, ROUNDS)) for text in TEXTS]
 
 

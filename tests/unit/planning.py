@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from efim_ls.planner import FRAMES, Plan, Planner, PromptOf
 from efim_ls.window import Budget, Pieces, Window
 from model_runtime.config import EMBEDDED
+from model_runtime.fragments import fragments
 from model_runtime.ids import Ids
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import build, in_order
 from model_runtime.sequence import Sequence
 from model_runtime.template import Template, find_template
-from model_runtime.tokenizer import Tokenizer, fragments
+from model_runtime.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 Operation = tuple[str, int, str]
@@ -58,12 +59,12 @@ def _ids_of_fours(text: str) -> Ids:
 
 def prompt_of_fours(plan: Plan) -> Ids:
     """A prompt of such tokens, not healed."""
-    return in_order(Template(0, 1, 2), *map(_ids_of_fours, (plan.head, plan.tail, plan.typed)))
+    return in_order(Template((0,), (1,), (2,)), *map(_ids_of_fours, (plan.head, plan.tail, plan.typed)))
 
 
 def real_prompt(plan: Plan) -> Ids:
     """The prompt that the server sends."""
-    return build(TOKENIZER, find_template(TOKENIZER.special), plan.head, plan.tail, plan.typed).ids
+    return build(TOKENIZER, find_template(TOKENIZER), plan.head, plan.tail, plan.typed).ids
 
 
 CHEAPLY = Counter(fours, prompt_of_fours, Budget(head=60, tail=20))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.planner import Plan, Planner
+from model_runtime.fragments import fragments
 from model_runtime.ids import common_prefix
 from model_runtime.pool import WORTH_COPYING
-from model_runtime.tokenizer import fragments
 from tests.unit.planning import (
     REALLY,
     Counter,

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from efim_ls.planner import Plan, Planner
 from efim_ls.window import Budget
 from model_runtime.config import EMBEDDED
+from model_runtime.fragments import LONGEST_FRAGMENT
 from model_runtime.prompt import LONGEST_STUB, Prompt, Surroundings, build, heal
 from model_runtime.template import find_template
-from model_runtime.tokenizer import LONGEST_FRAGMENT, Tokenizer
+from model_runtime.tokenizer import Tokenizer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
-TEMPLATE = find_template(TOKENIZER.special)
+TEMPLATE = find_template(TOKENIZER)
 
 unhurried = settings(deadline=None, max_examples=150)
 code = st.lists(
@@ -107,7 +108,7 @@ def test_a_word_too_long_to_be_one_is_sent_as_it_is() -> None:
 def test_a_prompt_is_its_parts_between_markers(head: str, tail: str, typed: str) -> None:
     made = build(TOKENIZER, TEMPLATE, head, tail, typed)
     h, t, y = (TOKENIZER.encode(text).tolist() for text in (head, tail, heal(TOKENIZER, typed)[0]))
-    assert made.ids.tolist() == [TEMPLATE.prefix, *h, TEMPLATE.suffix, *t, TEMPLATE.middle, *y]
+    assert made.ids.tolist() == [*TEMPLATE.prefix, *h, *TEMPLATE.suffix, *t, *TEMPLATE.middle, *y]
     assert (made.head, made.tail, made.typed) == (len(h), len(t), len(y))
 
 
@@ -138,7 +139,7 @@ def test_the_history_is_all_that_surrounds_the_cursor_the_nearest_last(
 def test_only_the_three_markers_are_special(head: str, tail: str, typed: str) -> None:
     special = set(TOKENIZER.special.values())
     found = [i for i in build(TOKENIZER, TEMPLATE, head, tail, typed).ids.tolist() if i in special]
-    assert found == [TEMPLATE.prefix, TEMPLATE.suffix, TEMPLATE.middle]
+    assert found == [*TEMPLATE.prefix, *TEMPLATE.suffix, *TEMPLATE.middle]
 
 
 def test_a_stub_that_is_no_text_is_replaced_in_bytes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from model_runtime.config import EMBEDDED
 from model_runtime.errors import ModelError
-from model_runtime.template import MARKERS, find_template
-from model_runtime.tokenizer import LONGEST_FRAGMENT, Tokenizer, fragments
+from model_runtime.fragments import LONGEST_FRAGMENT, fragments
+from model_runtime.tokenizer import Tokenizer
 
 PATH = EMBEDDED / "tokenizer.json"
 TOKENIZER = Tokenizer(PATH)
@@ -124,7 +123,7 @@ def test_decoding_gives_the_text_back(text: str) -> None:
 
 
 def test_decoding_shows_special_tokens_by_name() -> None:
-    prefix, suffix, middle = MARKERS[0]
+    prefix, suffix, middle = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
     marks = [np.array([TOKENIZER.special[name]], dtype=np.int32) for name in (prefix, suffix, middle)]
     ids = np.concatenate((marks[0], TOKENIZER.encode("ab"), marks[1], marks[2], TOKENIZER.encode("c\n")))
     assert TOKENIZER.decode(ids) == f"{prefix}ab{suffix}{middle}c\n"
@@ -161,28 +160,3 @@ def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(ModelError, match="tokenizer.json cannot be read"):
         Tokenizer(path)
-
-
-def test_a_vocabulary_that_is_not_byte_level_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {"日本": 0}, "unk_token": "日本"}}))
-    with pytest.raises(ModelError, match="not byte-level"):
-        Tokenizer(path)
-
-
-def test_a_vocabulary_with_gaps_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 5}, "unk_token": "a"}}))
-    with pytest.raises(ModelError, match="gaps"):
-        Tokenizer(path)
-
-
-@pytest.mark.parametrize("names", MARKERS)
-def test_a_template_is_found_by_its_three_markers(names: tuple[str, str, str]) -> None:
-    template = find_template({"<|endoftext|>": 7, names[2]: 3, names[0]: 1, names[1]: 2})
-    assert (template.prefix, template.suffix, template.middle) == (1, 2, 3)
-
-
-def test_a_model_without_all_three_markers_is_refused() -> None:
-    with pytest.raises(ModelError, match="fill-in-the-middle"):
-        find_template({name: i for i, name in enumerate(MARKERS[0][:2])})

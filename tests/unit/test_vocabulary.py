@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.config import EMBEDDED
@@ -21,11 +21,18 @@ def reference(table: list[bytes], stub: bytes) -> set[int]:
 
 
 @unhurried
-@given(st.lists(spellings, unique=True, max_size=12), spellings.filter(bool))
+@given(st.lists(spellings, max_size=12), spellings.filter(bool))
+@example([b"a", b"ab", b"a"], b"ab")
 def test_fitting_tokens_are_those_that_agree_with_the_stub(table: list[bytes], stub: bytes) -> None:
     fitting = Vocabulary(table).fitting(stub).tolist()
     assert len(fitting) == len(set(fitting))
     assert set(fitting) == reference(table, stub)
+
+
+@unhurried
+@given(st.lists(spellings, max_size=12), spellings)
+def test_a_text_is_extended_by_tokens_that_spell_it_and_more(table: list[bytes], text: bytes) -> None:
+    assert Vocabulary(table).extends(text) == any(token != text and token.startswith(text) for token in table)
 
 
 @pytest.mark.parametrize(

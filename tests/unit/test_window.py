@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 from efim_ls.lines import line_start
 from efim_ls.window import MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
 from model_runtime.config import EMBEDDED
-from model_runtime.tokenizer import Tokenizer, fragments
+from model_runtime.fragments import fragments
+from model_runtime.tokenizer import Tokenizer
+from tests.models import CODE
+from tests.tiny_tokenizers import write
 
 BUDGET = Budget(head=50, tail=10)
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
@@ -192,3 +197,14 @@ def test_pieces_never_see_more_than_eight_characters_a_token() -> None:
     window.start(text, len(text), (0, text))
     window.tail(text, 7)
     assert max(seen) <= BUDGET.head * MOST_CHARACTERS
+
+
+@pytest.mark.parametrize("kind", ["qwen", "starcoder", "llama"])
+@pytest.mark.parametrize("head", [40, 90])
+def test_windows_begin_at_line_starts_whatever_the_fragments_begin_with(kind: str, head: int, tmp_path: Path) -> None:
+    pieces = Tokenizer(write(tmp_path, kind)).pieces
+    window = Window(Budget(head, 8), pieces)
+    anchors = [at for at in range(400, len(CODE)) if CODE[at - 1] == "\n" and not CODE[at].isspace()]
+    starts = [window.start(CODE, anchor, None) for anchor in anchors]
+    assert all(CODE[start - 1] == "\n" for start in starts)
+    assert all(0 < sum(count for _, count in pieces(CODE[s:a])) <= head for s, a in zip(starts, anchors, strict=True))

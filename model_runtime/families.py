@@ -1,0 +1,91 @@
+"""How families of models were trained to infill: their markers, the order of the parts, and what ends a text.
+
+All that is known of a model is data here. Where a family's page and its tokenizer disagree, the tokenizer counts:
+whether a text begins with a BOS is read from it (`Tokenizer.bos`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Family:
+    """Names of markers, and how they stand around the parts of a prompt.
+
+    The order is EFIM's, `prefix head suffix tail middle typed`, or the tail comes first: `suffix tail prefix head
+    middle typed`; a family may have no middle. `lead` is what the head begins with, as the family's own tokenizer put
+    it there in training. `ends` end a text although the config does not say so; `end_id` does, too, and tells a model
+    from others with the same markers, as a part of its folder's path does, `path`. Markers may be `spelled`: plain
+    text, where the tokenizer has no tokens for them. With `fragments` a model was trained to go on inside words.
+    """
+
+    name: str
+    prefix: str
+    suffix: str
+    middle: str = ""
+    tail_first: bool = False
+    lead: str = ""
+    ends: tuple[str, ...] = ()
+    end_id: int | None = None
+    path: str = ""
+    spelled: bool = False
+    fragments: bool = False
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The names of the markers that it has."""
+        return tuple(name for name in (self.prefix, self.suffix, self.middle) if name)
+
+
+FAMILIES = (
+    # github.com/gty111/EFIM, benchmark/async_benchmark_humaneval.py: hole and end have changed places
+    Family(
+        "deepseek-efim",
+        prefix="<｜fim▁begin｜>",
+        suffix="<｜fim▁end｜>",
+        middle="<｜fim▁hole｜>",
+        end_id=32027,
+        path="deepseek-coder-6.7b-enhance",
+        fragments=True,
+    ),
+    # The same file: the markers are written as text, which is one token each only where the tokenizer has them.
+    Family(
+        "llama-efim",
+        prefix="<fim_prefix>",
+        suffix="<fim_suffix>",
+        middle="<fim_middle>",
+        path="llama3.1-8b-enhance",
+        spelled=True,
+        fragments=True,
+    ),
+    # huggingface.co/google/codegemma-2b: Qwen's names, and a separator of files that ends a text
+    Family(
+        "codegemma",
+        prefix="<|fim_prefix|>",
+        suffix="<|fim_suffix|>",
+        middle="<|fim_middle|>",
+        ends=("<|file_separator|>",),
+    ),
+    # github.com/QwenLM/Qwen2.5-Coder (fill in the middle); Qwen3-Coder, Granite 4 and the embedded model, too
+    Family("qwen", prefix="<|fim_prefix|>", suffix="<|fim_suffix|>", middle="<|fim_middle|>"),
+    # huggingface.co/bigcode/starcoder2-15b, ibm-granite/granite-8b-code-base, stabilityai/stable-code-3b
+    Family("starcoder", prefix="<fim_prefix>", suffix="<fim_suffix>", middle="<fim_middle>"),
+    # github.com/deepseek-ai/DeepSeek-Coder (code insertion)
+    Family("deepseek", prefix="<｜fim▁begin｜>", suffix="<｜fim▁hole｜>", middle="<｜fim▁end｜>"),
+    # github.com/meta-llama/codellama, llama/generation.py: only the prefix has SentencePiece's space in front
+    Family("codellama", prefix="▁<PRE>", suffix="▁<SUF>", middle="▁<MID>", lead=" ", ends=("▁<EOT>",)),
+    # huggingface.co/mistralai/Codestral-22B-v0.1/discussions/5; mistral-common, encode_fim: the prefix has the space
+    Family("codestral", prefix="[PREFIX]", suffix="[SUFFIX]", tail_first=True, lead=" "),
+    # arxiv.org/abs/2506.03524, section 3.1
+    Family(
+        "seed-coder",
+        prefix="<[fim-prefix]>",
+        suffix="<[fim-suffix]>",
+        middle="<[fim-middle]>",
+        tail_first=True,
+    ),
+    # GLM-4.5's tokenizer, in the order that github.com/zed-industries/zed writes it
+    Family("glm", prefix="<|code_prefix|>", suffix="<|code_suffix|>", middle="<|code_middle|>"),
+)
+NAMES = frozenset(name for family in FAMILIES for name in (*family.markers, *family.ends))

@@ -1,0 +1,95 @@
+"""What the tokens of a `tokenizer.json` spell in bytes, and how to make it read every text exactly as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+from model_runtime.errors import ModelError
+
+Content = dict[str, Any]
+Spell = Callable[[str], bytes]
+
+SPACE = "▁"  # SentencePiece writes a space so
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # and so a byte of a character that has no token
+BRACKETED = re.compile(r"<.*>|\[.*\]", re.DOTALL)
+# Gemma has tokens of its own for these tags. They are text: everything else in brackets is a marker.
+TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
+
+
+def spelling(content: Content) -> Spell:
+    """How an entry of the vocabulary spells bytes (KeyError where it does not); ModelError for other vocabularies."""
+    model = cast(Content, content.get("model") or {})
+    kind = model.get("type") or ("BPE" if "merges" in model else "unknown")
+    if kind != "BPE":
+        raise ModelError(f"{kind} tokenizers are not supported: use a model with a BPE tokenizer")
+    if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
+        raise ModelError("BPE with marked word parts is not supported: use a model with byte-level BPE")
+    if is_byte_level(content):
+        return _byte_level
+    if not (model.get("byte_fallback") and _spells_all_bytes(model["vocab"])):
+        raise ModelError("this BPE can spell neither bytes nor every character: use a model with byte-level BPE")
+    return _sentence_piece
+
+
+def is_byte_level(content: Content) -> bool:
+    """Whether the vocabulary is of bytes (GPT-2's kind), not of characters (SentencePiece's)."""
+    return any(step["type"] == "ByteLevel" for step in _steps(content.get("pre_tokenizer")))
+
+
+def as_it_is(content: Content) -> Content:
+    """Take out whatever changes a text or reads markers in it: each fragment is spelled by its tokens, exactly."""
+    for step in _steps(content.get("pre_tokenizer")):
+        if "add_prefix_space" in step:
+            step["add_prefix_space"] = False
+        if step["type"] == "Metaspace":
+            step["prepend_scheme"] = "never"
+    replaces = any(step["type"] == "Metaspace" for step in _steps(content.get("pre_tokenizer")))
+    spaces = None if is_byte_level(content) or replaces else _REPLACE_SPACES
+    for token in content.get("added_tokens") or ():
+        token |= {"special": not _is_text(token), "lstrip": False, "rstrip": False}
+    return content | {"normalizer": spaces, "model": content["model"] | {"dropout": None}}
+
+
+def _is_text(token: Content) -> bool:
+    """Whether an added token is a piece of text: runs of blanks, tags, letters that the vocabulary lacked.
+
+    Markers are none, even where a file says that they are not special: texts would spell them.
+    """
+    name = cast(str, token["content"])
+    return not token["special"] and (not BRACKETED.fullmatch(name) or bool(TAG.fullmatch(name)))
+
+
+_REPLACE_SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+
+
+def _steps(step: Content | None) -> Iterator[Content]:
+    """The parts that a pre-tokenizer is made of."""
+    if step:
+        yield step
+        for part in cast(list[Content], step.get("pretokenizers") or []):
+            yield from _steps(part)
+
+
+def _spells_all_bytes(vocab: Mapping[str, int]) -> bool:
+    return all(f"<0x{b:02X}>" in vocab or (b < 128 and (SPACE if b == 32 else chr(b)) in vocab) for b in range(256))
+
+
+def _sentence_piece(token: str) -> bytes:
+    byte = BYTE.fullmatch(token)
+    return bytes.fromhex(byte[1]) if byte else token.replace(SPACE, " ").encode()
+
+
+def _byte_level(token: str) -> bytes:
+    return bytes(_ALPHABET[c] for c in token)
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The printable stand-ins of the 256 bytes in byte-level vocabularies (GPT-2's table)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+_ALPHABET = _byte_alphabet()

@@ -1,0 +1,149 @@
+"""Healing with every kind of tokenizer: what is taken back is said again, and typing goes on at no cost."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from model_runtime.fragments import LONGEST_FRAGMENT
+from model_runtime.ids import common_prefix
+from model_runtime.prompt import LONGEST_STUB, assemble, build, heal
+from model_runtime.template import find_template
+from model_runtime.tokenizer import Tokenizer
+from tests.engine.doubles import Watched, decoder_of
+from tests.engine.prompts import generate, spelled
+from tests.models import CODE, Tiny, make
+from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, write
+
+unhurried = settings(deadline=None, max_examples=60)
+quickly = settings(deadline=None, max_examples=12)
+kinds = pytest.mark.parametrize("kind", KINDS)
+BLANKS = [*" \t\n", "\r\n", "\n    ", "\n\t\t", "    "]
+WORDS_AND_SIGNS = [*".,:;(){}[]=_'#1", "def", " return", "name", "für", "日本", "😀"]
+code = st.lists(st.sampled_from([*BLANKS, *WORDS_AND_SIGNS]), max_size=20).map("".join)
+LINES = [*CODE.splitlines(keepends=True)[6:14], "\tgröße = self.name[0](日本) # 😀\n"]
+
+
+@lru_cache(None)
+def tokenizer(kind: str) -> Tokenizer:
+    with TemporaryDirectory() as folder:
+        return Tokenizer(write(Path(folder), kind))
+
+
+@lru_cache(None)
+def engine(kind: str) -> Watched:
+    """A tiny random model with a tokenizer of the kind."""
+    with TemporaryDirectory() as folder:
+        path = make(Path(folder), Tiny(vocabulary=tokenizer(kind).vocab))
+        return Watched(decoder_of(path), tokenizer(kind))
+
+
+@kinds
+@unhurried
+@given(typed=code)
+@example(typed="def f():\n    ")
+@example(typed="x = '\ud83d")
+def test_what_is_done_and_the_stub_make_up_what_was_typed(kind: str, typed: str) -> None:
+    done, stub = heal(tokenizer(kind), typed)
+    assert done + stub == typed
+    assert len(stub) <= LONGEST_STUB
+    if kind != "starcoder":
+        assert "\n" not in stub and "\r" not in stub
+
+
+@pytest.mark.parametrize("kind", ["starcoder", *SENTENCE_PIECE])
+@unhurried
+@given(typed=code)
+@example(typed="x:\n\t\tret")
+@example(typed="x\n\ny")
+def test_what_is_done_keeps_its_tokens(kind: str, typed: str) -> None:
+    """The prompt ends where the tokenizer has a boundary, so that it shows the model what a file would."""
+    assume(len(typed) < LONGEST_FRAGMENT)
+    done, whole = (tokenizer(kind).encode(text).tolist() for text in (heal(tokenizer(kind), typed)[0], typed))
+    assert whole[: len(done)] == done
+
+
+@pytest.mark.parametrize("kind", SENTENCE_PIECE)
+@unhurried
+@given(typed=code)
+def test_without_a_pre_tokenizer_all_is_taken_back_that_a_longer_token_spells(kind: str, typed: str) -> None:
+    made, stub = tokenizer(kind), heal(tokenizer(kind), typed)[1]
+    line = typed[max(typed.rfind("\n"), typed.rfind("\r")) + 1 :].encode()
+    ends = [made.token_bytes[i] for i in made.encode(typed).tolist()]
+    for at in range(len(ends)):
+        rest = b"".join(ends[at:])
+        longer = any(token != rest and token.startswith(rest) for token in made.token_bytes)
+        if longer and len(rest) <= len(line):
+            assert stub.encode() == rest
+            return
+    assert stub == ""
+
+
+@pytest.mark.parametrize(
+    "kind, typed, stub",
+    [
+        ("qwen", "def f():\n    ", "    "),
+        ("starcoder", "def f():\n    ", "\n    "),
+        ("starcoder", "def f():\n", "\n"),
+        ("starcoder", "def f():\n    ret", " ret"),
+        ("llama", "def f():\n    ", "    "),
+        ("llama", "def f():\n", ""),
+        ("starcoder", "x:\n\t\tret", "\tret"),
+        ("starcoder", "x:\n\t\t1", "1"),
+        ("starcoder", "x\n\ny", "\ny"),
+        ("starcoder", "x\ny", "y"),
+        ("llama", "x = self.na", ".na"),
+        ("gemma", "x = rec", " rec"),
+    ],
+)
+def test_the_stub_is_what_files_would_spell_otherwise(kind: str, typed: str, stub: str) -> None:
+    assert heal(tokenizer(kind), typed)[1] == stub
+
+
+@kinds
+@quickly
+@given(head=code, typed=code)
+@example(head="a\n", typed="    für")
+@example(head="", typed="x = '日")
+def test_what_is_said_begins_with_what_was_taken_back(kind: str, head: str, typed: str) -> None:
+    prompt = build(tokenizer(kind), find_template(tokenizer(kind)), head, "", typed)
+    said, limit = engine(kind), max(8, len(prompt.stub))
+    generate(said, prompt, limit=limit)
+    assert spelled(said.log, tokenizer(kind)).startswith(prompt.stub)
+
+
+@kinds
+def test_an_answer_that_a_limit_cuts_off_inside_what_was_taken_back_is_empty(kind: str) -> None:
+    prompt = assemble(tokenizer(kind), find_template(tokenizer(kind)), "", "", "x", stub="größe_日本 + 1")
+    made = generate(engine(kind), prompt, limit=2)
+    assert made.text == ""
+    assert prompt.stub.startswith(spelled(engine(kind).log, tokenizer(kind)))
+
+
+def recomputed(prompts: list[np.ndarray]) -> int:
+    """Tokens that a cache of the prompt before would not hold, over all prompts."""
+    return sum(len(ids) - common_prefix(before, ids) for before, ids in pairwise(prompts))
+
+
+@kinds
+@pytest.mark.parametrize("line", LINES)
+def test_healing_costs_no_more_than_two_tokens_a_line(kind: str, line: str) -> None:
+    made, template = tokenizer(kind), find_template(tokenizer(kind))
+    typed = ["x = 1\n" + line[:end] for end in range(len(line) + 1)]
+    healed = [build(made, template, "head\n", "tail\n", each).ids for each in typed]
+    plain = [assemble(made, template, "head\n", "tail\n", each).ids for each in typed]
+    assert recomputed(healed) <= recomputed(plain) + 2
+
+
+@kinds
+def test_typing_on_inside_a_word_changes_no_token_but_few(kind: str) -> None:
+    made, word = tokenizer(kind), "records"
+    prompts = [made.encode(heal(made, "    for " + word[:end])[0]) for end in range(1, len(word) + 1)]
+    assert recomputed(prompts) <= (2 if kind in SENTENCE_PIECE else 0)
