@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from editor_clients.headless.report import Row
     from editor_clients.headless.trace import Trace
 
+MODEL = "a folder, or owner/name on the Hugging Face hub; default: the embedded model"
 CACHE_FOLDER = "the setting cache_folder; default: the system's folder for caches"
 POLICIES = ("none", "psm", "spm", "efim-paper", "efim")
 REPLAY_NUMBERS = (
@@ -78,12 +79,15 @@ def _parser() -> Parser:
     _add_replay(replay)
     _add_cache(commands.add_parser("cache", help="what is kept on disk: list, check or remove it"))
     _add_stats(commands.add_parser("stats", help="what became of suggestions, by days and languages"))
+    models = commands.add_parser("models", help="models that are known or on disk: what fits here, and what it costs")
+    models.add_argument("--json", action="store_true", help="print one JSON object")
+    models.set_defaults(run=_models)
     commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
     measuring.add_eval(commands.add_parser("eval", help="measure how well models complete held-out code"))
     measuring.add_bench(commands.add_parser("bench", help="run a published experiment here"))
     commands.add_parser("train", help="train the embedded model", add_help=False)
     for command in (headless, complete, doctor, replay):
-        command.add_argument("--model", metavar="DIR", default="", help="default: the embedded model")
+        command.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     return parser
 
 
@@ -167,6 +171,13 @@ def _stats(arguments: argparse.Namespace) -> int:
         raise Failure(f"the statistics in {folder} cannot be read ({error}): remove them with --clear") from error
 
 
+def _models(arguments: argparse.Namespace) -> int:
+    from efim_ls import models
+    from efim_ls.folders import cache_folder
+
+    return models.show(cache_folder(""), arguments.json)
+
+
 @contextmanager
 def _working_in(folder: Path) -> Generator[None]:
     try:
@@ -228,9 +239,9 @@ def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
     from editor_clients.headless.trace import keystrokes
     from efim_ls.count import count
     from efim_ls.window import Budget
-    from model_runtime.config import model_folder
+    from model_runtime.hub.names import folder_here
 
-    budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
+    budget, folder = Budget(arguments.head, arguments.tail), folder_here(arguments.model)
     counts = count(keystrokes(recorded), arguments.policy, budget, folder)
     return [Row(c.prompt_tokens, c.recomputed, c.ahead, c.wasted, c.reanchored) for c in counts]
 

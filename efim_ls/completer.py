@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from efim_ls.answer import Ahead, Answer, Request
-from efim_ls.engine_thread import Job, Stopped
+from efim_ls.engine_thread import Job, Stopped, Superseded
 from efim_ls.settings import Settings
 
 PARTING = 1.0  # seconds that each part of an end may take
@@ -80,7 +80,22 @@ def load_in_place_of(
         while replaced:
             replaced.pop().close(PARTING, settings)
         gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
-    completer = load(settings, progress)
+    completer = load(settings, _unless(stopped, progress))
     if stopped():
         replaced.append(completer)
     return completer, completer.describe()
+
+
+def _unless(stopped: Stopped, progress: Progress) -> Progress:
+    """Tell what is new of the progress; where nobody wants the model any more, end its loading there."""
+    told: tuple[str, int] | None = None
+
+    def tell(message: str, percent: int) -> None:
+        nonlocal told
+        if stopped():
+            raise Superseded
+        if told != (message, percent):
+            told = message, percent
+            progress(message, percent)
+
+    return tell

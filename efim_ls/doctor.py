@@ -6,6 +6,7 @@ import platform
 from statistics import median
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.answer import Answer, Request
@@ -26,13 +27,17 @@ def run(model: str) -> int:
     for name, found in _machine().items():
         table.add_row(name, found)
     try:
-        completer = Completer.load(Settings(model=model), lambda message, percent: None)
+        with Console(stderr=True).status("loading the model") as status:
+            completer = Completer.load(
+                Settings(model=model), lambda said, percent: status.update(f"{escape(said)} ({percent} %)")
+            )
     except ModelError as error:
-        table.add_row("model", f"[red]cannot be used[/]: {error}")
+        table.add_row("model", f"[red]cannot be used[/]: {escape(str(error))}")
         Console().print(table)
         return 1
     for name, found in completer.describe().items():
-        table.add_row(name.replace("_", " "), str(found))
+        if found != "":
+            table.add_row(name.replace("_", " "), escape(str(found)))
     for name, found in _measured(completer).items():
         table.add_row(name, found)
     completer.close(PARTING)

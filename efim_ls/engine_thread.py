@@ -258,9 +258,10 @@ class _Ticket(Generic[T]):
             _post(self.waiter, self._succeed, result)
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error; one that nobody waits for is logged."""
+        """Answer with an error; one that nobody waits for is logged, save that the job made way."""
         if self.waiter.done():
-            logger.error("a job that was given up failed", exc_info=error)
+            if not isinstance(error, Superseded):
+                logger.error("a job that was given up failed", exc_info=error)
             return
         self.waiter.set_exception(error)
 

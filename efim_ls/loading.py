@@ -3,42 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from efim_ls.folders import SPEED, cache_folder
 from efim_ls.settings import Settings
 from efim_ls.window import MARKERS, Budget
-from model_runtime.config import ModelConfig, model_folder, read_config
+from model_runtime.checkpoint import read_checkpoint
+from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
-from model_runtime.load import Model, load
+from model_runtime.hub.fetching import fetch_folder
+from model_runtime.hub.names import cached_folder, local_folder
+from model_runtime.load import Asked, Model, load, prepare
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
+FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first
+
+Progress = Callable[[str, int], None]
 
 
-def load_model(settings: Settings, progress: Callable[[str, int], None]) -> tuple[Model, Budget]:
+def load_model(settings: Settings, progress: Progress) -> tuple[Model, Budget]:
     """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
-    folder = model_folder(settings.model)
-    budget = fit_budget(settings, read_config(folder))
+    folder, progress = _found(settings, progress)
+    progress("reading the tokenizer", 5)
+    checkpoint = read_checkpoint(folder, settings.template)
+    budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+    model = load(checkpoint, local_cache=settings.local_cache, progress=progress, **_asked(settings, budget))
+    return model, budget
+
+
+def _asked(settings: Settings, budget: Budget) -> Asked:
     speed = cache_folder(settings.cache_folder) / SPEED
-    model = load(
-        folder,
+    return Asked(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=budget.prompt_tokens + settings.max_new_tokens,
         kv_memory_mib=settings.kv_memory_mib,
-        local_cache=settings.local_cache,
         measured=speed if settings.persist or speed.is_file() else None,
-        progress=progress,
     )
-    return model, budget
 
 
-def fit_budget(settings: Settings, config: ModelConfig) -> Budget:
+def _found(settings: Settings, progress: Progress) -> tuple[Path, Progress]:
+    """The folder of the model that the settings name, fetched if need be, and the progress that is left."""
+    name, revision = settings.model, settings.revision
+    if folder := local_folder(name) or cached_folder(name, revision):
+        return folder, progress
+    folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings))
+    return folder, partial(_between, progress, FETCHED, LOADED)
+
+
+def _between(progress: Progress, start: int, end: int, message: str, percent: int) -> None:
+    progress(message, start + (end - start) * percent // 100)
+
+
+def _check(settings: Settings, folder: Path, _: int) -> None:
+    """Refuse a model that cannot be used here before gigabytes are fetched."""
+    checkpoint = read_checkpoint(folder, settings.template)
+    budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+    prepare(checkpoint, **_asked(settings, budget))
+
+
+def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
     """Shrink the wanted budget in proportion where head, tail, typed and new text exceed the model's context."""
     wanted = Budget(settings.head_tokens, settings.tail_tokens)
-    room = config.context - MARKERS - settings.max_new_tokens
+    room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
         limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
         raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
     share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed))
-    return Budget(int(wanted.head * share), int(wanted.tail * share))
+    return Budget(int(wanted.head * share), int(wanted.tail * share), markers)

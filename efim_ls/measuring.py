@@ -48,27 +48,27 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
 
 
 def _eval(arguments: argparse.Namespace) -> int:
-    from model_runtime.config import model_folder
+    from model_runtime.hub.names import folder_here
 
     with _extra():
         from model_runtime.evaluation.command import run
 
-    folders = [model_folder(name) for name in arguments.model or [""]]
     with _complaints():
+        folders = [folder_here(name) for name in arguments.model or [""]]
         run(arguments.data, folders, arguments.lines, arguments.humaneval)
     return 0
 
 
 def _efim_paper(arguments: argparse.Namespace) -> int:
     from efim_ls.folders import SPEED, cache_folder
-    from model_runtime.config import model_folder
+    from model_runtime.hub.names import folder_here
 
     with _extra():
         from model_runtime.paper.command import Size, run
 
     size = Size(arguments.users, arguments.rounds, arguments.tokens)
     with _complaints():
-        run(arguments.data, model_folder(arguments.model), size, cache_folder("") / SPEED, arguments.json)
+        run(arguments.data, folder_here(arguments.model), size, cache_folder("") / SPEED, arguments.json)
     return 0
 
 

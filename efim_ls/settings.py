@@ -8,6 +8,7 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
+TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as an object tells them
 CodecName = Literal["raw", "int8"]
 MAY_BE_0 = ("ahead_seconds_per_minute", "niceness")
 MOST = {"disk_mib": 1 << 16, "niceness": 19, "alternatives": 8}  # 64 GiB: a file's table takes a 750th of it at once
@@ -23,8 +24,10 @@ PROSE = (
 class Settings:
     """Invariant: every field holds what its type allows, and every number is positive, or 0 where that says "off".
 
-    `model` is a checkpoint folder, empty for the embedded one. `menu` says who is offered completions in the
-    completion menu: "auto" are clients without inline completion; it is read once, when a client connects.
+    `model` is a checkpoint folder, or a repository of the hub at `revision` (empty: its main branch); empty for the
+    embedded one. `template` overrides the infilling markers that are found in the tokenizer. `menu` says who is
+    offered completions in the completion menu: "auto" are clients without inline completion; it is read once, when a
+    client connects.
     `niceness` is how far the model's threads make way for other programs: 0, since a key waits for them. Beside two
     busy processes on two cores a suggestion takes six times as long at 10, and 35 times at 19; what nobody waits for
     is kept small by `ahead_seconds_per_minute`, which bounds what the engine works ahead of need (0 switches that
@@ -34,6 +37,8 @@ class Settings:
     """
 
     model: str = ""
+    revision: str = ""
+    template: TABLE = ()
     enabled: bool = True
     max_new_tokens: int = 64
     max_lines: int = 12
@@ -91,8 +96,14 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
             elif not _fits(value, known[name], range(int(name not in MAY_BE_0), MOST.get(name, MOST_OF_ANY) + 1)):
                 problems.append(f"setting {name!r}: expected {_expected(known[name], name)}, got {value!r}")
             else:
-                good[name] = tuple(cast("list[str]", value)) if known[name] == TEXTS else value
+                good[name] = _frozen(value, known[name])
     return replace(DEFAULTS, **good), problems
+
+
+def _frozen(value: Any, kind: Any) -> Any:
+    if kind == TABLE:
+        return tuple((name, _frozen(each, None if isinstance(each, str) else TEXTS)) for name, each in value.items())
+    return tuple(value) if kind == TEXTS else value
 
 
 def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
@@ -110,6 +121,11 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
 def _fits(value: object, kind: Any, allowed: range) -> bool:
     if kind == TEXTS:
         return isinstance(value, list) and all(_fits(each, str, allowed) for each in cast("list[object]", value))
+    if kind == TABLE:
+        return isinstance(value, Mapping) and all(
+            _fits(each, str, allowed) or _fits(each, TEXTS, allowed)
+            for each in cast("Mapping[str, object]", value).values()
+        )
     if choices := get_args(kind):
         return value in choices
     if kind is str:
@@ -122,6 +138,8 @@ def _fits(value: object, kind: Any, allowed: range) -> bool:
 def _expected(kind: Any, name: str) -> str:
     if kind == TEXTS:
         return "a list of texts"
+    if kind == TABLE:
+        return "an object of texts and lists of texts"
     if choices := get_args(kind):
         return " or ".join(repr(choice) for choice in choices)
     number = "a whole number, 0 or more" if name in MAY_BE_0 else "a positive whole number"

@@ -6,14 +6,15 @@ import json
 import logging
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import astuple, replace
 from datetime import date
+from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ SHARES = {1: 10.0, 4: 1.0, 64: 0.5}  # passes of so many rows in a keystroke tha
 REPEATS = 5
 ENOUGH = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 Kept = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
 
@@ -47,6 +49,11 @@ class Way(NamedTuple):
     def __str__(self) -> str:
         return f"{self.form} {'compiled' if self.compiled else 'torch'}"
 
+    @property
+    def kv(self) -> str:
+        """What keys and values depend on; of fp16 they are the same by either, of int8 they are not."""
+        return str(self) if self.form == "int8" else self.form
+
     def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
         """Prepare the weights; torch's own number of threads is the caller's to set."""
         if self.compiled:
@@ -54,21 +61,41 @@ class Way(NamedTuple):
         return Decoder(config, weights, self.form)
 
 
+def formats(config: ModelConfig) -> list[Format]:
+    """The formats that this CPU can compute a model in."""
+    return list(dict.fromkeys(way.form for way in _ways(config)))
+
+
+def remembered(config: ModelConfig, threads: int, notes: Path | None) -> dict[str, float]:
+    """Milliseconds of a keystroke's pass by way, as far as they were measured here: the sample's, scaled up."""
+    _, figures = _read(notes).get(_key(config, threads)) or ("", {})
+    sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
+    return {way: ms * sizes[0] / sizes[1] for way, ms in figures.items()}
+
+
 def choose(
-    config: ModelConfig, wanted: Literal["auto", "fp32", "fp16", "int8"], threads: int, notes: Path | None
+    config: ModelConfig,
+    wanted: Literal["auto", "fp32", "fp16", "int8"],
+    threads: int,
+    notes: Path | None,
+    fitting: Collection[str] = FORMATS,
 ) -> tuple[Way, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
-    All ways give a token alone what it gets among others. `notes` is the file where what was measured is kept.
+    All ways give a token alone what it gets among others. `notes` is the file where what was measured is kept,
+    `fitting` are the formats for which there is memory.
     """
-    ways = [way for way in _ways(config) if wanted in ("auto", way.form)]
+    possible = [way for way in _ways(config) if wanted in ("auto", way.form)]
+    ways = [way for way in possible if way.form in fitting]
     why_not = missing(config)
     if not ways:
-        raise ModelError(f"weights {wanted!r} cannot be used here ({why_not or 'no products of that kind'}): set weights to 'auto'")
+        raise ModelError(
+            f"weights {wanted!r} cannot be used here ({why_not or 'no products of that kind'}): set weights to 'auto'"
+        )
     excuse = f"; the compiled decoder is left out: {why_not}" if why_not else ""
     if len(ways) == 1:
-        asked = "asked for by the setting" if wanted != "auto" else "there is no other"
-        return ways[0], asked + excuse
+        only = "there is no other" if len(possible) == 1 else "no other fits into memory"
+        return ways[0], ("asked for by the setting" if wanted != "auto" else only) + excuse
     key, kept = _key(config, threads), _read(notes)
     day, figures = kept.get(key) or (None, {})
     if not set(map(str, ways)) <= figures.keys():

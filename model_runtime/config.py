@@ -63,11 +63,6 @@ class ModelConfig:
     foreign: bool = False
 
 
-def model_folder(name: str) -> Path:
-    """The folder that a user's setting names; without a name that of the embedded model."""
-    return Path(name).expanduser() if name else EMBEDDED
-
-
 def read_config(folder: Path) -> ModelConfig:
     """Read `config.json` of a checkpoint folder; ModelError where it is missing, damaged or not supported."""
     return parse_config(read_json(folder / "config.json"))
@@ -91,9 +86,11 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
 
     UnknownArchitecture where the decoder would have to compute something else than it can.
     """
-    family, fields = raw.get("model_type"), Fields(raw)
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use {', '.join(FAMILIES)}")
+    fields = Fields(raw)
+    family = fields.text("model_type")
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use one of {known}")
     if quantized := fields.object("quantization_config"):
         how = quantized.get("quant_method")
         raise ModelError(f"the checkpoint is quantized ({how}): use the model that it was made of")

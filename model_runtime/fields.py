@@ -37,9 +37,12 @@ class Fields:
         """True or false."""
         return bool(self._given(name, default))
 
-    def text(self, name: str, default: str) -> str:
+    def text(self, name: str, default: str | None = None) -> str:
         """A text."""
-        return str(self._given(name, default))
+        value = self._given(name, default)
+        if not isinstance(value, str):
+            raise ModelError(f"config.json: {name} is {value!r}, no text: fetch the model again")
+        return value
 
     def ids(self, name: str) -> tuple[int, ...]:
         """No token, one, or a list."""

@@ -18,6 +18,8 @@ Format = Literal["fp32", "fp16", "int8"]
 Linear = Callable[[torch.Tensor], torch.Tensor]
 FP16_MAX = 65504.0
 INT8_MAX = 127.0
+TINY = torch.finfo(torch.float32).tiny  # a row of zeros is divided by something, too
+ROWS = 4096  # of a matrix that are converted at once
 DIGIT = 254  # the base in which activations are written, with digits -127 .. 127
 
 
@@ -28,9 +30,9 @@ def packed_format() -> Format:
 
 def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Linear:
     """Prepare `x -> x @ weight.T + bias`; weight [out, in], x [n, in] fp32 and contiguous."""
-    weight = weight.float().contiguous()
     if form == "int8":
         return _int8(weight, bias)
+    weight = weight.float().contiguous()
     if form == "fp32" or weight.abs().max() > FP16_MAX:
         return lambda x: F.linear(x, weight, bias)
     return _fp16(weight, bias)
@@ -38,8 +40,12 @@ def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Lin
 
 def quantized(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Whole numbers of each row and the row's scale: weight [out, in] to int8 [out, in] and fp32 [out, 1]."""
-    scale = weight.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(torch.float32).tiny) / INT8_MAX
-    return (weight / scale).round_().to(torch.int8), scale
+    whole, scale = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight), 1)
+    for at in range(0, len(weight), ROWS):  # a whole head in fp32 would be the most memory that loading takes
+        rows = weight[at : at + ROWS].float()
+        scale[at : at + ROWS] = rows.abs().amax(1, keepdim=True).clamp_(min=TINY) / INT8_MAX
+        whole[at : at + ROWS] = (rows / scale[at : at + ROWS]).round_().to(torch.int8)
+    return whole, scale
 
 
 @cache
@@ -63,7 +69,7 @@ def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
     columns, scale = whole.t(), scale.flatten()
 
     def product(x: torch.Tensor) -> torch.Tensor:
-        largest = x.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+        largest = x.abs().amax(1, keepdim=True).clamp_min(TINY)
         rest = x / largest * (INT8_MAX * DIGIT**2)
         high = (rest / DIGIT**2).round_()
         rest = rest.sub_(high, alpha=DIGIT**2)

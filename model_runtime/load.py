@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict, Unpack
+from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 
 import torch
 
 from model_runtime import attention
 from model_runtime.arena import FP32, Arena, arena_bytes
+from model_runtime.checkpoint import Checkpoint
 from model_runtime.choosing import choose
-from model_runtime.config import ModelConfig, read_config
+from model_runtime.config import ModelConfig
 from model_runtime.engine import Engine
 from model_runtime.errors import ModelError
-from model_runtime.gpu.device import BF16, Device, choose_device
+from model_runtime.fits import usable
+from model_runtime.gpu.device import BF16, Choice, Device, choose_device, form_of
+from model_runtime.hub.names import origin
 from model_runtime.kv_format import KvFormat, fingerprint, hashing
+from model_runtime.linear import packed_format
 from model_runtime.local_cache import FILE, LocalCache
 from model_runtime.local_cache import read as read_local_cache
 from model_runtime.pool import Pool
 from model_runtime.runtime import Runtime
-from model_runtime.template import Template, find_template
+from model_runtime.shards import weight_files
+from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import Weights, read_weights, weight_files
+from model_runtime.weights import Weights, count, read_weights
 
 MOST_ARENAS = 64  # each is looked at for every prompt
 MIB = 1 << 20
@@ -31,9 +36,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Description:
-    """What runs, where, and why it was chosen."""
+    """What runs, where, and why it was chosen; `revision` is the commit of a model from the hub, else empty."""
 
     model: str
+    revision: str
     parameters: int
     device: str
     device_reason: str
@@ -67,7 +73,8 @@ class Model:
 class Wanted(TypedDict):
     """Where and how a model is to be computed.
 
-    `weights` and `threads` are for a CPU; `measured` is the file that remembers which decoder is the fastest there.
+    `weights` says fp16 and fp32 of a CPU alone: a GPU computes bf16, or int8 where that is asked for. `threads` are a
+    CPU's; `measured` is the file that remembers which decoder is the fastest there.
     """
 
     device: NotRequired[Device]
@@ -76,40 +83,52 @@ class Wanted(TypedDict):
     measured: Path | None
 
 
-def load(
-    folder: Path,
-    *,
-    capacity: int,
-    kv_memory_mib: int,
-    local_cache: bool,
-    progress: Callable[[str, int], None],
-    **wanted: Unpack[Wanted],
-) -> Model:
-    """Load a checkpoint folder; ModelError names what is wrong with it. `capacity` is in tokens.
+class Asked(Wanted):
+    """The same, with the most tokens that an arena is to hold.
 
-    The arenas together take no more than `kv_memory_mib`; on a CPU they are allocated when they are first needed.
+    All arenas take no more than `kv_memory_mib`; on a CPU they are allocated when they are first needed.
     """
-    progress("reading the tokenizer", 5)
-    config = read_config(folder)
-    capacity = min(capacity, config.context)
-    choice = choose_device(wanted.get("device", "auto"), config, kv_memory_mib)
-    arenas = _arenas(config, capacity, kv_memory_mib, BF16 if choice.device == "cuda" else FP32)
-    tokenizer = Tokenizer(folder / "tokenizer.json")
-    if tokenizer.vocab > config.vocab:
-        sizes = f"{tokenizer.vocab} tokens, the model {config.vocab}"
-        raise ModelError(f"{folder}: the tokenizer has {sizes}: fetch the model again")
-    template = find_template(tokenizer.special)
-    torch.set_num_threads(wanted["threads"])
+
+    capacity: int
+    kv_memory_mib: int
+
+
+class Prepared(NamedTuple):
+    """Where a model is to be computed, and how many tokens and arenas there is room for."""
+
+    choice: Choice
+    capacity: int
+    arenas: int
+
+
+def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
+    """Look whether a model can be computed on this machine, before its weights are there; ModelError says why not."""
+    config, mib = checkpoint.config, asked["kv_memory_mib"]
+    capacity = min(asked["capacity"], config.context)
+    choice = choose_device(asked.get("device", "auto"), config, mib, form_of(asked["weights"]))
+    arenas = _arenas(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
+    if choice.device == "cpu":
+        usable(config, asked["weights"], arenas * arena_bytes(config, capacity), checkpoint.folder)
+    return Prepared(choice, capacity, arenas)
+
+
+def load(
+    checkpoint: Checkpoint, *, local_cache: bool, progress: Callable[[str, int], None], **asked: Unpack[Asked]
+) -> Model:
+    """Load a checkpoint's weights; ModelError names what is wrong with it."""
+    folder, config, tokenizer, template = checkpoint
+    choice, capacity, arenas = prepare(checkpoint, **asked)
+    torch.set_num_threads(asked["threads"])
     progress("reading the weights", 20)
     hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
-    tensors = read_weights(folder, config)
-    progress("packing the weights", 60)
-    runtime = (_on_gpu if choice.device == "cuda" else on_cpu)(config, tensors, capacity, arenas, wanted)
+    runtime = _runtime(checkpoint, choice.device, capacity, arenas, asked)
     cache, cache_reason = _local_cache(folder, local_cache)
-    engine = Engine(runtime.decoder, tokenizer, Pool(runtime.arena, runtime.arenas), capacity, cache)
+    engine = Engine(runtime.decoder, tokenizer, Pool(runtime.arena, runtime.arenas), capacity, cache, template.ends)
+    model, revision = origin(folder)
     description = Description(
-        model=str(folder),
-        parameters=sum(t.numel() for t in tensors.values()),
+        model=model,
+        revision=revision,
+        parameters=runtime.parameters,
         device=choice.device,
         device_reason=choice.reason,
         weights=runtime.weights,
@@ -119,7 +138,7 @@ def load(
         attention_reason=runtime.attention_reason,
         context=config.context,
         arenas=runtime.arenas,
-        threads=wanted["threads"],
+        threads=asked["threads"],
         local_cache=cache is not None,
         local_cache_reason=cache_reason,
     )
@@ -128,26 +147,39 @@ def load(
     return Model(tokenizer, template, engine, cache, kv, description)
 
 
+def _runtime(checkpoint: Checkpoint, device: str, capacity: int, arenas: int, wanted: Wanted) -> Runtime:
+    """What is not needed is not imported: a GPU's part may not be installed, and transformers takes seconds."""
+    folder, config, *_ = checkpoint
+    if config.foreign:
+        from model_runtime.foreign.load import on_transformers
+
+        forms = usable(config, wanted["weights"], arenas * arena_bytes(config, capacity), folder)
+        form = packed_format() if packed_format() in forms else forms[-1]
+        return on_transformers(folder, config, capacity, arenas, form)
+    tensors = read_weights(folder, config)
+    if device == "cuda":
+        from model_runtime.gpu.load import on_gpu
+
+        return on_gpu(config, tensors, capacity, arenas, form_of(wanted["weights"]))
+    return on_cpu(config, tensors, capacity, arenas, wanted)
+
+
 def on_cpu(config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted) -> Runtime:
-    """Prepare a model for the CPU in the way that is wanted, or the fastest."""
-    way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["measured"])
+    """Prepare a model for the CPU in the way that is wanted, or the fastest of those that fit into memory."""
+    forms = usable(config, wanted["weights"], arenas * arena_bytes(config, capacity))
+    way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["measured"], forms)
     return Runtime(
+        parameters=count(tensors),
         decoder=way.decoder(config, tensors, wanted["threads"]),
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
         weights=way.form,
-        kv=way.form,
+        kv=way.kv,
         name="compiled" if way.compiled else "torch",
         reason=reason,
         attention="compiled" if way.compiled else attention.BACKEND,
         attention_reason="a part of the compiled decoder" if way.compiled else attention.REASON,
     )
-
-
-def _on_gpu(config: ModelConfig, tensors: Weights, capacity: int, arenas: int, _: Wanted) -> Runtime:
-    from model_runtime.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
-
-    return on_gpu(config, tensors, capacity, arenas)
 
 
 def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:

@@ -15,6 +15,8 @@ class Runtime(NamedTuple):
     `kv` is another wherever keys and values are computed in another way.
     """
 
+    parameters: int
+
     decoder: AnyDecoder
     arena: Callable[[], Arena]
     arenas: int

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -12,6 +10,7 @@ from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariable
 
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
+from model_runtime.shards import weight_files
 
 Weights = dict[str, torch.Tensor]
 
@@ -28,22 +27,9 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
     return weights
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint; ModelError where one is missing."""
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if single.is_file():
-        return [single]
-    if not index.is_file():
-        raise ModelError(f"{folder} holds no model.safetensors: convert the weights, nothing else is read")
-    try:
-        named = cast(dict[str, Any], json.loads(index.read_text(encoding="utf-8")))["weight_map"].values()
-        paths = [folder / name for name in sorted(set(cast(list[str], list(named))))]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{index} cannot be read ({error!r}): fetch the model again") from None
-    for path in paths:
-        if not path.is_file() or path.parent != folder:
-            raise ModelError(f"shard {path} is missing: fetch the model again")
-    return paths
+def count(weights: Weights) -> int:
+    """How many parameters there are."""
+    return sum(tensor.numel() for tensor in weights.values())
 
 
 def _check(weights: Weights, config: ModelConfig) -> None:

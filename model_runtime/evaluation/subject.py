@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.engine import Engine, Generation
 from model_runtime.errors import WorkError
 from model_runtime.evaluation.arms import Arm, Chooser
@@ -65,7 +66,7 @@ class Subject:
     def __init__(self, folder: Path) -> None:
         """Load a checkpoint folder; ModelError names what is wrong with it."""
         self._model = model = load(
-            folder,
+            read_checkpoint(folder),
             weights=packed_format(),
             threads=1,
             capacity=CAPACITY,

@@ -50,8 +50,11 @@ def foreign_config(folder: Path) -> ModelConfig:
 
 def foreign_size(folder: Path) -> tuple[int, int]:
     """How many parameters the model has, and its largest matrix; `config.json` is enough, no memory is taken."""
-    with torch.device("meta"):
-        model = cast(Any, AutoModelForCausalLM).from_config(_found(folder), trust_remote_code=False)
+    try:
+        with torch.device("meta"):
+            model = cast(Any, AutoModelForCausalLM).from_config(_found(folder), trust_remote_code=False)
+    except Exception as error:  # a field that it does not know fails where it is used
+        raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
     sizes = [parameter.numel() for parameter in model.parameters()]
     return sum(sizes), max(sizes)
 
@@ -60,7 +63,13 @@ def _found(folder: Path) -> Any:
     try:
         return cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # each architecture has checks of its own
-        raise ModelError(f"transformers cannot read {folder / 'config.json'} ({error}): use another model") from error
+        told = f"{folder / 'config.json'} ({_first_line(error)})"
+        raise ModelError(f"transformers cannot read {told}: use another model") from error
+
+
+def _first_line(error: Exception) -> str:
+    """What follows is advice to programmers."""
+    return str(error).partition("\n")[0]
 
 
 def _refuse(found: Any) -> None:

@@ -10,6 +10,8 @@ import transformers
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
+from model_runtime.arena import Arena
+from model_runtime.attention import BACKEND, REASON
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.foreign import attention
@@ -17,7 +19,25 @@ from model_runtime.foreign.checking import check
 from model_runtime.foreign.decoder import ForeignDecoder
 from model_runtime.foreign.packing import pack
 from model_runtime.linear import Format
+from model_runtime.runtime import Runtime
 from model_runtime.shards import weight_files
+
+
+def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
+    """Prepare a model that only transformers knows, for the CPU."""
+    decoder = load_foreign(folder, config, form)
+    return Runtime(
+        parameters=decoder.parameters,
+        decoder=decoder,
+        arena=lambda: Arena(config, capacity),
+        arenas=arenas,
+        weights=form,
+        kv=kv_form(folder, form),
+        name="transformers",
+        reason=f"our own decoder does not know {config.family}",
+        attention=BACKEND,
+        attention_reason=REASON,
+    )
 
 
 def load_foreign(folder: Path, config: ModelConfig, form: Format) -> ForeignDecoder:

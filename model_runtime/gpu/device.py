@@ -45,6 +45,8 @@ def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form:
 
 
 def _unfit(config: ModelConfig) -> str | None:
+    if config.foreign:
+        return f"{config.family} is computed by transformers, on the CPU only"
     if config.head_dim % 8 or config.head_dim > 256:
         return f"no kernel takes the model's head_dim of {config.head_dim}"
     return None

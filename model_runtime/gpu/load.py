@@ -13,7 +13,7 @@ from model_runtime.gpu.graphs import recorder
 from model_runtime.gpu.parts import compiled
 from model_runtime.gpu.slab import Slab, slots
 from model_runtime.runtime import Runtime
-from model_runtime.weights import Weights
+from model_runtime.weights import Weights, count
 
 
 def on_gpu(config: ModelConfig, weights: Weights, capacity: int, arenas: int, form: Form = "bf16") -> Runtime:
@@ -31,6 +31,7 @@ def on_gpu(config: ModelConfig, weights: Weights, capacity: int, arenas: int, fo
     except Exception as error:  # kernels are compiled here: each compiler has errors of its own, a missing cc another
         raise ModelError(f"the GPU cannot run this model ({error!r}): set device to 'cpu'") from error
     return Runtime(
+        parameters=count(weights),
         decoder=decoder,
         arena=slab.arena,
         arenas=arenas,

@@ -29,13 +29,14 @@ from model_runtime.rope import rotations
 from model_runtime.weights import Weights
 
 MOST_THREADS = 64
-ROWS = 4096  # of a matrix that are converted at once
 MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
 PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
 
 
 def missing(config: ModelConfig) -> str | None:
     """Why the compiled part cannot run a model here; None where it can."""
+    if config.foreign:
+        return f"{config.family} is computed by transformers"
     lib = c.library()
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return "it is for x86-64 on Linux"
@@ -133,22 +134,19 @@ class NativeDecoder:
         columns = weight.shape[1]
         outputs, inputs = _up(len(weight), 16), _up(columns, 64)
         added = 0 if bias is None else self._vector(bias, outputs)
-        stored, scales = _zeros((outputs, inputs), torch.half if form == "fp16" else torch.int8), torch.zeros(outputs)
-        for at in range(0, len(weight), ROWS):  # a whole head in fp32 would be the most memory that loading takes
-            rows = slice(at, min(at + ROWS, len(weight)))
-            part = weight[rows].float()
-            if form == "int8":
-                whole, scale = quantized(part)
-                stored[rows, :columns], scales[rows] = whole, scale.flatten()
-            elif max(part.max(), -part.min()) > FP16_MAX:
-                raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
-            else:
-                stored[rows, :columns] = part
+        if form == "int8":
+            whole, scale = quantized(weight)
+            scales = self._vector(scale.flatten(), outputs)
+        elif max(map(abs, weight.aminmax())) > FP16_MAX:
+            raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+        else:
+            whole, scales = weight.half(), 0
+        stored = _zeros((outputs, inputs), whole.dtype)
+        stored[: len(whole), :columns] = whole
         self._kept.append(stored)
-        if form == "fp16":
-            return c.Matrix(stored.data_ptr(), 0, 0, added, outputs, inputs)
-        sums = stored.sum(1, dtype=torch.int32) * 128
-        return c.Matrix(stored.data_ptr(), self._keep(scales), self._keep(sums), added, outputs, inputs)
+        # numpy, since torch would make all int32 before it sums
+        sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128) if form == "int8" else 0
+        return c.Matrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
 
     def _vector(self, values: torch.Tensor, length: int) -> int:
         return self._keep(F.pad(values.float(), (0, length - len(values))))

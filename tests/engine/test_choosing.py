@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from model_runtime import choosing
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.choosing import CONTEXT, ENOUGH, SHARES, Way, choose
 from model_runtime.config import ModelConfig, parse_config
 from model_runtime.decoder import Decoder
@@ -306,7 +307,7 @@ def test_a_way_makes_its_decoder() -> None:
 
 def loaded(folder: Path, weights, measured: Path | None = None) -> Model:
     return load(
-        folder,
+        read_checkpoint(folder),
         device="cpu",
         weights=weights,
         threads=1,

@@ -17,6 +17,7 @@ from efim_ls.loading import fit_budget
 from efim_ls.settings import Settings
 from efim_ls.window import Budget
 from model_runtime.arena import arena_bytes
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import read_config
 from model_runtime.errors import ModelError
 from model_runtime.load import MIB, Model, load
@@ -45,7 +46,7 @@ Make = Callable[[], tuple[Completer, Watched]]
 
 def loaded_from(folder: Path, *, local_cache: bool = False) -> Model:
     return load(
-        folder,
+        read_checkpoint(folder),
         weights="fp32",
         threads=1,
         capacity=CAPACITY,

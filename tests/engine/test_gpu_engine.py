@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime import load as loading
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import ModelConfig, read_config
 from model_runtime.decoder import Decoder
 from model_runtime.decoding import Stopped
@@ -18,6 +18,7 @@ from model_runtime.drafts import NOTHING
 from model_runtime.engine import Engine
 from model_runtime.errors import ModelError
 from model_runtime.gpu import device
+from model_runtime.gpu import load as gpu_loading
 from model_runtime.gpu.attention import choose
 from model_runtime.gpu.decoder import GpuDecoder
 from model_runtime.gpu.graphs import as_it_is
@@ -43,7 +44,7 @@ def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: in
     slab = Slab(config, capacity, arenas, torch.float32, torch.device("cpu"))
     how = choose(slab.k.device, config.head_dim)
     decoder = GpuDecoder(config, weights, slab, how.attend, Parts(), as_it_is)
-    return Runtime(decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
+    return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
 
 def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: LocalCache | None = None) -> Engine:
@@ -171,7 +172,7 @@ def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyP
 
 def load_here(folder: Path, wanted: device.Device) -> Model:
     return load(
-        folder,
+        read_checkpoint(folder),
         device=wanted,
         weights="fp32",
         threads=1,
@@ -187,7 +188,7 @@ def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeyp
     here = load_here(folder, "cpu")
     assert (here.description.device, here.description.device_reason) == ("cpu", "asked for by the setting")
     pretend(monkeypatch, 80_000)
-    monkeypatch.setattr(loading, "_on_gpu", lambda *given: gpu_runtime(*given[:-1]))
+    monkeypatch.setattr(gpu_loading, "on_gpu", lambda *given: gpu_runtime(*given[:-1]))
     there = load_here(folder, "cuda")
     told = there.description
     assert (told.device, told.device_reason) == ("cuda", "A GPU, asked for by the setting")

@@ -61,7 +61,7 @@ def test_int8_rounds_the_weights_and_hardly_anything_else(out: int, size: int, l
 
 
 def test_int8_is_not_for_cpus_that_saturate_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = torch._int_mm
+    exact = torch._int_mm  # pyright: ignore
     monkeypatch.setattr(torch, "_int_mm", lambda a, b: exact(a, b) - 1)
     int8_is_exact.cache_clear()
     assert not int8_is_exact()

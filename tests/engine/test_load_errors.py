@@ -7,6 +7,8 @@ import pickle
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,18 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from efim_ls.answer import Request
 from efim_ls.complete import Completer
-from efim_ls.settings import Settings
+from efim_ls.settings import Settings, parse
+from model_runtime.checking import read_tokenizer
 from model_runtime.config import ModelConfig, parse_config
 from model_runtime.errors import ModelError
 from model_runtime.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 
-REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|one|it) ")
+REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")
 # Numbers that no model has, and what is not a number at all. 10**12 is left out: it would be tried.
 WRONG = [0, -1, -48, 1.5, "x", "", None, True, [], [1], {}, {"a": 1}, float("nan"), float("inf")]
 
@@ -68,6 +71,20 @@ def pickle_instead(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
+def pickles_instead(folder: Path) -> None:
+    shard(folder)
+    for path in folder.glob("*.safetensors"):
+        path.rename(folder / path.name.replace("model-", "pytorch_model-").replace(".safetensors", ".bin"))
+    (folder / "model.safetensors.index.json").rename(folder / "pytorch_model.bin.index.json")
+
+
+def shard_elsewhere(folder: Path, name: str) -> None:
+    """Let the index name a file that is there, and not where a shard belongs."""
+    index(folder, lambda raw: raw["weight_map"].update({NORM: name}))
+    (folder / name).parent.mkdir(exist_ok=True)
+    shutil.copy(folder / SHARD, folder / name)
+
+
 class Trap:
     """Unpickled, it tells on itself."""
 
@@ -95,7 +112,7 @@ def index(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 SHARD = "model-00001-of-00002.safetensors"
 NORM = "model.layers.1.input_layernorm.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "the folder is missing": (shutil.rmtree, "config.json"),
+    "the folder is missing": (shutil.rmtree, "no folder here"),
     "the folder is a file": (lambda at: (shutil.rmtree(at), at.write_text("x")), "config.json"),
     "no config": (lambda at: (at / "config.json").unlink(), "config.json"),
     "config is no JSON": (lambda at: (at / "config.json").write_text("{'a': 1}"), "config.json"),
@@ -112,36 +129,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "gpt_neox",
     ),
     "no family": (lambda at: change_json(at / "config.json", lambda raw: raw.pop("model_type")), "model_type"),
-    "rope scaling, old spelling": (
-        lambda at: change_json(
-            at / "config.json", lambda raw: raw.update(rope_scaling={"type": "linear", "factor": 2.0})
-        ),
-        "linear",
-    ),
-    "rope scaling, new spelling": (
-        lambda at: change_json(
-            at / "config.json",
-            lambda raw: raw.update(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}),
-        ),
-        "yarn",
-    ),
-    "rope scaling beside rope parameters": (
-        lambda at: change_json(
-            at / "config.json",
-            lambda raw: raw.update(
-                rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-                rope_scaling={"rope_type": "linear", "factor": 2.0},
-            ),
-        ),
-        "linear",
-    ),
-    "sliding window": (
-        lambda at: change_json(at / "config.json", lambda raw: raw.update(use_sliding_window=True)),
-        "sliding",
+    "rope scaling without its factor": (
+        lambda at: change_json(at / "config.json", lambda raw: raw.update(rope_scaling={"type": "linear"})),
+        "factor",
     ),
     "another activation": (
-        lambda at: change_json(at / "config.json", lambda raw: raw.update(hidden_act="gelu")),
-        "gelu",
+        lambda at: change_json(at / "config.json", lambda raw: raw.update(hidden_act="of_tomorrow")),
+        "of_tomorrow",
     ),
     "missing tensor": (lambda at: change_weights(at, lambda weights: weights.pop(NORM)), NORM),
     "no biases though the family has them": (
@@ -165,21 +159,25 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "model.safetensors",
     ),
     "no weights": (lambda at: (at / "model.safetensors").unlink(), "safetensors"),
-    "only a pickle": (pickle_instead, "safetensors"),
+    "only a pickle": (pickle_instead, "only pytorch_model.bin, a pickle: it can hold code and is never opened"),
+    "only pickles, in shards": (pickles_instead, "only pytorch_model-00001-of-00002.bin, a pickle"),
     "a shard is missing": (lambda at: (shard(at), (at / SHARD).unlink()), SHARD),
     "a shard is cut off": (lambda at: (shard(at), truncate(at / SHARD, 0.5)), SHARD),
-    "a shard is in another folder": (
-        lambda at: index(at, lambda raw: raw["weight_map"].update({NORM: "../x.safetensors"})),
-        "x.safetensors",
+    "a shard is in another folder": (lambda at: shard_elsewhere(at, "../x.safetensors"), "outside of its folder"),
+    "a shard is in a folder below": (lambda at: shard_elsewhere(at, "x/x.safetensors"), "outside of its folder"),
+    "a shard is anywhere": (
+        lambda at: shard_elsewhere(at, str(at.parent / "x.safetensors")),
+        "outside of its folder",
     ),
-    "a shard is a pickle": (
-        lambda at: index(at, lambda raw: raw["weight_map"].update({NORM: "pytorch_model.bin"})),
-        "pytorch_model.bin",
-    ),
+    "a shard is a pickle": (lambda at: shard_elsewhere(at, "pytorch_model.bin"), "nothing but safetensors is read"),
     "a shard has no name": (lambda at: index(at, lambda raw: raw["weight_map"].update({NORM: 3})), "index.json"),
     "the index is damaged": (lambda at: index(at, lambda raw: raw.clear()), "index.json"),
     "the index names no shard": (lambda at: index(at, lambda raw: raw.update(weight_map={})), "model."),
     "no tokenizer": (lambda at: (at / "tokenizer.json").unlink(), "tokenizer.json"),
+    "only SentencePiece's tokenizer": (
+        lambda at: (at / "tokenizer.json").rename(at / "tokenizer.model"),
+        "only tokenizer.model",
+    ),
     "tokenizer cut off": (lambda at: truncate(at / "tokenizer.json", 0.7), "tokenizer.json"),
     "tokenizer is no tokenizer": (lambda at: (at / "tokenizer.json").write_text("{}"), "tokenizer.json"),
     "tokenizer is no text": (lambda at: (at / "tokenizer.json").write_bytes(b"\xff" * 9), "tokenizer.json"),
@@ -188,7 +186,15 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "tokenizer without infilling markers": (drop_markers, "fill-in-the-middle"),
     "tokenizer larger than the vocabulary": (
         lambda at: make(at, Tiny(vocabulary=399)),
-        "tokenizer",
+        "another model's (the tokenizer has 400 tokens, the model 399)",
+    ),
+    "tokenizer far smaller than the vocabulary": (
+        lambda at: make(at, Tiny(vocabulary=2000)),
+        "another model's (the tokenizer has 400 tokens, the model 2000)",
+    ),
+    "tokenizer in which texts end at a word": (
+        lambda at: change_json(at / "config.json", lambda raw: raw.update(eos_token_id=[0, 300])),
+        "another model's (texts end at token 300 by config.json",
     ),
 }
 
@@ -206,6 +212,22 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, damage: str) -> None:
     folder = make(tmp_path / "model")
     DAMAGES[damage][0](folder)
     assert REMEDY.search(refusal(folder))
+
+
+@pytest.mark.parametrize(("entries", "padded"), [(32_022, 32_256), (49_152, 49_152), (151_665, 152_064)])
+def test_a_vocabulary_that_is_padded_as_published_ones_are_is_put_up_with(
+    tmp_path: Path, entries: int, padded: int
+) -> None:
+    words = ("".join(letters) for letters in product("abcdefghijklmnopqrst", repeat=4))
+    vocabulary = {word: i for i, word in enumerate([*SPECIAL, *islice(words, entries - len(SPECIAL))])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    shape = parse_config(config(Tiny(vocabulary=padded)))
+    assert read_tokenizer(tmp_path, shape).vocab == entries
+    with pytest.raises(ModelError, match="another model's"):
+        read_tokenizer(tmp_path, replace(shape, vocab=entries + entries // 10 + 1024))
 
 
 def test_an_undamaged_model_loads(tmp_path: Path) -> None:
@@ -227,6 +249,16 @@ def test_markers_that_are_added_tokens_but_not_special_are_found(tmp_path: Path)
     assert explained["prompt"] == "<|fim_prefix|><|fim_suffix|><|fim_middle|>x = 1\ny ="
     # In a text they are text, as special ones are.
     assert len(tokenizer_of(folder).encode("<|fim_middle|>")) > 1
+
+
+def test_markers_that_the_tokenizer_does_not_tell_are_those_of_the_setting(tmp_path: Path) -> None:
+    folder = make(tmp_path / "model")
+    drop_markers(folder)
+    template, problems = parse({"template": {part: f"<|xyz_{part}|>" for part in ("prefix", "suffix", "middle")}})
+    assert problems == []
+    loaded = Completer.load(replace(template, model=str(folder), max_new_tokens=4), lambda stage, percent: None)
+    explained = loaded.explain(Request("a", "x = 1\ny = ", 10))
+    assert explained["prompt"] == "<|xyz_prefix|><|xyz_suffix|><|xyz_middle|>x = 1\ny ="
 
 
 def test_padding_that_a_tokenizer_was_saved_with_does_not_reach_prompts(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from efim_ls.complete import Completer
 from efim_ls.settings import Settings
 from model_runtime.arena import arena_bytes
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import read_config
 from model_runtime.errors import ModelError
 from model_runtime.load import MIB, MOST_ARENAS, Model, load
@@ -20,7 +21,7 @@ ROOMY = Tiny(context=4096)  # a frame of it takes two MiB
 
 def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Model:
     return load(
-        folder,
+        read_checkpoint(folder),
         weights="fp32",
         threads=1,
         capacity=capacity,

@@ -19,14 +19,15 @@ from efim_ls.foresight import accepted
 from efim_ls.settings import Settings
 from efim_ls.window import Budget
 from model_runtime.arena import Arena
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.choosing import Way
 from model_runtime.config import read_config
 from model_runtime.decoder import AnyDecoder
+from model_runtime.families import FAMILIES
 from model_runtime.linear import Format
 from model_runtime.load import Model, load
 from model_runtime.local_cache import LocalCache
 from model_runtime.native.decoder import missing
-from model_runtime.template import MARKERS
 from model_runtime.weights import read_weights
 from tests.engine.backings import in_memory, on_disk
 from tests.engine.doubles import CACHE, Log, Watched
@@ -220,7 +221,7 @@ class Bench:
         self.decoder: AnyDecoder = way.decoder(config, read_weights(folder, config), threads=1)
         self.settings = Settings(max_new_tokens=10, weights=form)
         self._model = load(
-            folder,
+            read_checkpoint(folder),
             weights=form,
             threads=1,
             capacity=CAPACITY,
@@ -361,7 +362,8 @@ def distance(a: torch.Tensor, b: torch.Tensor | None) -> float:
 
 def assert_prompt_is_the_document(prompt: str, request: Request) -> None:
     """Head and typed are what stands before the cursor; the tail, what follows its line."""
-    nothing, head, tail, typed = re.split("|".join(map(re.escape, MARKERS[0])), prompt)
+    markers = next(family.markers for family in FAMILIES if family.name == "qwen")
+    nothing, head, tail, typed = re.split("|".join(map(re.escape, markers)), prompt)
     before, after = request.text[: request.cursor], request.text[request.cursor :]
     below = re.fullmatch(r"[^\r\n]*(?:\r\n|\r|\n|)(.*)", after, re.DOTALL)[1]  # type: ignore[index]
     assert nothing == ""

@@ -18,6 +18,7 @@ pytest.importorskip("xformers", reason="xformers is not installed")
 from xformers.ops.fmha import flash  # noqa: E402
 
 from model_runtime.arena import Arena  # noqa: E402
+from model_runtime.checkpoint import read_checkpoint  # noqa: E402
 from model_runtime.config import read_config  # noqa: E402
 from model_runtime.decoder import Decoder, Span  # noqa: E402
 from model_runtime.decoding import Stopped  # noqa: E402
@@ -276,7 +277,7 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
 
 def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"]) -> Model:
     return load(
-        folder,
+        read_checkpoint(folder),
         device=device,
         weights=weights,
         threads=2,

@@ -71,6 +71,10 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
         ("private_files", "*.sql", "a list of texts"),
         ("private_files", ["*.sql", 5], "a list of texts"),
         ("disabled_files", ["~\0x"], "a list of texts"),
+        ("revision", None, "a text"),
+        ("template", "<fim>", "an object of texts and lists of texts"),
+        ("template", {"prefix": 5}, "an object of texts and lists of texts"),
+        ("template", {"prefix": "<a>", "end": ["<b>", None]}, "an object of texts and lists of texts"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name, value, expected) -> None:
@@ -85,6 +89,13 @@ def test_a_wrong_value_is_named_with_what_is_expected_and_the_default_stays(name
 def test_a_list_is_taken_over_in_place_of_the_default(name) -> None:
     assert parse({name: ["*.sql", "x"]}) == (replace(Settings(), **{name: ("*.sql", "x")}), [])
     assert parse({name: []}) == (replace(Settings(), **{name: ()}), [])
+
+
+def test_an_object_of_texts_is_taken_over_and_cannot_be_changed() -> None:
+    settings, problems = parse({"template": {"prefix": "<a>", "end": ["<b>", "<c>"]}})
+    assert problems == []
+    assert settings.template == (("prefix", "<a>"), ("end", ("<b>", "<c>")))
+    assert hash(settings) != hash(Settings())
 
 
 @pytest.mark.parametrize("value", [0, 0.25, 1, 1.0])
@@ -115,6 +126,7 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
     changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
+    changes |= {"revision": "v1", "template": (("prefix", "<a>"),)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
     changes |= {"host_memory_mib": 9, "memory_codec": "int8", "disk_codec": "int8", "disk_mib": 9}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",), "niceness": 9}

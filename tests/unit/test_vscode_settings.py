@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from efim_ls.settings import Settings, parse
+from efim_ls.settings import TABLE, TEXTS, Settings, parse
 
 MANIFEST = Path(__file__).parents[2] / "editor_clients" / "vscode" / "package.json"
 OF_THE_EXTENSION = {"python"}
-JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", tuple[str, ...]: "array"}
+JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
 OFFERED: dict[str, Any] = {
     name.removeprefix("efim-ls."): offered
     for name, offered in json.loads(MANIFEST.read_text("utf-8"))["contributes"]["configuration"]["properties"].items()
@@ -31,7 +31,8 @@ def test_the_extension_offers_what_the_server_knows() -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_defaults_are_equal(name: str) -> None:
     default = KNOWN[name]
-    assert OFFERED[name]["default"] == (list(default) if isinstance(default, tuple) else default)
+    wrap = {"array": list, "object": dict}.get(OFFERED[name]["type"], lambda same: same)
+    assert OFFERED[name]["default"] == wrap(default)
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -1,0 +1,150 @@
+"""`efim-ls models`: the models that are known or lie on this machine, what of them fits, and what a keystroke costs.
+
+The network is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from efim_ls.folders import SPEED
+from efim_ls.settings import DEFAULTS
+from model_runtime.architecture import read_architecture
+from model_runtime.choosing import formats, remembered
+from model_runtime.config import EMBEDDED, ModelConfig, read_config
+from model_runtime.errors import ModelError
+from model_runtime.fits import BYTES, Size, fitting, size_of, usable_on_gpu
+from model_runtime.hub.names import Kept, kept
+from model_runtime.known import KNOWN, Known
+from model_runtime.linear import Format
+from model_runtime.memory import available, bandwidth
+from model_runtime.template import find_template
+from model_runtime.tokenizer import Tokenizer
+
+HEADINGS = ("model", "parameters", "context", "licence", "markers", "on disk", "fits here as", "ms a token")
+LICENCES = {"the embedded model": "Apache-2.0"}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What models are held against: bytes that are free, bytes a second that one thread reads, formats of weights."""
+
+    free: int
+    bandwidth: float
+    formats: list[Format]
+    kv: int  # bytes of KV arenas
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model; what is not known of it is None. `fits` are formats on the CPU, `milliseconds` those of one pass."""
+
+    name: str
+    folder: str | None = None
+    revision: str | None = None
+    bytes_on_disk: int | None = None
+    parameters: int | None = None
+    context: int | None = None
+    licence: str | None = None
+    family: str | None = None
+    fits: tuple[str, ...] = ()
+    fits_gpu: tuple[str, ...] = ()
+    milliseconds: float | None = None
+    measured: bool = False
+    problem: str | None = None
+
+
+def show(cache: Path, as_json: bool) -> int:
+    """Print a table, or one JSON object."""
+    embedded = read_config(EMBEDDED)
+    machine = Machine(available(), bandwidth(), [*formats(embedded)], DEFAULTS.kv_memory_mib << 20)
+    rows = [*_rows(machine, cache / SPEED)]
+    if as_json:
+        print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
+    else:
+        Console().print(_table(machine, rows))
+    return 0
+
+
+def _rows(machine: Machine, notes: Path) -> Iterator[Row]:
+    here = kept()
+    yield _on_disk(machine, notes, Kept("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
+    yield from (_on_disk(machine, notes, each) for each in here)
+    names = {each.name for each in here}
+    yield from (_published(machine, each) for each in KNOWN if each.name not in names)
+
+
+def _on_disk(machine: Machine, notes: Path, model: Kept) -> Row:
+    known = next((each for each in KNOWN if each.name == model.name), None)
+    try:
+        config = read_architecture(model.folder)
+        size = size_of(config, model.folder)
+        family = known.family if known else _markers(model.folder, config)
+    except ModelError as error:
+        return Row(model.name, str(model.folder), model.commit, model.size, problem=str(error))
+    fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
+    return Row(
+        model.name, str(model.folder), model.commit, model.size, size.parameters, config.context,
+        known.licence if known else LICENCES.get(model.name), family, fits, gpu, milliseconds, measured,
+    )  # fmt: skip
+
+
+def _markers(folder: Path, config: ModelConfig) -> str:
+    return find_template(Tokenizer(folder / "tokenizer.json"), None, config.end_ids).family
+
+
+def _published(machine: Machine, known: Known) -> Row:
+    fits, gpu, milliseconds, _ = _costs(machine, Size(known.parameters, known.matrix), None, None)
+    return Row(
+        known.name, parameters=known.parameters, context=known.context, licence=known.licence, family=known.family,
+        fits=fits, fits_gpu=gpu, milliseconds=milliseconds,
+    )  # fmt: skip
+
+
+def _costs(
+    machine: Machine, size: Size, config: ModelConfig | None, notes: Path | None
+) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
+    """In which formats a model fits, on the CPU and on the GPU; milliseconds of a pass, and whether measured."""
+    fits = fitting(size, formats(config) if config else machine.formats, machine.kv, machine.free)
+    found = remembered(config, DEFAULTS.threads, notes) if config else {}
+    measured = [ms for way, ms in found.items() if way.split()[0] in fits]
+    estimated = [1e3 * BYTES[form] * size.parameters / machine.bandwidth for form in fits]
+    best = min(measured or estimated, default=None)
+    return tuple(fits), tuple(usable_on_gpu(size, machine.kv)), best, bool(measured)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def _table(machine: Machine, rows: list[Row]) -> Table:
+    title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory are free, one thread reads "
+    table = Table(*HEADINGS, title=f"{title}{machine.bandwidth / 1e9:.0f} GB/s", title_justify="left")
+    table.caption = "≥: estimated, by the time that reading the weights takes; others were measured on this machine"
+    table.caption_justify = "left"
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
+    name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
+    cost = "" if row.milliseconds is None else f"{'' if row.measured else '≥ '}{row.milliseconds:,.1f}"
+    return (
+        escape(name),
+        "" if row.parameters is None else f"{row.parameters / 1e9:.2f} B",
+        "" if row.context is None else f"{row.context:,}",
+        row.licence or "",
+        row.family or "",
+        "" if row.bytes_on_disk is None else f"{row.bytes_on_disk / 1e9:.2f} GB",
+        "[red]cannot be used[/]" if row.problem else ", ".join(fits) or "too large",
+        cost,
+    )

@@ -1,0 +1,72 @@
+"""A model that only transformers knows, through the server's own loading; and what is not imported for others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from efim_ls.answer import Request
+from efim_ls.complete import Completer
+from efim_ls.settings import Settings
+from model_runtime import architecture
+from model_runtime.architecture import read_architecture
+from model_runtime.errors import ModelError
+from tests.engine.foreign import FAMILIES, make
+from tests.models import CODE, tokenizer_json
+
+SETTINGS = Settings(max_new_tokens=12, head_tokens=120, tail_tokens=40, kv_memory_mib=64, min_confidence=0.0)
+HEAVY = {"transformers", "huggingface_hub", "peft", "xformers"}
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = make(tmp_path_factory.mktemp("foreign"), "stablelm", **FAMILIES["stablelm"])
+    (folder / "tokenizer.json").write_text(tokenizer_json(), encoding="utf-8")
+    return folder
+
+
+def completer(folder: Path, **settings: object) -> Completer:
+    wanted = replace(SETTINGS, model=str(folder), **settings)  # pyright: ignore[reportArgumentType]
+    return Completer.load(wanted, lambda stage, percent: None)
+
+
+@pytest.mark.parametrize("weights", ["fp32", "fp16", "int8"])
+def test_it_completes_warm_as_cold_and_says_who_computes(foreign: Path, weights: str) -> None:
+    warm = completer(foreign, weights=weights)
+    told = warm.describe()
+    assert (told["decoder"], told["weights"], told["device"]) == ("transformers", weights, "cpu")
+    assert "stablelm" in str(told["decoder_reason"]) and int(str(told["parameters"])) > 0
+    answers = [warm.complete(Request("a", CODE[:at], at, explicit=True), lambda: False) for at in range(300, 320)]
+    assert any(answer.costs.reused > 100 for answer in answers)
+    cold = completer(foreign, weights=weights)
+    again = cold.complete(Request("a", CODE[:319], 319, explicit=True), lambda: False)
+    assert again.text == answers[-1].text
+    assert again.costs.reused == 0
+
+
+def test_it_is_not_for_a_gpu(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model_runtime.gpu.device.cuda_missing", lambda: None)
+    with pytest.raises(ModelError, match="stablelm is computed by transformers, on the CPU only"):
+        completer(foreign, device="cuda")
+
+
+def test_without_transformers_the_refusal_names_it(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(architecture, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r"stablelm.*pip install 'efim-ls\[foreign\]'"):
+        read_architecture(foreign)
+
+
+def test_a_model_of_our_own_decoder_imports_nothing_heavy() -> None:
+    code = f"""
+import sys
+from efim_ls.complete import Completer
+from efim_ls.settings import Settings
+Completer.load(Settings(weights="fp32"), lambda stage, percent: None)
+print({HEAVY} & sys.modules.keys())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,131 @@
+"""What memory a process may still take, by files as systems have them; and what fits into it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model_runtime.config import EMBEDDED, read_config
+from model_runtime.errors import ModelError
+from model_runtime.fits import BYTES, Size, fitting, need, refusal, size_of, usable
+from model_runtime.known import KNOWN, largest_within
+from model_runtime.memory import available, bandwidth
+
+GIB = 1 << 30
+FREE = 8 * GIB
+sizes = st.builds(Size, st.integers(1 << 20, 1 << 35), st.integers(1, 1 << 30))
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such files")
+
+
+def system(root: Path, groups: str, files: dict[str, str]) -> Path:
+    files = {"proc/meminfo": f"MemTotal: 99 kB\nMemAvailable: {FREE >> 10} kB\n", "proc/self/cgroup": groups, **files}
+    for name, content in files.items():
+        path = root / "sys/fs/cgroup" / name if "proc" not in name else root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+STAT = f"anon 1\ninactive_file {GIB}\nactive_file {GIB // 2}\n"
+TOTAL = STAT.replace("inactive", "total_inactive").replace("\nactive", "\ntotal_active")
+SYSTEMS = {
+    "no group": ("", {}, FREE),
+    "no bound": ("0::/a", {"a/memory.max": "max", "a/memory.current": "5"}, FREE),
+    "a bound above what is free": ("0::/a", {"a/memory.max": f"{99 * GIB}", "a/memory.current": "5"}, FREE),
+    "a bound": ("0::/a", {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{GIB}"}, 3 * GIB),
+    "pages of files are free": (
+        "0::/a",
+        {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{4 * GIB}", "a/memory.stat": STAT},
+        GIB * 3 // 2,
+    ),
+    "a bound of a group above": (
+        "0::/a/b/c",
+        {"a/memory.max": f"{2 * GIB}", "a/memory.current": "0", "a/b/c/memory.max": "max"},
+        2 * GIB,
+    ),
+    "the group is the root, as in a container": ("0::/", {"memory.max": f"{GIB}", "memory.current": "0"}, GIB),
+    "a group that is not shown in a container": (
+        "0::/../../other",
+        {"memory.max": f"{GIB}", "memory.current": "0"},
+        GIB,
+    ),
+    "the first version": (
+        "3:cpu,cpuacct:/a\n2:memory:/a\n0::/",
+        {
+            "memory/a/memory.limit_in_bytes": f"{4 * GIB}",
+            "memory/a/memory.usage_in_bytes": f"{4 * GIB}",
+            "memory/a/memory.stat": TOTAL,
+        },
+        GIB * 3 // 2,
+    ),
+    "the first version has no bound": (
+        "2:memory:/",
+        {"memory/memory.limit_in_bytes": f"{(1 << 63) - 4096}", "memory/memory.usage_in_bytes": "5"},
+        FREE,
+    ),
+    "more is used than the bound": ("0::/", {"memory.max": "5", "memory.current": "9"}, 0),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_memory_is_what_system_and_groups_leave(tmp_path: Path, name: str) -> None:
+    groups, files, expected = SYSTEMS[name]
+    assert available(system(tmp_path, groups, files)) == expected
+
+
+def test_a_system_without_such_files_has_what_is_built_in(tmp_path: Path) -> None:
+    assert available(tmp_path) >= available() > 0
+
+
+def test_reading_memory_takes_time() -> None:
+    assert 1e8 < bandwidth() < 1e13
+
+
+def test_a_size_is_that_of_the_checkpoint() -> None:
+    assert size_of(read_config(EMBEDDED)).parameters == 9_076_800
+
+
+@given(size=sizes, free=st.integers(0, 1 << 37), kv=st.integers(0, 1 << 31))
+def test_what_fits_into_less_fits_into_more_and_smaller_formats_fit_first(size: Size, free: int, kv: int) -> None:
+    fit = fitting(size, BYTES, kv, free)
+    assert set(fit) <= set(fitting(size, BYTES, kv, free + 1))
+    assert all(smaller in fit for form in fit for smaller in BYTES if BYTES[smaller] <= BYTES[form])
+
+
+@given(size=sizes, free=st.integers(0, 1 << 37), kv=st.integers(0, 1 << 31))
+def test_a_refusal_tells_numbers_that_add_up_and_something_that_fits(size: Size, free: int, kv: int) -> None:
+    if fitting(size, ["fp16"], kv, free):
+        return
+    told = str(refusal(size, ["fp16"], ["fp32", "int8"], kv, free))
+    total, weights, of_kv, working, has = map(float, re.findall(r"\d+\.\d", told.partition(" here")[0]))
+    assert abs(total - weights - of_kv - working) < 0.25
+    assert has <= total
+    if "set weights" in told:
+        assert "'int8'" in told and need(size, "int8", kv).total <= free
+    elif named := re.search(r"such as (\S+)$", told):
+        known = next(each for each in KNOWN if each.name == named[1])
+        assert known.parameters < size.parameters
+    else:
+        assert "use the embedded model" in told
+
+
+def test_the_largest_that_fits_is_named() -> None:
+    told = refusal(Size(7_615_616_512, 152064 * 3584), ["fp32", "fp16", "int8"], [], GIB // 2, 10 * GIB)
+    assert "needs 11.7 GiB of memory (int8 weights 7.1, KV 0.5, working 4.1) and 10.0 are free here" in str(told)
+    assert "a model of up to 6.5 billion parameters, such as ibm-granite/granite-3b-code-base-2k" in str(told)
+    assert largest_within(10) is None
+
+
+def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = read_config(EMBEDDED)
+    size, kv = size_of(config), 1 << 20
+    monkeypatch.setattr("model_runtime.fits.available", lambda: need(size, "fp16", kv).total)
+    assert "fp32" not in usable(config, "auto", kv)
+    with pytest.raises(ModelError, match=r"fp32 weights .* set weights to '(fp16|int8)', which needs"):
+        usable(config, "fp32", kv)
