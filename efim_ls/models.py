@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -28,7 +29,7 @@ from model_runtime.memory import available, bandwidth
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
 
-HEADINGS = ("model", "parameters", "context", "licence", "markers", "on disk", "fits here as", "ms a token")
+NUMBERS = ("size", "disk", "ms/token")  # licences and contexts have no room in 80 columns: --json tells them
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
@@ -126,8 +127,13 @@ def _size(folder: Path) -> int:
 
 def _table(machine: Machine, rows: list[Row]) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory are free, one thread reads "
-    table = Table(*HEADINGS, title=f"{title}{machine.bandwidth / 1e9:.0f} GB/s", title_justify="left")
-    table.caption = "≥: estimated, by the time that reading the weights takes; others were measured on this machine"
+    title += f"{machine.bandwidth / 1e9:.0f} GB/s"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for name in NUMBERS:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("fits as", no_wrap=True)
+    table.caption = "≥: estimated by how long reading the weights takes; others: measured here"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row))
@@ -140,11 +146,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     cost = "" if row.milliseconds is None else f"{'' if row.measured else '≥ '}{row.milliseconds:,.1f}"
     return (
         escape(name),
-        "" if row.parameters is None else f"{row.parameters / 1e9:.2f} B",
-        "" if row.context is None else f"{row.context:,}",
-        row.licence or "",
-        row.family or "",
-        "" if row.bytes_on_disk is None else f"{row.bytes_on_disk / 1e9:.2f} GB",
-        "[red]cannot be used[/]" if row.problem else ", ".join(fits) or "too large",
+        "" if row.parameters is None else f"{row.parameters / 1e9:.2f}B",
+        "" if row.bytes_on_disk is None else f"{row.bytes_on_disk / 1e9:.2f}G",
         cost,
+        "[red]cannot be used[/]" if row.problem else " ".join(fits) or "too large",
     )

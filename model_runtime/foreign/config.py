@@ -9,6 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.utils import logging
 
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
@@ -19,6 +20,8 @@ READ = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("max_position_embeddings", "eos_token_id"),
 )
+
+logging.set_verbosity_error()  # what it says otherwise is advice to programmers
 
 
 def foreign_config(folder: Path) -> ModelConfig:
