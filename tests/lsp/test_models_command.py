@@ -104,7 +104,7 @@ def test_the_table_can_be_read(home: Path) -> None:
     lines = [" ".join(line.replace("│", " ").split()) for line in run(home).splitlines()]
     own = next(line for line in lines if line.startswith("me/own@aaaaaaa"))
     assert "0.00B 0.00G" in own and "≥" in own
-    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54 B 32,768 Apache-2.0 qwen") for line in lines)
+    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54B ≥") for line in lines)
     assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
 
 
