@@ -12,6 +12,7 @@ from model_runtime.evaluation import heuristic
 from model_runtime.evaluation.arms import ARMS, EFIM, FIM, SERVER
 from model_runtime.evaluation.places import Place, choose
 from model_runtime.evaluation.report import HEURISTIC, Report, Sample, exact_difference, figures
+from model_runtime.evaluation.retyping import COUNTED, retype
 from model_runtime.evaluation.subject import LINE, Subject
 
 Progress = Callable[[str, int, int], None]  # what is measured, how many places are done, and of how many
@@ -30,12 +31,12 @@ def measure(folder: Path, documents: Sequence[Document], lines: int = 1000, prog
     """
     places = places_in(documents, lines)
     subject, name = Subject(folder), model_name(folder)
-    completions, bits = _asked(subject, places, lambda done: progress(name, done, len(places)))
+    completions, bits, costs = _asked(subject, places, lambda done: progress(name, done, len(places)))
     completions = {HEURISTIC: [heuristic.complete(place.context) for place in places]} | completions
     return Report(
         model=name,
         lines=len(places),
-        arms={arm: figures(places, found, bits.get(arm)) for arm, found in completions.items()},
+        arms={arm: figures(places, found, bits.get(arm), costs.get(arm, ())) for arm, found in completions.items()},
         efim_minus_fim=exact_difference(places, completions[EFIM.name], completions[FIM.name]),
         samples=_samples(places, completions[SERVER.name]),
     )
@@ -56,14 +57,15 @@ def model_name(folder: Path) -> str:
 
 def _asked(
     subject: Subject, places: Sequence[Place], progress: Callable[[int], None]
-) -> tuple[dict[str, list[str]], dict[str, list[float]]]:
-    """Completions by arm, and the bits of the lines' rests by the arms that have them; place by place.
+) -> tuple[dict[str, list[str]], dict[str, list[float]], dict[str, list[list[int]]]]:
+    """By arm, place by place: completions, the bits of the lines' rests, and what each key of the lines costs.
 
     The arms take turns at one place because their prompts begin alike: what they share is computed once.
     """
     arms = [arm for arm in ARMS if subject.can(arm)]
     completions = {arm.name: list[str]() for arm in arms}
     bits = {arm.name: list[float]() for arm in arms if arm.has_bits}
+    costs = {arm.name: list[list[int]]() for arm in COUNTED}
     for done, place in enumerate(places):
         progress(done)
         rest = subject.encode(place.rest)
@@ -72,8 +74,10 @@ def _asked(
             completions[arm.name].append(subject.complete(arm, prompt, LINE, LONGEST_COMPLETION))
             if arm.has_bits:
                 bits[arm.name].append(subject.bits(prompt, rest))
+        for name, line in retype(subject, place.context, room).items():
+            costs[name].append(line)
     progress(len(places))
-    return completions, bits
+    return completions, bits, costs
 
 
 def _samples(places: Sequence[Place], completions: Sequence[str]) -> tuple[Sample, ...]:

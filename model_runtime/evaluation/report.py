@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 
 from model_runtime.evaluation import markdown, metrics
 from model_runtime.evaluation.intervals import Estimate, mean, proportion, ratio
 from model_runtime.evaluation.places import Place
 
 HEURISTIC = "heuristic"  # the one arm that asks no model
-HEADER = ("prompt", "exact %", "inside a word %", "elsewhere %", "first word %", "edit similarity", "bits/character")
+HEADER = (
+    *("prompt", "exact %", "inside a word %", "elsewhere %", "first word %", "edit similarity", "bits/character"),
+    *("recomputed/key", "median"),
+)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One arm's figures; `exact` apart for cursors inside a word and elsewhere, None where there are none."""
+    """One arm's figures; `exact` apart for cursors inside a word and elsewhere, None where there are none.
+
+    `recomputed` are the tokens that a key of the cursors' lines costs, on average and at most for half of all keys.
+    """
 
     exact: Estimate
     exact_inside: Estimate | None
@@ -23,6 +30,8 @@ class Figures:
     first_word: Estimate
     similarity: Estimate
     bits_per_character: Estimate | None
+    recomputed: Estimate | None
+    recomputed_median: float | None
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,15 @@ class Report:
     samples: tuple[Sample, ...]
 
 
-def figures(places: Sequence[Place], completions: Sequence[str], bits: Sequence[float] | None) -> Figures:
-    """Score an arm's completions, one for each place."""
+def figures(
+    places: Sequence[Place],
+    completions: Sequence[str],
+    bits: Sequence[float] | None,
+    costs: Sequence[Sequence[int]] = (),
+) -> Figures:
+    """Score an arm's completions, one for each place; `costs` are what each key of its line recomputed."""
+    lines = [line for line in costs if line]
+    strokes = [cost for line in lines for cost in line]
     rests, typed = [place.rest for place in places], [place.context.typed for place in places]
     exact = list(map(metrics.is_exact, completions, rests))
     inside = [hit for hit, place in zip(exact, places, strict=True) if place.inside_word]
@@ -58,6 +74,8 @@ def figures(places: Sequence[Place], completions: Sequence[str], bits: Sequence[
         first_word=proportion(list(map(metrics.is_first_word_right, completions, rests, typed))),
         similarity=mean(list(map(metrics.similarity, completions, rests))),
         bits_per_character=ratio(bits, [len(rest) for rest in rests]) if bits else None,
+        recomputed=ratio(list(map(sum, lines)), list(map(len, lines))) if strokes else None,
+        recomputed_median=median(strokes) if strokes else None,
     )
 
 
@@ -116,4 +134,6 @@ def _difference(report: Report, reports: Sequence[Report]) -> str:
 
 def _cells(each: Figures) -> tuple[str, ...]:
     shares = (each.exact, each.exact_inside, each.exact_elsewhere, each.first_word)
-    return *map(percent, shares), *(cell(e, "{:.2f}".format) for e in (each.similarity, each.bits_per_character))
+    scores = (cell(e, "{:.2f}".format) for e in (each.similarity, each.bits_per_character))
+    middle = "" if each.recomputed_median is None else f"{each.recomputed_median:.0f}"
+    return *map(percent, shares), *scores, cell(each.recomputed, "{:.2f}".format), middle

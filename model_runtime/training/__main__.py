@@ -1,4 +1,4 @@
-"""Command line of `efim-ls train`: corpus, tokenizer, run, cache."""
+"""Command line of `efim-ls train`: corpus, tokenizer, run, cache, or the fine-tuning of another model."""
 
 import argparse
 import itertools
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from model_runtime import documents
 from model_runtime.errors import ModelError, WorkError
-from model_runtime.training import bpe, corpus
+from model_runtime.training import bpe, corpus, finetune_command
 from model_runtime.training.samples import WITHOUT_FRAGMENTS, Shares
 from model_runtime.training.sources import Refused, Source, found_in, here
 
@@ -18,7 +18,9 @@ _TOKENIZER_SAMPLE = 40_000_000  # characters
 
 def main(argv: list[str] | None = None) -> int:
     """Run one step of training; returns the exit status: 0, 1 after a one-line message, 130 if interrupted."""
-    arguments = _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    tunes = argv[:1] and argv[0].split("=")[0] == finetune_command.FLAG
+    arguments = (finetune_command.parser() if tunes else _parser()).parse_args(argv)
     try:
         return arguments.step(arguments)
     except (ModelError, WorkError) as error:
@@ -33,7 +35,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("efim-ls train", description="Train a completion model on Python files.")
+    parser = argparse.ArgumentParser(
+        "efim-ls train",
+        description="Train a completion model on Python files.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"to fine-tune another model instead:\n\n{finetune_command.parser().format_help()}",
+    )
     steps = parser.add_subparsers(required=True, metavar="STEP")
     step = steps.add_parser("corpus", help="gather Python files under permissive licences")
     text = "a standard library, site-packages, or any folder of your own; default: those of the running Python"

@@ -43,7 +43,7 @@ def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> 
         minutes=f"{training.minutes:.0f}",
         device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
-        mixture=_mixture(training.shares),
+        mixture=mixture(training.shares),
         held_out=_apart(entries, "heldout"),
         tuning=_apart(entries, "tuning"),
         tables=tables,
@@ -56,7 +56,7 @@ def _apart(entries: Sequence[Entry], part: str) -> str:
     return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
 
 
-def _mixture(shares: Shares) -> str:
+def mixture(shares: Shares) -> str:
     """Say what the training text was made into."""
     whole = shares.plain + shares.fim + shares.fragments + shares.efim + shares.served
     kinds = {
@@ -104,7 +104,8 @@ of a line, further lines, a block, a part of a line. Fragments are EFIM's (arXiv
 On code that it has not seen ({held_out}): a random character cursor in a line, inside words
 too, 1,400 characters before it and 500 after its line, greedy. `server` is what the language server does: EFIM line
 healed, with the local cache. `heuristic` asks no model: it takes the rest of the last earlier line that begins alike,
-or else that of the last such word.
+or else that of the last such word. `recomputed/key` is how many tokens go through the model before the first new one
+at each key of these lines up to the cursor, with what the keys before left behind; the median is of all keys.
 
 {tables.prompts}
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import torch
 from safetensors.torch import load_model, save_model  # pyright: ignore[reportUnknownVariableType]
-from transformers import LlamaForCausalLM
 
 from model_runtime.errors import WorkError
 
@@ -33,7 +32,7 @@ class Progress:
 class Run:
     """What a checkpoint keeps of a run; `settings` must be the same when it is resumed."""
 
-    model: LlamaForCausalLM
+    model: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
     settings: dict[str, Any]
 

@@ -9,6 +9,7 @@ from torch.optim import AdamW, Muon
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
 from model_runtime.training import bpe
+from model_runtime.training.packing import PADDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,10 @@ def build(shape: Shape) -> LlamaForCausalLM:
     return model
 
 
-def loss_of(model: LlamaForCausalLM, rows: Tensor) -> Tensor:
+def loss_of(model: torch.nn.Module, rows: Tensor) -> Tensor:
     """Mean cross entropy in nats of rows of ids, (rows, length); padding is not counted."""
-    hidden = model.model(input_ids=rows, use_cache=False).last_hidden_state[:, :-1]
-    logits = model.lm_head(hidden).float()
-    padding = bpe.ID[bpe.PAD]
-    return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=padding)
+    logits = model(input_ids=rows.clamp(min=0), use_cache=False).logits[:, :-1].float()
+    return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PADDING)
 
 
 def optimizers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimizer]:

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from model_runtime.training.samples import Sample
 
+PADDING = -1  # no token of any model
 _OPEN_ROWS = 8
 
 
 class Packer:
     """A sample goes whole into the fullest open row with room for it; plain text fills up closing rows."""
 
-    def __init__(self, length: int, pad: int) -> None:
+    def __init__(self, length: int) -> None:
         self._length = length
-        self._pad = pad
         self._open: list[list[int]] = []
         self._plain: list[int] = []
         self._closed: list[list[int]] = []
@@ -36,22 +36,22 @@ class Packer:
             fullest = max(range(len(self._open)), key=lambda i: len(self._open[i]))
             self._close(self._open.pop(fullest))
 
-    def rows(self) -> NDArray[np.uint16]:
+    def rows(self) -> NDArray[np.int32]:
         """Close what is open and return all rows, (rows, length)."""
         while self._open:
             self._close(self._open.pop())
-        return np.array(self._closed, dtype=np.uint16).reshape(-1, self._length)
+        return np.array(self._closed, dtype=np.int32).reshape(-1, self._length)
 
     def _close(self, row: list[int]) -> None:
         room = self._length - len(row)
         row += self._plain[:room]
         del self._plain[:room]
-        self._closed.append(row + [self._pad] * (self._length - len(row)))
+        self._closed.append(row + [PADDING] * (self._length - len(row)))
 
 
-def pack(samples: Iterable[Sample], length: int, pad: int) -> NDArray[np.uint16]:
+def pack(samples: Iterable[Sample], length: int) -> NDArray[np.int32]:
     """Pack samples into rows, (rows, length)."""
-    packer = Packer(length, pad)
+    packer = Packer(length)
     for sample in samples:
         packer.add(sample)
     return packer.rows()

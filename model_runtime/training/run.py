@@ -12,12 +12,11 @@ from model_runtime.evaluation.held_out import measure
 from model_runtime.training import bpe, checkpoint, corpus, mixture
 from model_runtime.training.card import Tables, Training, model_card
 from model_runtime.training.export import export
+from model_runtime.training.loop import device, worth_compiling
 from model_runtime.training.report import Reporter, plot, read_log
 from model_runtime.training.samples import Shares
 from model_runtime.training.stream import Batches, ShardSource
-from model_runtime.training.trainer import PLANS, Settings, Trainer, device
-
-WORTH_COMPILING = 300  # seconds of training, of which compiling takes about 40
+from model_runtime.training.trainer import PLANS, Settings, Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,7 @@ def _settings(order: Order, vocabulary: int) -> Settings:
 
 
 def _trained(order: Order, settings: Settings) -> Trainer:
-    compiled = order.seconds >= WORTH_COMPILING and shutil.which("cc") is not None
-    trainer = Trainer(settings, order.out, order.seconds, compiled)
+    trainer = Trainer(settings, order.out, order.seconds, worth_compiling(order.seconds))
     order.out.mkdir(parents=True, exist_ok=True)
     if order.resume:
         trainer.resume()

@@ -6,7 +6,10 @@ Texts become ids as the server makes them: by the runtime's own tokenizer, heali
 import random
 from dataclasses import dataclass
 
-from model_runtime.prompt import heal
+import numpy as np
+
+from model_runtime.prompt import heal, in_order
+from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training import bpe, fragments, spans
 
@@ -41,11 +44,21 @@ class Sample:
     plain: bool
 
 
-class SampleMaker:
-    """Makes samples of at most `limit` tokens with one tokenizer."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a model's samples are put together: its template, and the token that ends a text and a completion."""
 
-    def __init__(self, tokenizer: Tokenizer, shares: Shares, limit: int) -> None:
+    template: Template
+    end: int
+
+
+class SampleMaker:
+    """Makes samples of at most `limit` tokens with one tokenizer; without a layout, in that of our own ones."""
+
+    def __init__(self, tokenizer: Tokenizer, shares: Shares, limit: int, layout: Layout | None = None) -> None:
         self.tokenizer, self.shares, self.limit = tokenizer, shares, limit
+        self._layout = layout or Layout(find_template(tokenizer), bpe.ID[bpe.END])
+        self._frame = len(self._joined([], [], [])) + len(self._layout.template.lead)
 
     def make(self, window: str, is_end: bool, rng: random.Random) -> Sample:
         """Make one sample of a window of lines; `is_end` tells that its document ends there."""
@@ -56,7 +69,7 @@ class SampleMaker:
         ids = kind(window, rng) if kind else None
         if ids is not None:
             return Sample(ids, plain=False)
-        return Sample(self._encode(window) + [bpe.ID[bpe.END]] * is_end, plain=True)
+        return Sample(self._encode(window) + [self._layout.end] * is_end, plain=True)
 
     def fim(self, window: str, rng: random.Random) -> list[int] | None:
         """PREFIX P SUFFIX S MIDDLE M END; None where the window cannot be cut or does not fit."""
@@ -70,7 +83,7 @@ class SampleMaker:
         """FIM as the paper trains it: the ids of a text's fragments, joined, then cut in three at random."""
         ids = self._in_fragments(window, rng)
         start, end = sorted(rng.choices(range(len(ids) + 1), k=2))
-        sample = _joined(ids[:start], ids[end:], ids[start:end])
+        sample = self._joined(ids[:start], ids[end:], ids[start:end])
         return sample if len(sample) <= self.limit else None
 
     def efim(self, window: str, rng: random.Random) -> list[int] | None:
@@ -101,8 +114,8 @@ class SampleMaker:
 
     def _fitted(self, head: str, tail: list[int], after: list[int]) -> list[int] | None:
         """Join a prompt's parts, with as many of the head's last lines as fit."""
-        room = self.limit - len(tail) - len(after) - 4
-        return _joined(self._last_lines(head, room), tail, after) if room >= 0 else None
+        room = self.limit - len(tail) - len(after) - self._frame
+        return self._joined(self._last_lines(head, room), tail, after) if room >= 0 else None
 
     def _last_lines(self, head: str, room: int) -> list[int]:
         size = 0
@@ -110,7 +123,10 @@ class SampleMaker:
             if (room := room - count) < 0:
                 break
             size += len(piece)
-        return self._encode(head[len(head) - size :])
+        return self._head(head[len(head) - size :])
+
+    def _head(self, text: str) -> list[int]:
+        return self._encode(text and self._layout.template.lead + text)
 
     def _in_fragments(self, text: str, rng: random.Random) -> list[int]:
         return [token for piece in fragments.cut(text, rng) for token in self._encode(piece)]
@@ -118,7 +134,6 @@ class SampleMaker:
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text).tolist()
 
-
-def _joined(head: list[int], tail: list[int], after: list[int]) -> list[int]:
-    middle = [bpe.ID[bpe.SUFFIX], *tail, bpe.ID[bpe.MIDDLE], *after]
-    return [bpe.ID[bpe.PREFIX], *head, *middle, bpe.ID[bpe.END]]
+    def _joined(self, head: list[int], tail: list[int], after: list[int]) -> list[int]:
+        parts = (np.array(part, dtype=np.int32) for part in (head, tail, after))
+        return [*in_order(self._layout.template, *parts).tolist(), self._layout.end]

@@ -18,30 +18,33 @@ from model_runtime import documents
 from model_runtime.documents import Document
 from model_runtime.errors import WorkError
 from model_runtime.tokenizer import Tokenizer
-from model_runtime.training import bpe
 from model_runtime.training.packing import pack
-from model_runtime.training.samples import SampleMaker, Shares
+from model_runtime.training.samples import Layout, SampleMaker, Shares
 
 _CHARACTERS_PER_TOKEN = 3.8
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """What decides a shard's rows, besides its index and their length; about `characters` of text are in it."""
+    """What decides a shard's rows, besides its index and their length; about `characters` of text are in it.
+
+    `tokenizer` is a folder; without a layout it is one of ours.
+    """
 
     corpus: Path
     tokenizer: Path
     seed: int = 0
     characters: int = 2_000_000
     shares: Shares = field(default_factory=Shares)
+    layout: Layout | None = None
 
 
-def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.uint16]:
+def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.int32]:
     """Make the rows of one shard, (rows, length), in random order."""
     rng = random.Random(f"{source.seed} {index} {length}")
-    maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length)
+    maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length, source.layout)
     samples = (maker.make(*window, rng) for window in shard_windows(source, index, length))
-    rows = pack(samples, length, bpe.ID[bpe.PAD])
+    rows = pack(samples, length)
     return rows[rng.sample(range(len(rows)), len(rows))]
 
 
@@ -72,8 +75,8 @@ class Batches:
     def __init__(self, source: ShardSource, shard: int = 0, row: int = 0, length: int = 0) -> None:
         self.shard, self.row, self.length = shard, row, length
         self._source = source
-        self._rows: NDArray[np.uint16] | None = None
-        self._next: Future[NDArray[np.uint16]] | None = None
+        self._rows: NDArray[np.int32] | None = None
+        self._next: Future[NDArray[np.int32]] | None = None
         self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _follow_parent)
 
     def take(self, count: int, length: int) -> NDArray[np.int64]:
@@ -95,12 +98,12 @@ class Batches:
         """Stop the process."""
         self._worker.shutdown(cancel_futures=True)
 
-    def _load(self) -> NDArray[np.uint16]:
+    def _load(self) -> NDArray[np.int32]:
         current = self._next or self._submit(self.shard)
         self._next = self._submit(self.shard + 1)
         return current.result()
 
-    def _submit(self, shard: int) -> Future[NDArray[np.uint16]]:
+    def _submit(self, shard: int) -> Future[NDArray[np.int32]]:
         return self._worker.submit(make_shard, self._source, shard, self.length)
 
 

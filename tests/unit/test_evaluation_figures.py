@@ -106,8 +106,17 @@ def test_an_arms_figures() -> None:
     assert found.first_word == proportion([True, True, False])
     assert found.similarity.value == pytest.approx(2 / 3)
     assert found.bits_per_character is not None and found.bits_per_character.value == 2.0
+    assert (found.recomputed, found.recomputed_median) == (None, None)
     assert figures(places[1:], ["", ""], None).exact_inside is None
     assert figures(places[:1], [""], None).exact_elsewhere is None
+
+
+def test_what_keys_cost_is_of_all_keys_of_all_lines() -> None:
+    found = figures([place("ab", "c"), place("", "d"), place("a", "b")], [""] * 3, None, [[1, 1], [], [7]])
+    assert found.recomputed is not None and found.recomputed.value == 3.0
+    assert found.recomputed_median == 1
+    none = figures([place("", "d")], [""], None, [[]])
+    assert (none.recomputed, none.recomputed_median) == (None, None)
 
 
 def test_the_paired_difference() -> None:
@@ -119,7 +128,7 @@ def test_the_paired_difference() -> None:
 
 def a_report(model: str, **arms: str) -> Report:
     places = [place("x = ", "a|b"), place("y", "`c`")]
-    found = {arm: figures(places, [completion] * 2, [8.0, 4.0]) for arm, completion in arms.items()}
+    found = {arm: figures(places, [completion] * 2, [8.0, 4.0], [[2, 3], [4]]) for arm, completion in arms.items()}
     difference = Estimate(-0.012, -0.03, 0.005)
     shown = tuple(Sample(each.context.typed, each.rest, "") for each in places)
     return Report(model, 1234, found, difference, shown)
@@ -130,7 +139,8 @@ def test_the_table_shows_every_figure_with_its_interval() -> None:
     title, _, header, _, row, _, difference = shown.split("\n")
     assert title.startswith("1,234 held-out lines")
     assert [cell.strip() for cell in row.split("|")[1:3]] == ["FIM", "50.0 [9.5, 90.5]"]
-    assert row.count("[") == 5  # no cursor is inside a word
+    assert row.count("[") == 6  # no cursor is inside a word
+    assert [cell.strip() for cell in row.split("|")[-3:-1]] == ["3.00 [2.50, 4.00]", "3"]
     assert len(row) == len(header)
     assert difference == "EFIM less FIM, exact, paired: -1.2 [-3.0, +0.5] points"
 

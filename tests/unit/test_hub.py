@@ -17,6 +17,7 @@ from model_runtime.errors import ModelError
 from model_runtime.hub import download
 from model_runtime.hub.fetching import fetch_folder
 from model_runtime.hub.names import cached_folder, kept, local_folder, origin
+from model_runtime.training import base
 from tests.hub_server import COMMIT, TOKEN, Hub, serving
 from tests.models import make, shard
 
@@ -290,3 +291,12 @@ def test_a_model_in_a_folder_needs_no_client_of_the_hub() -> None:
     told += "print({'huggingface_hub', 'transformers', 'httpx2'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=100, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_fine_tuning_fetches_its_base(hub: Hub, folder: Path) -> None:
+    found = base.find(NAME)
+    assert (found.name, found.folder.parent.name) == (NAME, "snapshots")
+    assert (found.folder / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    asked = len(hub.asked)
+    assert base.find(NAME).folder == found.folder
+    assert len(hub.asked) == asked

@@ -14,6 +14,7 @@ from model_runtime.errors import WorkError
 from model_runtime.training import bpe, card, checkpoint, corpus, network, run, samples, spans, trainer
 from model_runtime.training.__main__ import main
 from model_runtime.training.export import export
+from model_runtime.training.packing import PADDING
 from model_runtime.training.report import Reporter, read_log
 from model_runtime.training.sources import Source
 from model_runtime.training.stream import Batches, ShardSource
@@ -173,7 +174,7 @@ def test_the_export_is_the_model_in_half_precision(gathered: Path, tmp_path: Pat
 def test_padding_is_not_learnt():
     model = network.build(SHAPE)
     ids = torch.arange(7, 39).view(1, 32)
-    padded = torch.cat((ids, torch.full((1, 8), bpe.ID[bpe.PAD])), dim=1)
+    padded = torch.cat((ids, torch.full((1, 8), PADDING)), dim=1)
     assert network.loss_of(model, padded).item() == pytest.approx(network.loss_of(model, ids).item(), rel=1e-5)
 
 

@@ -216,7 +216,7 @@ def test_a_pass_shows_every_window_once_and_spreads_files_over_its_shards(tmp_pa
 def test_rows_hold_every_sample_whole_and_no_plain_text_twice(lengths: list[int], plain: int):
     whole = [Sample([100 + i] * length, plain=False) for i, length in enumerate(lengths)]
     text = Sample(list(range(1000, 1000 + plain)), plain=True)
-    rows = pack([*whole, text], 64, pad=4)
+    rows = pack([*whole, text], 64)
     assert rows.shape[1] == 64
     for i, length in enumerate(lengths):
         assert sorted((rows == 100 + i).sum(axis=1))[-1] == (rows == 100 + i).sum() == length

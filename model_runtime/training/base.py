@@ -1,0 +1,98 @@
+"""The model that a fine-tuning begins with: any that transformers knows, with infilling markers."""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
+
+from model_runtime.checkpoint import read_checkpoint
+from model_runtime.config import read_json
+from model_runtime.errors import WorkError
+from model_runtime.families import FAMILIES
+from model_runtime.fields import Fields
+from model_runtime.hub.fetching import fetch_folder
+from model_runtime.hub.names import cached_folder, local_folder, origin
+from model_runtime.template import Template
+from model_runtime.tokenizer import Tokenizer
+from model_runtime.training.samples import Layout
+
+_LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: *([^\n]+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A checkpoint folder as training sees it; `context` in tokens, `dtype` is what its weights are stored in."""
+
+    folder: Path
+    hidden: int
+    context: int
+    dtype: torch.dtype
+    layout: Layout
+
+    @property
+    def name(self) -> str:
+        """What it is called on the hub, or its folder is."""
+        name, commit = origin(self.folder)
+        return name if commit else self.folder.resolve().name
+
+    @property
+    def licence(self) -> str:
+        """The licence that its model card states, or ""."""
+        card = self.folder / "README.md"
+        found = _LICENCE.search(card.read_text(encoding="utf-8", errors="replace")) if card.exists() else None
+        return found[1].strip("\"' ") if found else ""
+
+
+def find(name: str) -> Base:
+    """Look at a model, fetched if need be; ModelError where there is none that the server could complete with."""
+    folder, config, tokenizer, template = read_checkpoint(_folder(name))
+    end = _end(tokenizer, template) or next(iter(config.end_ids), None)
+    if end is None:
+        raise WorkError(f"{folder / 'config.json'} names no eos_token_id: write the token there that ends a text")
+    stored = Fields(read_json(folder / "config.json"))
+    return Base(
+        folder=folder,
+        hidden=config.hidden,
+        context=config.context,
+        dtype=getattr(torch, stored.text("dtype", stored.text("torch_dtype", "float32"))),
+        layout=Layout(template, end),
+    )
+
+
+def load(base: Base, dtype: torch.dtype) -> PreTrainedModel:
+    """Load the weights with transformers: safetensors only, no code of the folder's, no network."""
+    disable_progress_bar()  # pyright: ignore[reportUnknownVariableType]
+    try:
+        return AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportUnknownMemberType]
+            base.folder, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:  # what transformers raises for unfit folders
+        reason = str(error).strip().split("\n")[0]
+        raise WorkError(f"transformers cannot load {base.folder} ({reason}): take another model") from error
+
+
+def _folder(name: str) -> Path:
+    if here := local_folder(name) or cached_folder(name, ""):
+        return here
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=100)
+        told = partial(bar.update, task)
+        return fetch_folder(name, "", lambda said, percent: told(description=said, completed=percent), _any)
+
+
+def _any(_folder: Path, _size: int) -> None:
+    """Every size is worth fetching: training needs another amount of memory than completing does."""
+
+
+def _end(tokenizer: Tokenizer, template: Template) -> int | None:
+    """The token that ends a completion of this family, where that is not the one that ends a text."""
+    family = next((family for family in FAMILIES if family.name == template.family), None)
+    if family is None or family.end_id is not None:
+        return family and family.end_id
+    return next((tokenizer.token(name) for name in family.ends), None)

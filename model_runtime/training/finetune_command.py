@@ -1,0 +1,58 @@
+"""Command line of `efim-ls train --base`: fine-tune a model of somebody else's."""
+
+import argparse
+import signal
+from pathlib import Path
+
+FLAG = "--base"  # the first word of this command line
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    parser = argparse.ArgumentParser(
+        "efim-ls train", description="Teach a code model to complete inside words (EFIM's fragments).", add_help=False
+    )
+    base = "a model's folder, or its name on the hub where it lies here; one with infilling markers"
+    parser.add_argument(FLAG, required=True, metavar="MODEL", help=base)
+    method = "small matrices beside the weights, merged at the end; or all weights"
+    parser.add_argument("--method", choices=("lora", "full"), required=True, help=method)
+    data = "a folder with code of any language, or one that `corpus` wrote"
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the model goes to DIR/export")
+    parser.add_argument("--minutes", type=_positive, default=60.0, metavar="N", help="training time (60)")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --out")
+    parser.add_argument("--rank", type=_rank, default=16, metavar="N", help="of lora's matrices (16)")
+    parser.add_argument("--rate", type=_positive, metavar="X", help="highest learning rate; default: by the width")
+    parser.set_defaults(step=_finetune)
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    return value
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 1024")
+    return int(text)
+
+
+def _finetune(arguments: argparse.Namespace) -> int:
+    from model_runtime.training.finetune import Order, run  # torch takes seconds to import
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
+    order = Order(
+        base=arguments.base,
+        method=arguments.method,
+        data=arguments.data,
+        out=arguments.out,
+        seconds=arguments.minutes * 60,
+        resume=arguments.resume,
+        rank=arguments.rank,
+        rate=arguments.rate,
+    )
+    print(run(order))
+    return 0
