@@ -85,7 +85,7 @@ def _parser() -> Parser:
     commands.add_parser("demo", help="watch a session in the terminal").set_defaults(run=_demo)
     measuring.add_eval(commands.add_parser("eval", help="measure how well models complete held-out code"))
     measuring.add_bench(commands.add_parser("bench", help="run a published experiment here"))
-    commands.add_parser("train", help="train the embedded model, or fine-tune another", add_help=False)
+    commands.add_parser("train", help="train a model of your own code, or fine-tune another", add_help=False)
     for command in (headless, complete, doctor, replay):
         command.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     return parser

@@ -14,12 +14,13 @@ import numpy as np
 
 from efim_ls.planner import FRAMES, Plan, Planner
 from efim_ls.window import Budget, Window
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.pool import Owner, Pool
 from model_runtime.prompt import build, in_order
 from model_runtime.sequence import Sequence
-from model_runtime.template import Template, find_template
+from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer
 
 DOCUMENT = ""
@@ -76,8 +77,7 @@ class Policy:
 
 def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED) -> Iterator[Count]:
     """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
-    tokenizer = Tokenizer(folder / "tokenizer.json")
-    template = find_template(tokenizer)
+    _, _, tokenizer, template = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
     pool = Pool(lambda: Sequence(room.prompt_tokens), prompts.frames)
     for key in keystrokes:

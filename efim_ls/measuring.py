@@ -23,7 +23,7 @@ def add_eval(measure: argparse.ArgumentParser) -> None:
     """Say what `eval` takes."""
     measure.add_argument("--data", type=Path, required=True, metavar="PATH", help=DATA)
     models = "default: the embedded model; several are shown side by side"
-    measure.add_argument("--model", metavar="DIR", action="append", default=[], help=models)
+    measure.add_argument("--model", metavar="MODEL", action="append", default=[], help=models)
     at_least_one = partial(whole_number, 1)
     measure.add_argument("--lines", type=at_least_one, default=1000, metavar="N", help="lines to complete (1000)")
     folder = "run the programs of HumanEval-Infilling's files, too"
@@ -39,7 +39,7 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
     asyncio = Path(sysconfig.get_path("stdlib"), "asyncio")
     where = f"{DATA}; default: Python's own asyncio"
     paper.add_argument("--data", type=Path, default=asyncio, metavar="PATH", help=where)
-    paper.add_argument("--model", metavar="DIR", default="", help="default: the embedded model")
+    paper.add_argument("--model", metavar="MODEL", default="", help="default: the embedded model")
     for name, default, text in PAPER_NUMBERS:
         number = partial(whole_number, 1)
         paper.add_argument(name, type=number, default=default, metavar="N", help=f"{text} ({default})")

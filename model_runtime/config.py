@@ -190,7 +190,9 @@ def _kv_heads(fields: Fields, heads: int) -> int:
 def _activation(fields: Fields, default: str) -> Literal["silu", "gelu_tanh"]:
     name = fields.text("hidden_act", default)
     if name not in ACTIVATIONS:
-        raise UnknownArchitecture(f"the decoder does not know the activation {name!r}: use a model with silu")
+        raise UnknownArchitecture(
+            f"the decoder does not know the activation {name!r}: use a model with silu or gelu by tanh"
+        )
     return ACTIVATIONS[name]
 
 
@@ -207,9 +209,8 @@ def _rope(fields: Fields) -> Rope:
     kind = inner.text("rope_type", inner.text("type", "default"))
     partial = inner.number("partial_rotary_factor", fields.number("partial_rotary_factor", 1.0))
     if kind not in ("default", "linear", "dynamic", "llama3", "yarn") or partial != 1:
-        raise UnknownArchitecture(
-            f"the decoder does not know rotary embedding of kind {kind!r}, {partial:.0%} of a head"
-        )
+        told = f"{kind!r} of {partial:.0%} of a head"
+        raise UnknownArchitecture(f"the decoder does not know rotary embedding {told}: use another model")
     if kind in ("default", "dynamic"):
         return Rope(theta)
     factor = inner.number("factor")
@@ -231,6 +232,6 @@ def _yarn_attention(inner: Fields, factor: float) -> float:
     def sharpened(weight: float) -> float:
         return 0.1 * weight * math.log(max(factor, 1.0)) + 1.0
 
-    if inner.has("mscale", null=False) and inner.has("mscale_all_dim", null=False):
+    if inner.flag("mscale") and inner.flag("mscale_all_dim"):
         return sharpened(inner.number("mscale")) / sharpened(inner.number("mscale_all_dim"))
     return sharpened(1.0)

@@ -61,11 +61,16 @@ def need(size: Size, form: Format, kv: int) -> Need:
 
 
 def usable(
-    config: ModelConfig, wanted: Literal["auto"] | Format, kv: int, folder: Path | None = None
+    config: ModelConfig, wanted: Literal["auto"] | Format, kv: int, folder: Path | None = None, soon: int = 0
 ) -> list[Format]:
-    """The wanted formats, or of "auto" all, in which a model fits into this machine's memory; else a ModelError."""
-    size, free, possible = size_of(config, folder), available(), formats(config)
-    asked: list[Format] = possible if wanted == "auto" else [wanted]
+    """The wanted formats, or of "auto" all, in which a model fits into this machine's memory; else a ModelError.
+
+    `soon` are bytes that come free before it is loaded.
+    """
+    size, free, possible = size_of(config, folder), available() + soon, formats(config)
+    asked: list[Format] = [form for form in possible if wanted in ("auto", form)]
+    if not asked:
+        raise ModelError(f"weights {wanted!r} cannot be used on this CPU: set weights to 'auto'")
     if fit := fitting(size, asked, kv, free):
         return fit
     raise refusal(size, asked, [form for form in possible if form not in asked], kv, free)

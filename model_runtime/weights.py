@@ -36,6 +36,9 @@ def _check(weights: Weights, config: ModelConfig) -> None:
     for name, shape in expected_shapes(config).items():
         if name not in weights:
             raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
+        if not weights[name].is_floating_point():
+            kind = str(weights[name].dtype).removeprefix("torch.")
+            raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
         if tuple(weights[name].shape) != shape:
             found = tuple(weights[name].shape)
             raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import Progress
 
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import ModelConfig, read_config
 from model_runtime.errors import ModelError
 from model_runtime.evaluation import data
@@ -22,8 +23,6 @@ from model_runtime.paper.experiment import REPEATS, Prompts, measure
 from model_runtime.paper.loading import load
 from model_runtime.paper.prompts import FIM, SCHEMES, cut
 from model_runtime.paper.report import Setup, as_json, table
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
 
 
 class Size(NamedTuple):
@@ -66,8 +65,7 @@ def run(source: Path, folder: Path, size: Size, measured: Path | None, print_jso
 
 
 def _prompts(source: Path, folder: Path, size: Size, longest: int) -> Prompts:
-    tokenizer = Tokenizer(folder / "tokenizer.json")
-    template = find_template(tokenizer)
+    _, _, tokenizer, template = read_checkpoint(folder)
     works = [cut(text, size.rounds) for text in texts.choose(data.read(source), tokenizer, size.users, longest)]
     return {scheme: [scheme.prompts(tokenizer, template, work) for work in works] for scheme in SCHEMES}
 

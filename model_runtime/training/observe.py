@@ -13,7 +13,7 @@ import torch
 
 from model_runtime import prompt
 from model_runtime.arena import Arena
-from model_runtime.config import read_config
+from model_runtime.checkpoint import read_checkpoint
 from model_runtime.decoder import Decoder
 from model_runtime.documents import Document
 from model_runtime.engine import Engine
@@ -22,8 +22,6 @@ from model_runtime.ids import Ids
 from model_runtime.linear import packed_format
 from model_runtime.local_cache import matches, recency
 from model_runtime.pool import Owner, Pool
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
 from model_runtime.vocabulary import Vocabulary
 from model_runtime.weights import read_weights
 
@@ -74,9 +72,7 @@ class Observer:
 
     def __init__(self, folder: Path) -> None:
         """Load the model in `folder`, without its local cache."""
-        config = read_config(folder)
-        self.tokenizer = Tokenizer(folder / "tokenizer.json")
-        self._template = find_template(self.tokenizer)
+        _, config, self.tokenizer, self._template = read_checkpoint(folder)
         self._vocabulary = Vocabulary(self.tokenizer.token_bytes)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)

@@ -53,7 +53,7 @@ class Layout:
 
 
 class SampleMaker:
-    """Makes samples of at most `limit` tokens with one tokenizer; without a layout, in that of our own ones."""
+    """Makes samples of at most `limit` tokens with one tokenizer; without a layout, in that of our own models."""
 
     def __init__(self, tokenizer: Tokenizer, shares: Shares, limit: int, layout: Layout | None = None) -> None:
         self.tokenizer, self.shares, self.limit = tokenizer, shares, limit

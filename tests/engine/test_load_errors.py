@@ -137,6 +137,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda at: change_json(at / "config.json", lambda raw: raw.update(hidden_act="of_tomorrow")),
         "of_tomorrow",
     ),
+    "whole numbers": (
+        lambda at: change_weights(at, lambda weights: weights.update({NORM: weights[NORM].to(torch.int8)})),
+        "int8, which is quantized",
+    ),
     "missing tensor": (lambda at: change_weights(at, lambda weights: weights.pop(NORM)), NORM),
     "no biases though the family has them": (
         lambda at: change_json(at / "config.json", lambda raw: raw.update(model_type="qwen2")),

@@ -98,6 +98,8 @@ def test_yarn_may_say_how_sharply_it_attends() -> None:
     assert parse_config(told).query_scale == 1.25**2
     scaled = {**raw, "rope_scaling": {**raw["rope_scaling"], "mscale": 0.707, "mscale_all_dim": 0.707}}
     assert parse_config(scaled).query_scale == 1
+    without = {**raw, "rope_scaling": {**raw["rope_scaling"], "mscale": 0, "mscale_all_dim": 0}}
+    assert parse_config(without) == parse_config(raw)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma", "granite"])

@@ -14,7 +14,7 @@ from model_runtime.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
 from model_runtime.fits import BYTES, Size, fitting, need, refusal, size_of, usable
 from model_runtime.known import KNOWN, largest_within
-from model_runtime.memory import available, bandwidth
+from model_runtime.memory import available, bandwidth, held
 
 GIB = 1 << 30
 FREE = 8 * GIB
@@ -84,7 +84,14 @@ def test_a_system_without_such_files_has_what_is_built_in(tmp_path: Path) -> Non
 
 
 def test_reading_memory_takes_time() -> None:
-    assert 1e8 < bandwidth() < 1e13
+    assert bandwidth() > 0
+
+
+def test_what_is_written_is_held(tmp_path: Path) -> None:
+    before = held()
+    written = bytearray(b"x") * (64 << 20)
+    assert held() - before > len(written) // 2
+    assert held(tmp_path) > 1 << 60, "where nobody tells, nothing is ruled out"
 
 
 def test_a_size_is_that_of_the_checkpoint() -> None:
@@ -129,3 +136,11 @@ def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: p
     assert "fp32" not in usable(config, "auto", kv)
     with pytest.raises(ModelError, match=r"fp32 weights .* set weights to '(fp16|int8)', which needs"):
         usable(config, "fp32", kv)
+
+
+def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = read_config(EMBEDDED)
+    monkeypatch.setattr("model_runtime.fits.formats", lambda config: ["fp32"])
+    assert usable(config, "auto", 0) == ["fp32"]
+    with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
+        usable(config, "int8", 0)

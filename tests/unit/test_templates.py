@@ -21,7 +21,7 @@ from model_runtime.families import FAMILIES
 from model_runtime.prompt import build, heal, in_order
 from model_runtime.template import Template, find_template
 from model_runtime.tokenizer import Tokenizer
-from tests.models import CODE
+from tests.models import CODE, Tiny, config
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, text_of, write
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts" / "families"
@@ -214,8 +214,15 @@ class Key:
     rested: None = None
 
 
+def test_a_folder_that_only_begins_like_a_familys_is_not_its(tmp_path: Path) -> None:
+    write(folder := tmp_path / "llama3.1-8b-enhance-notes", "qwen", "qwen")
+    assert find_template(Tokenizer(folder / "tokenizer.json")).family == "qwen"
+
+
 def test_counting_has_room_for_markers_that_are_spelled(tmp_path: Path) -> None:
-    write(tmp_path / "llama3.1-8b-enhance", "llama3", "none")
+    path = write(tmp_path / "llama3.1-8b-enhance", "llama3", "none")
+    shape = config(Tiny(vocabulary=Tokenizer(path).vocab)) | {"eos_token_id": None}
+    (path.parent / "config.json").write_text(json.dumps(shape), encoding="utf-8")
     line = "a = 1\n"
     keys = [Key(line * 9, at) for at in range(len(line) * 9 + 1)]
     counts = list(count(keys, "spm", Budget(20, 8), tmp_path / "llama3.1-8b-enhance"))
