@@ -16,8 +16,9 @@ NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 demo: .venv/runs
 	$(BIN)/efim-ls demo
 
+# A core for each process, and a file's tests in one: fixtures of a module start editors and servers.
 test: editors
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 lint: .venv/develops
 	$(BIN)/ruff check .

@@ -269,7 +269,7 @@ class Completer:
         (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
         texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
         reason = None if texts else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
-        if text and made.confidence < request.least:
+        if text and not made.confidence >= request.least:  # what is no number shows nothing
             texts, reason = [], "low confidence"
         for each in reversed(texts):  # the best last: it counts where two begin alike
             self._remember(request, each)

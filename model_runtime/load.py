@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ from model_runtime.checkpoint import Checkpoint
 from model_runtime.choosing import choose
 from model_runtime.config import ModelConfig
 from model_runtime.engine import Engine
-from model_runtime.errors import ModelError
 from model_runtime.fits import usable
 from model_runtime.gpu.device import BF16, Choice, Device, choose_device, form_of
 from model_runtime.hub.names import origin
@@ -32,6 +32,8 @@ from model_runtime.weights import Weights, count, read_weights
 
 MOST_ARENAS = 64  # each is looked at for every prompt
 MIB = 1 << 20
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Wanted(TypedDict):
 class Asked(Wanted):
     """The same, with the most tokens that an arena is to hold.
 
-    All arenas take no more than `kv_memory_mib`; on a CPU they are allocated when they are first needed.
+    All arenas take no more than `kv_memory_mib`, save that there is one; on a CPU they are allocated when they are
+    first needed.
     """
 
     capacity: int
@@ -105,7 +108,8 @@ def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
     """Look whether a model can be computed on this machine, before its weights are there; ModelError says why not."""
     config, mib = checkpoint.config, asked["kv_memory_mib"]
     capacity = min(asked["capacity"], config.context)
-    choice = choose_device(asked.get("device", "auto"), config, mib, form_of(asked["weights"]))
+    frame = arena_bytes(config, capacity) // FP32 * BF16
+    choice = choose_device(asked.get("device", "auto"), config, max(mib, -(-frame // MIB)), form_of(asked["weights"]))
     arenas = _arenas(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
     if choice.device == "cpu":
         usable(config, asked["weights"], arenas * arena_bytes(config, capacity), checkpoint.folder)
@@ -191,9 +195,8 @@ def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:
 
 
 def _arenas(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
-    """How many arenas of elements of so many bytes fit."""
+    """How many arenas of elements of so many bytes fit; without one there are no answers."""
     size = arena_bytes(config, capacity) // FP32 * element
     if size > mib * MIB:
-        needed = f"the KV cache of one frame takes {-(-size // MIB)} MiB, the setting kv_memory_mib allows {mib}"
-        raise ModelError(f"{needed}: raise it, or lower head_tokens and tail_tokens")
-    return min(MOST_ARENAS, mib * MIB // size)
+        logger.info("kv_memory_mib is %d, the one frame that is kept takes %d MiB", mib, -(-size // MIB))
+    return max(1, min(MOST_ARENAS, mib * MIB // size))

@@ -14,7 +14,7 @@ from model_runtime.tokenizer import Tokenizer
 MARKERS = ("prefix", "suffix", "middle")
 KEYS = ("family", *MARKERS, "order", "bos", "end")
 FAMILY_NAMES = tuple(family.name for family in FAMILIES)
-ORDERS = {"efim": False, "spm": True}  # whether the tail comes first
+ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
 REMEDY = "use a code model trained to infill, or name its markers in the setting template"
 
 

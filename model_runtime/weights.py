@@ -14,6 +14,8 @@ from model_runtime.shards import weight_files
 
 Weights = dict[str, torch.Tensor]
 
+NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # formats that weights are stored in
+
 
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
     """Load every tensor of a checkpoint, sharded or not, and check that none is missing or misshapen."""
@@ -36,14 +38,20 @@ def _check(weights: Weights, config: ModelConfig) -> None:
     for name, shape in expected_shapes(config).items():
         if name not in weights:
             raise ModelError(f"the weights lack {name}, which config.json asks for: fetch the model again")
-        if not weights[name].is_floating_point():
-            kind = str(weights[name].dtype).removeprefix("torch.")
-            raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
-        if tuple(weights[name].shape) != shape:
-            found = tuple(weights[name].shape)
-            raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")
+        _check_tensor(name, weights[name], shape)
     if any(name.startswith(f"model.layers.{config.layers}.") for name in weights):
         raise ModelError(f"the weights have more layers than config.json's {config.layers}: fetch the model again")
+
+
+def _check_tensor(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+    if tuple(tensor.shape) != shape:
+        found = tuple(tensor.shape)
+        raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")
+    if tensor.dtype not in NUMBERS:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
+    if not tensor.sum(dtype=torch.float32).isfinite():  # whatever is said with it is nonsense
+        raise ModelError(f"{name} holds what is no number: fetch the model again")
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -137,6 +137,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda at: change_json(at / "config.json", lambda raw: raw.update(hidden_act="of_tomorrow")),
         "of_tomorrow",
     ),
+    "no number": (
+        lambda at: change_weights(at, lambda weights: weights[NORM].fill_(float("nan"))),
+        NORM,
+    ),
+    "numbers of 8 bits": (
+        lambda at: change_weights(at, lambda weights: weights.update({NORM: weights[NORM].to(torch.float8_e4m3fn)})),
+        "float8_e4m3fn, which is quantized",
+    ),
     "whole numbers": (
         lambda at: change_weights(at, lambda weights: weights.update({NORM: weights[NORM].to(torch.int8)})),
         "int8, which is quantized",

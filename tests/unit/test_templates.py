@@ -165,7 +165,7 @@ def test_a_user_names_the_markers_of_a_family_that_is_not_known(tmp_path: Path) 
         ({"end": ["<no_such_token>"]}, "no token '<no_such_token>'"),
         ({"bos": "<no_such_token>"}, "no token '<no_such_token>'"),
         ({"family": "gpt"}, "no family 'gpt': use one of .*qwen"),
-        ({"order": "psm"}, "no order 'psm': use efim or spm"),
+        ({"order": "xyz"}, "no order 'xyz': use efim or psm or spm"),
         ({"prefx": "<PRE>"}, "'prefx': use one of .*prefix"),
         ({"prefix": 5}, "prefix is 5, no text"),
         ({"end": 5}, "end is 5"),
