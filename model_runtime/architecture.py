@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from model_runtime.config import ModelConfig, UnknownArchitecture, read_config
@@ -14,9 +13,10 @@ def read_architecture(folder: Path) -> ModelConfig:
     try:
         return read_config(folder)
     except UnknownArchitecture as error:
-        if not find_spec("transformers"):
-            remedy = "pip install 'efim-ls[foreign]', whose transformers may know it"
-            raise ModelError(f"{error}; or {remedy}") from None
-        from model_runtime.foreign.config import foreign_config  # transformers takes two seconds to import
-
+        try:
+            from model_runtime.foreign.config import foreign_config  # transformers takes two seconds to import
+        except ImportError as missing:
+            reason = str(missing).partition("\n")[0]
+            needed = f"transformers 5.23 or newer, which may know it, is not here ({reason})"
+            raise ModelError(f"{error}; {needed}: pip install 'efim-ls[foreign]'") from None
         return foreign_config(folder)

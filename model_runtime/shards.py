@@ -9,12 +9,16 @@ from model_runtime.config import read_json
 from model_runtime.errors import ModelError
 
 SINGLE = "model.safetensors"
+ADAPTER = "adapter_config.json"
 INDEX = f"{SINGLE}.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint; ModelError where one is missing."""
+    """The safetensors files of a checkpoint; ModelError where one is missing, or something else would be added."""
+    if (folder / ADAPTER).is_file():  # transformers would add it to the weights, unasked
+        how = "use the model that merge_and_unload of peft makes of it"
+        raise ModelError(f"{folder} holds an adapter ({ADAPTER}), which is not read: {how}")
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     if not (folder / INDEX).is_file():

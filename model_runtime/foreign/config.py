@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-from transformers.utils import logging
 
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.fields import Fields
+from model_runtime.foreign.reading import found_config
 from model_runtime.rope import Rope
 
 READ = (
@@ -21,15 +21,13 @@ READ = (
     *("max_position_embeddings", "eos_token_id"),
 )
 
-logging.set_verbosity_error()  # what it says otherwise is advice to programmers
-
 
 def foreign_config(folder: Path) -> ModelConfig:
     """The shape of a model that transformers computes, without what only our own decoder asks for.
 
     ModelError where it cannot be computed over an arena, as far as its configuration tells.
     """
-    found = _found(folder)
+    found = found_config(folder)
     _refuse(found)
     fields = Fields({name: getattr(found, name, None) for name in READ})  # it translates each family's names
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
@@ -55,24 +53,11 @@ def foreign_size(folder: Path) -> tuple[int, int]:
     """How many parameters the model has, and its largest matrix; `config.json` is enough, no memory is taken."""
     try:
         with torch.device("meta"):
-            model = cast(Any, AutoModelForCausalLM).from_config(_found(folder), trust_remote_code=False)
+            model = cast(Any, AutoModelForCausalLM).from_config(found_config(folder), trust_remote_code=False)
     except Exception as error:  # a field that it does not know fails where it is used
         raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
     sizes = [parameter.numel() for parameter in model.parameters()]
     return sum(sizes), max(sizes)
-
-
-def _found(folder: Path) -> Any:
-    try:
-        return cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # each architecture has checks of its own
-        told = f"{folder / 'config.json'} ({_first_line(error)})"
-        raise ModelError(f"transformers cannot read {told}: use another model") from error
-
-
-def _first_line(error: Exception) -> str:
-    """What follows is advice to programmers."""
-    return str(error).partition("\n")[0]
 
 
 def _refuse(found: Any) -> None:
@@ -82,6 +67,9 @@ def _refuse(found: Any) -> None:
         raise ModelError(f"transformers has no {family!r} that goes on with a text: use another model")
     if getattr(found, "quantization_config", None) is not None:
         raise ModelError("quantized checkpoints are not supported: use the model that this was made of")
+    for field in ("kv_lora_rank", "attn_logit_softcapping"):  # keys of other shapes, scores that are bent
+        if getattr(found, field, None):
+            raise ModelError(f"{family!r} has {field}, which is not computed over an arena: use another model")
     for layer in DynamicCache(config=found).layers:
         if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
             raise ModelError(

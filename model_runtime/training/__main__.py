@@ -19,15 +19,16 @@ _TOKENIZER_SAMPLE = 40_000_000  # characters
 def main(argv: list[str] | None = None) -> int:
     """Run one step of training; returns the exit status: 0, 1 after a one-line message, 130 if interrupted."""
     argv = sys.argv[1:] if argv is None else argv
-    tunes = argv[:1] and argv[0].split("=")[0] == finetune_command.FLAG
+    tunes = any(word.split("=")[0] == finetune_command.FLAG for word in argv)
     arguments = (finetune_command.parser() if tunes else _parser()).parse_args(argv)
     try:
         return arguments.step(arguments)
     except (ModelError, WorkError) as error:
         print(f"efim-ls train: {error}", file=sys.stderr)
         return 1
-    except ModuleNotFoundError as error:
-        print(f"efim-ls train: {error.name} is not installed: pip install 'efim-ls[train]'", file=sys.stderr)
+    except ImportError as error:  # of what is not installed, or too old
+        reason = str(error).partition("\n")[0]
+        print(f"efim-ls train: {reason}: pip install 'efim-ls[train]'", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped; a run goes on from its last checkpoint with --resume", file=sys.stderr)

@@ -8,8 +8,6 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from transformers import AutoModelForCausalLM, PreTrainedModel
-from transformers.utils.logging import disable_progress_bar
 
 from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import read_json
@@ -22,6 +20,7 @@ from model_runtime.template import Template
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.samples import Layout
 
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: *([^\n]+)\n")
 
 
@@ -55,26 +54,13 @@ def find(name: str) -> Base:
     end = _end(tokenizer, template) or next(iter(config.end_ids), None)
     if end is None:
         raise WorkError(f"{folder / 'config.json'} names no eos_token_id: write the token there that ends a text")
-    stored = Fields(read_json(folder / "config.json"))
     return Base(
         folder=folder,
         hidden=config.hidden,
         context=config.context,
-        dtype=getattr(torch, stored.text("dtype", stored.text("torch_dtype", "float32"))),
+        dtype=_dtype(folder),
         layout=Layout(template, end),
     )
-
-
-def load(base: Base, dtype: torch.dtype) -> PreTrainedModel:
-    """Load the weights with transformers: safetensors only, no code of the folder's, no network."""
-    disable_progress_bar()  # pyright: ignore[reportUnknownVariableType]
-    try:
-        return AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportUnknownMemberType]
-            base.folder, dtype=dtype, use_safetensors=True, local_files_only=True, trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:  # what transformers raises for unfit folders
-        reason = str(error).strip().split("\n")[0]
-        raise WorkError(f"transformers cannot load {base.folder} ({reason}): take another model") from error
 
 
 def _folder(name: str) -> Path:
@@ -88,6 +74,15 @@ def _folder(name: str) -> Path:
 
 def _any(_folder: Path, _size: int) -> None:
     """Every size is worth fetching: training needs another amount of memory than completing does."""
+
+
+def _dtype(folder: Path) -> torch.dtype:
+    fields = Fields(read_json(folder / "config.json"))
+    stored = fields.text("dtype", fields.text("torch_dtype", "float32"))
+    if stored not in DTYPES:
+        remedy = f"write there what the weights are stored in, {' or '.join(DTYPES)}"
+        raise WorkError(f"{folder / 'config.json'} says dtype {stored!r}: {remedy}")
+    return DTYPES[stored]
 
 
 def _end(tokenizer: Tokenizer, template: Template) -> int | None:

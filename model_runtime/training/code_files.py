@@ -17,6 +17,7 @@ LANGUAGES = frozenset(  # what files' names end in
     tsx v vb vhd vim vue wgsl xml yaml yml zig zsh
     """.split()  # noqa: SIM905 - as a list it would be a page
 )
+_LARGEST = 1 << 20  # bytes; what `looks_written` is smaller
 _OTHERS = frozenset({"node_modules", "site-packages", "build", "dist", "target", "vendor", "__pycache__"})
 
 
@@ -45,8 +46,10 @@ def _wanted(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """Files that cannot be read or are not UTF-8 count as empty."""
+    """What is no file, is too large, cannot be read or is not UTF-8 counts as empty."""
     try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return ""
         return path.read_text(encoding="utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError):
         return ""

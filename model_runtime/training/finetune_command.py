@@ -4,20 +4,22 @@ import argparse
 import signal
 from pathlib import Path
 
-FLAG = "--base"  # the first word of this command line
+from model_runtime.errors import WorkError
+
+FLAG = "--base"  # tells this command line from the others
 
 
 def parser() -> argparse.ArgumentParser:
     """What the command takes."""
     parser = argparse.ArgumentParser(
-        "efim-ls train", description="Teach a code model to complete inside words (EFIM's fragments).", add_help=False
+        "efim-ls train", description="Teach a code model to complete inside words (EFIM's fragments)."
     )
     base = "a model's folder, or its name on the hub where it lies here; one with infilling markers"
     parser.add_argument(FLAG, required=True, metavar="MODEL", help=base)
     method = "small matrices beside the weights, merged at the end; or all weights"
     parser.add_argument("--method", choices=("lora", "full"), required=True, help=method)
-    data = "a folder with code of any language, or one that `corpus` wrote"
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    data = "a folder with code of any language, or one that `corpus` wrote; not needed with --resume"
+    parser.add_argument("--data", type=Path, metavar="DIR", help=data)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the model goes to DIR/export")
     parser.add_argument("--minutes", type=_positive, default=60.0, metavar="N", help="training time (60)")
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --out")
@@ -41,13 +43,15 @@ def _rank(text: str) -> int:
 
 
 def _finetune(arguments: argparse.Namespace) -> int:
+    if not (arguments.data or arguments.resume):
+        raise WorkError("--data is missing: name a folder with code, or one that `corpus` wrote")
     from model_runtime.training.finetune import Order, run  # torch takes seconds to import
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
     order = Order(
         base=arguments.base,
         method=arguments.method,
-        data=arguments.data,
+        data=arguments.data or arguments.out,  # where a resumed run finds what it learns from
         out=arguments.out,
         seconds=arguments.minutes * 60,
         resume=arguments.resume,

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
-from model_runtime.training import base, lora
+from model_runtime.foreign.reading import read_model
+from model_runtime.training import lora
 from model_runtime.training.base import Base
 from model_runtime.training.loop import Learner, Loop, Schedule, device
 from model_runtime.training.network import loss_of
@@ -77,6 +78,6 @@ class Tuner(Loop):
 def _loaded(begun: Base, settings: Settings) -> PreTrainedModel | PeftModel:
     """Weights that are trained are kept in fp32; those beside adapters only need to be read."""
     only_read = settings.method == "lora" and device().type == "cuda"
-    model = base.load(begun, torch.bfloat16 if only_read else torch.float32)
+    model = read_model(begun.folder, torch.bfloat16 if only_read else torch.float32)
     model.to(device=device())  # pyright: ignore
     return lora.adapted(model, settings.rank, settings.seed) if settings.method == "lora" else model

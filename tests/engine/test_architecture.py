@@ -6,17 +6,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from efim_ls.answer import Request
 from efim_ls.complete import Completer
 from efim_ls.settings import Settings
-from model_runtime import architecture
 from model_runtime.architecture import read_architecture
 from model_runtime.errors import ModelError
 from tests.engine.foreign import FAMILIES, make
 from tests.models import CODE, tokenizer_json
+from tests.models import make as make_own
 
 SETTINGS = Settings(max_new_tokens=12, head_tokens=120, tail_tokens=40, kv_memory_mib=64, min_confidence=0.0)
 HEAVY = {"transformers", "huggingface_hub", "peft", "xformers"}
@@ -54,10 +55,22 @@ def test_it_is_not_for_a_gpu(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> 
         completer(foreign, device="cuda")
 
 
-def test_without_transformers_the_refusal_names_it(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(architecture, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"stablelm.*pip install 'efim-ls\[foreign\]'"):
+@pytest.mark.parametrize("found", [None, ModuleType("transformers")], ids=["none", "an older one"])
+def test_without_a_transformers_that_may_know_it_the_refusal_names_one(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch, found: ModuleType | None
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("model_runtime.foreign.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "transformers", found)
+    with pytest.raises(ModelError, match=r"stablelm.*transformers 5\.23 or newer.*pip install 'efim-ls\[foreign\]'"):
         read_architecture(foreign)
+
+
+def test_a_folder_with_an_adapter_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
+    folder = make_own(tmp_path / "own")
+    (folder / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ModelError, match="holds an adapter .*: use the model that merge_and_unload of peft makes"):
+        completer(folder)
 
 
 def test_a_model_of_our_own_decoder_imports_nothing_heavy() -> None:

@@ -114,6 +114,14 @@ def test_adapters_alone_are_trained_and_change_nothing_at_first(tmp_path: Path) 
     assert (kept / "model.safetensors").stat().st_size < (origin / "model.safetensors").stat().st_size / 2
 
 
+def test_the_attention_is_not_the_bases_to_choose(tmp_path: Path) -> None:
+    origin = make(tmp_path / "base")
+    raw = json.loads((origin / "config.json").read_text())
+    for asked in ("flash_attention_2", "kernels-community/flash-attn2"):
+        (origin / "config.json").write_text(json.dumps(raw | {"attn_implementation": asked}))
+        torch.testing.assert_close(logits(a_tuner(origin, tmp_path).model), ours(origin), atol=1e-3, rtol=1e-3)
+
+
 class Interrupted(Reporter):
     def step(self, progress: checkpoint.Progress, loss: float, seconds: float) -> None:
         super().step(progress, loss, seconds)
@@ -154,7 +162,8 @@ def test_the_command_from_a_folder_with_code_to_a_model(tmp_path: Path, capsys: 
     code.mkdir()
     (code / "a.py").write_text(CODE)
     (code / "b.ts").write_text(CODE.replace("def", "function").replace("records", "entries") * 40)
-    order = ["--base", str(origin), "--method", "lora", "--data", str(code), "--out", str(out), "--minutes", "0.03"]
+    begun = ["--method", "lora", "--base", str(origin), "--out", str(out), "--minutes"]
+    order = ["--data", str(code), *begun, "0.03"]
     assert main(order) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(out / "export")
     card = (out / "export" / "README.md").read_text()
@@ -165,7 +174,7 @@ def test_the_command_from_a_folder_with_code_to_a_model(tmp_path: Path, capsys: 
     assert main(order) == 1
     assert "holds a run: go on with --resume" in capsys.readouterr().err
     shutil.rmtree(code)  # what a run learns from is kept beside it
-    assert main([*order[:-1], "0.05", "--resume"]) == 0
+    assert main([*begun, "0.05", "--resume"]) == 0
     steps = [entry["step"] for entry in read_log(out / "log.jsonl")]
     assert steps == list(range(1, len(steps) + 1))
     assert main([*order, "--resume", "--rank", "8"]) == 1

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
+from model_runtime.arena import Arena
 from model_runtime.errors import ModelError
+from model_runtime.foreign.config import foreign_size
 from tests.engine.foreign import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
+from tests.models import shard
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +65,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "keys made smaller": (
         "deepseek_v2",
         MLA | {"first_k_dense_replace": 2},
-        "deepseek_v2: keys or values of layer 0",
+        "'deepseek_v2' has kv_lora_rank",
     ),
     "biases in place of positions": ("bloom", {}, "bloom does not get over an arena what it gets without one"),
     "a mask that it changes": ("mpt", {}, "mpt cannot be computed over an arena"),
-    "logits of attention bounded": ("gemma2", GROUPED, "gemma2: its attention needs softcap"),
+    "logits of attention bounded": ("gemma2", GROUPED, "'gemma2' has attn_logit_softcapping"),
     "a sink": ("gpt_oss", GROUPED, "gpt_oss: its attention needs s_aux"),
     "attention of its own": ("gptj", {"rotary_dim": 8}, "transformers cannot load"),
     "both directions": ("bert", {}, "bert: its attention needs a mask of its own"),
@@ -96,6 +100,16 @@ def cut_short(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-64])
 
 
+def pickle_instead(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def shard_lost(folder: Path) -> None:
+    shard(folder)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "unknown": (lambda folder: changed(folder, model_type="nothing"), "transformers cannot read"),
     "an encoder": (lambda folder: changed(folder, model_type="distilbert"), "no 'distilbert' that goes on"),
@@ -103,8 +117,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "quantized": (lambda folder: changed(folder, quantization_config={"quant_method": "gptq"}), "quantized"),
     "no size": (lambda folder: changed(folder, num_attention_heads="many"), "num_attention_heads"),
     "a tensor lost": (lacking, r"the weights lack model\.norm\.weight"),
-    "a tensor of another shape": (lambda folder: changed(folder, intermediate_size=96), "transformers cannot load"),
+    "a tensor of another shape": (
+        lambda folder: changed(folder, intermediate_size=96),
+        r"layers\.0\.mlp\.\w+\.weight has shape .*80.*config\.json asks for .*96",
+    ),
+    "a layer too many": (
+        lambda folder: changed(folder, num_hidden_layers=1),
+        r"layers\.1\..*config\.json has 1 layers",
+    ),
     "cut short": (cut_short, "transformers cannot load"),
+    "only a pickle": (pickle_instead, r"only pytorch_model\.bin, a pickle"),
+    "a shard lost": (shard_lost, r"model-00002-of-00002\.safetensors is missing"),
+    "an adapter": (lambda folder: (folder / "adapter_config.json").write_text("{}"), "holds an adapter"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"no model\.safetensors"),
 }
 
@@ -118,6 +142,25 @@ def test_damage_is_told_with_its_remedy(tmp_path: Path, what: str) -> None:
     with pytest.raises(ModelError, match=reason) as caught:
         load(folder)
     assert ": " in str(caught.value)
+
+
+ASKED = [
+    {"attn_implementation": "kernels-community/flash-attn2"},
+    {"_attn_implementation": "kernels-community/flash-attn2"},
+    {"attn_implementation": "flash_attention_2"},
+    {"experts_implementation": "of_tomorrow"},
+    {"transformers_weights": "other.safetensors"},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "{} {}".format(*next(iter(asked.items()))))
+def test_a_checkpoint_chooses_neither_kernels_nor_other_files(tmp_path: Path, asked: dict[str, str]) -> None:
+    folder = make(tmp_path, "mixtral", **GROUPED, num_local_experts=2)
+    expected = Model(folder).alone(TOKENS[:9])
+    changed(folder, **asked)
+    assert min(foreign_size(folder)) > 0
+    decoder = load(folder)
+    assert_close(decoder.forward(TOKENS[:9], Arena(decoder.config, 9), 9), expected)
 
 
 @pytest.mark.parametrize("family", ["stablelm", "nothing"])

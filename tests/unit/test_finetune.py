@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
 import shutil
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,14 +19,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training import base, checkpoint, code_files
 from model_runtime.training.__main__ import main
 from model_runtime.training.base import Base
 from model_runtime.training.samples import SampleMaker, Shares
-from tests.models import CODE, Tiny, config, make
+from tests.models import CODE, Tiny, config, make, shard
 from tests.tiny_tokenizers import KINDS, write
 
 Refusal = Callable[..., str]
@@ -94,6 +99,16 @@ def test_code_of_any_language_is_learnt_from_once_and_what_nobody_wrote_is_not(t
     assert [document.path for document in code_files.gather(tmp_path)] == ["a.py", "src/b.RS"]
 
 
+def test_only_plain_files_of_a_size_that_people_write_are_opened(code: Path) -> None:
+    with (code / "huge.py").open("wb") as file:
+        file.truncate(1 << 42)  # without content: there is no room for it on a disk, nor in memory
+    os.mkfifo(pipe := code / "pipe.py")
+    writer = threading.Thread(target=pipe.write_text, args=(CODE[::-1],), daemon=True)
+    writer.start()
+    assert [document.path for document in code_files.gather(code)] == ["a.py"]
+    assert pipe.read_text() == CODE[::-1]  # which is still there to be read, and ends the writer
+
+
 def test_a_corpus_is_taken_as_it_is(code: Path, tmp_path: Path) -> None:
     code_files.write(code, code / code_files.CORPUS)
     (code / "later.py").write_text(CODE[::-1])
@@ -123,13 +138,70 @@ def test_a_base_that_cannot_be_trained_is_refused_in_one_line(refusal: Refusal, 
     change(settings, model_type="llama", auto_map={"AutoModelForCausalLM": "code.Model"})
     torch.save(load_file(other / "model.safetensors"), other / "pytorch_model.bin")
     (other / "model.safetensors").unlink()
-    assert "transformers cannot load" in refusal(base=other)
+    assert "a pickle: it can hold code and is never opened" in refusal(base=other)
 
 
-def test_the_help_of_train_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+def lacking(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def cut_short(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-64])
+
+
+def shard_elsewhere(folder: Path) -> None:
+    shard(folder)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(index.read_text().replace("model-00001-of-00002", "../model-00001-of-00002"))
+    (folder / "model-00001-of-00002.safetensors").rename(folder.parent / "model-00001-of-00002.safetensors")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a tensor lost": (lacking, "the weights lack model.norm.weight"),
+    "cut short": (cut_short, "transformers cannot load"),
+    "empty": (lambda folder: (folder / "model.safetensors").write_bytes(b""), "transformers cannot load"),
+    "a shard elsewhere": (shard_elsewhere, "which is outside of its folder"),
+    "an adapter": (lambda folder: (folder / "adapter_config.json").write_text("{}"), "holds an adapter"),
+    "a number format to choose": (lambda folder: change(folder / "config.json", dtype="auto"), "says dtype 'auto'"),
+    "an unknown one": (lambda folder: change(folder / "config.json", torch_dtype="float99"), "says dtype 'float99'"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damage_is_told_in_one_line(refusal: Refusal, other: Path, what: str) -> None:
+    damage, reason = DAMAGE[what]
+    damage(other)
+    told = refusal(base=other)
+    assert reason in told and ": " in told.removeprefix("efim-ls train: ")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--base", "x", "--help"], ["--method", "lora", "--help", "--base=x"]])
+def test_the_help_of_train_shows_it(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     with pytest.raises(SystemExit, match="^0$"):
-        main(["--help"])
-    assert "efim-ls train --base MODEL --method {lora,full} --data DIR --out DIR" in capsys.readouterr().out
+        main(words)
+    assert "--base MODEL --method {lora,full} [--data DIR] --out DIR" in " ".join(capsys.readouterr().out.split())
+
+
+def test_data_is_asked_for_where_no_run_is_resumed(
+    origin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = ["--method", "lora", "--base", str(origin), "--out", str(tmp_path / "out")]
+    assert main(order) == 1
+    assert "--data is missing: name a folder with code" in capsys.readouterr().err
+    assert main([*order, "--resume"]) == 1
+    assert "no checkpoint" in capsys.readouterr().err
+
+
+def test_a_package_that_is_too_old_is_told_with_what_to_install(
+    refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("finetune", "tuned_card", "tuner", "lora"):
+        monkeypatch.delitem(sys.modules, f"model_runtime.training.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "peft", ModuleType("peft"))
+    assert re.search(r"cannot import name .*'peft'.*: pip install 'efim-ls\[train\]'", refusal())
 
 
 def test_a_folder_that_holds_a_run_is_left_alone(refusal: Refusal, tmp_path: Path) -> None:
