@@ -1,18 +1,23 @@
-"""The contract of a loaded model, as the session uses it."""
+"""The contract of a loaded model, as the session uses it, and how one takes the place of another."""
 
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from efim_ls.answer import Ahead, Answer, Request
-from efim_ls.engine_thread import Job, Stopped, Superseded
+from efim_ls.engine_thread import EngineThread, Job, Stopped, Superseded
 from efim_ls.settings import Settings
+from model_runtime.errors import ModelError
 
 PARTING = 1.0  # seconds that each part of an end may take
+LOADING = object()  # the key of the job that fetches or loads a model; those of completions are URIs
 
 Progress = Callable[[str, int], None]
+
+logger = logging.getLogger(__name__)
 
 
 class Completer(Protocol):
@@ -70,20 +75,89 @@ class Completer(Protocol):
 
 
 Load = Callable[[Settings, Progress], Completer]
+Fetch = Callable[[Settings, Progress, bool], None]  # the last: whether another model is loaded meanwhile
 
 
-def load_in_place_of(
-    replaced: list[Completer], load: Load, settings: Settings, progress: Progress, stopped: Stopped
-) -> tuple[Completer, dict[str, object]]:
-    """Let go of models, then load another; on the engine thread. One that nobody wants any more is let go of, too."""
-    if replaced:
-        while replaced:
-            replaced.pop().close(PARTING, settings)
-        gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
-    completer = load(settings, _unless(stopped, progress))
-    if stopped():
-        replaced.append(completer)
-    return completer, completer.describe()
+def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> None:
+    """For models that are all here."""
+
+
+class Loader:
+    """Loads models, one in place of another; what has to be fetched comes while that one goes on.
+
+    Used on the event loop only. What is superseded by a later call raises `Superseded`.
+    """
+
+    def __init__(self, engine: EngineThread, load: Load, fetch: Fetch) -> None:
+        """Fetch on a thread of its own, which touches no tensors; let go of models and load on the engine thread."""
+        self._engine, self._load, self._fetch = engine, load, fetch
+        self._fetching = EngineThread()
+        self._replaced: list[Completer] = []  # models that the engine thread has still to let go of
+        self._wanted = object()
+
+    async def fetch(self, settings: Settings, progress: Progress, beside: bool) -> None:
+        """Have all here that loading needs; `beside` a model that is loaded and may go on."""
+        wanted = self._wanted = object()
+        self._engine.supersede(LOADING)
+        await self._fetching.run(LOADING, lambda stopped: self._fetch(settings, _unless(stopped, progress), beside))
+        if self._wanted is not wanted:
+            raise Superseded
+
+    def replace(self, completer: Completer) -> None:
+        """Have a model let go of before the next one is loaded."""
+        self._replaced.append(completer)
+
+    async def load(self, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
+        """Load a model, and describe it."""
+        self._engine.renice(settings.niceness)  # first: threads that the model starts take after it
+        return await self._engine.run(LOADING, lambda stopped: self._in_place(settings, progress, stopped))
+
+    def close(self, seconds: float, completer: Completer | None) -> bool:
+        """End both threads, then the model that is loaded; false if one is still at work after so long."""
+        fetched = self._fetching.close(seconds)
+        if not self._engine.close(seconds):
+            return False
+        for each in [*self._replaced, *([completer] if completer else [])]:
+            each.close(seconds)
+        return fetched
+
+    def _in_place(
+        self, settings: Settings, progress: Progress, stopped: Stopped
+    ) -> tuple[Completer, dict[str, object]]:
+        """Let go of models, then load another; one that nobody wants any more is let go of, too."""
+        if self._replaced:
+            while self._replaced:
+                self._replaced.pop().close(PARTING, settings)
+            gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
+        completer = self._load(settings, _unless(stopped, progress))
+        if stopped():
+            self._replaced.append(completer)
+        return completer, completer.describe()
+
+
+def may_stay(loaded: Settings, wanted: Settings) -> bool:
+    """Whether a model that was loaded for some settings may go on until others have theirs: it keeps by its own."""
+    return (loaded.persist, loaded.private_files) == (wanted.persist, wanted.private_files)
+
+
+def failure(error: Exception) -> str:
+    """What to tell of a model that could not be loaded; what nobody foresaw is logged."""
+    if isinstance(error, ModelError):
+        return str(error)
+    logger.error("the model could not be loaded", exc_info=error)
+    return f"loading the model failed ({type(error).__name__}): see the log"
+
+
+def rising(progress: Progress) -> Progress:
+    """The same progress, of parts that each begin anew: what it tells never falls."""
+    most = 0
+
+    def tell(message: str, percent: int) -> None:
+        nonlocal most
+        most = max(most, percent)
+        progress(message, most)
+
+    return tell
 
 
 def _unless(stopped: Stopped, progress: Progress) -> Progress:

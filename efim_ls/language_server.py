@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
-from efim_ls.completer import Load
+from efim_ls.completer import Fetch, Load
 from efim_ls.document import Encoding
 from efim_ls.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.session import Session
@@ -23,14 +23,14 @@ from efim_ls.versions import installed_version
 class EfimServer(LanguageServer):
     """One client's connection, and what is kept for it; speaks to the user only where they can do something."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, fetch: Fetch) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             "efim-ls",
             installed_version("efim-ls") or "not installed",
             protocol_cls=EfimProtocol,
             converter_factory=converter,
         )
-        self.session = Session(load)
+        self.session = Session(load, fetch)
         self.teller = StatusTeller(self.session, self._tell_status)
         self.initial_settings: object = None
         self._shown: set[str] = set()

@@ -12,9 +12,12 @@ from efim_ls.window import MARKERS, Budget
 from model_runtime.checkpoint import read_checkpoint
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
+from model_runtime.fits import usable
 from model_runtime.hub.fetching import fetch_folder
 from model_runtime.hub.names import cached_folder, local_folder
 from model_runtime.load import Asked, Model, load, prepare
+from model_runtime.machine import cuda_missing
+from model_runtime.memory import held
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first
@@ -44,12 +47,20 @@ def _asked(settings: Settings, budget: Budget) -> Asked:
     )
 
 
-def _found(settings: Settings, progress: Progress) -> tuple[Path, Progress]:
+def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
+    """Have the model that the settings name on this machine; raises ModelError where it cannot be had or used.
+
+    `beside` another that is loaded: what that one takes comes free before this one is loaded.
+    """
+    _found(settings, progress, beside)
+
+
+def _found(settings: Settings, progress: Progress, beside: bool = False) -> tuple[Path, Progress]:
     """The folder of the model that the settings name, fetched if need be, and the progress that is left."""
     name, revision = settings.model, settings.revision
     if folder := local_folder(name) or cached_folder(name, revision):
         return folder, progress
-    folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings))
+    folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings, beside))
     return folder, partial(_between, progress, FETCHED, LOADED)
 
 
@@ -57,11 +68,17 @@ def _between(progress: Progress, start: int, end: int, message: str, percent: in
     progress(message, start + (end - start) * percent // 100)
 
 
-def _check(settings: Settings, folder: Path, _: int) -> None:
-    """Refuse a model that cannot be used here before gigabytes are fetched."""
+def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
+    """Refuse a model that cannot be used here before gigabytes are fetched.
+
+    Beside another one the GPU is not asked, which may be at work; and what this process holds counts as free.
+    """
     checkpoint = read_checkpoint(folder, settings.template)
     budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers)
-    prepare(checkpoint, **_asked(settings, budget))
+    if not beside:
+        prepare(checkpoint, **_asked(settings, budget))
+    elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
+        usable(checkpoint.config, settings.weights, 0, folder, held())
 
 
 def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:

@@ -116,9 +116,11 @@ def _costs(
     fits = fitting(size, formats(config) if config else machine.formats, machine.kv, machine.free)
     found = remembered(config, DEFAULTS.threads, notes) if config else {}
     measured = [ms for way, ms in found.items() if way.split()[0] in fits]
-    estimated = [1e3 * BYTES[form] * size.parameters / machine.bandwidth for form in fits]
+    # A token reads one row of the embedding, which is the head as well where it is tied.
+    unread = config.vocab * config.hidden if config and not config.tied else 0
+    estimated = [1e3 * BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
     best = min(measured or estimated, default=None)
-    return tuple(fits), tuple(usable_on_gpu(size, machine.kv)), best, bool(measured)
+    return tuple(fits), tuple(usable_on_gpu(size, machine.kv, config)), best, bool(measured)
 
 
 def _size(folder: Path) -> int:
@@ -133,7 +135,7 @@ def _table(machine: Machine, rows: list[Row]) -> Table:
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as", no_wrap=True)
-    table.caption = "≥: estimated by how long reading the weights takes; others: measured here"
+    table.caption = "~: estimated by how long reading the weights takes; others: measured here"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row))
@@ -143,7 +145,7 @@ def _table(machine: Machine, rows: list[Row]) -> Table:
 def _cells(row: Row) -> tuple[str, ...]:
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
-    cost = "" if row.milliseconds is None else f"{'' if row.measured else '≥ '}{row.milliseconds:,.1f}"
+    cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.1f}"
     return (
         escape(name),
         "" if row.parameters is None else f"{row.parameters / 1e9:.2f}B",

@@ -16,7 +16,7 @@ from typing import BinaryIO, NoReturn, cast
 
 from pygls.io_ import run_async
 
-from efim_ls.completer import PARTING, Completer, Load, Progress
+from efim_ls.completer import PARTING, Completer, Fetch, Load, Progress
 from efim_ls.handlers import COMMANDS, HANDLERS
 from efim_ls.language_server import EfimServer
 from efim_ls.protocol import EfimProtocol
@@ -28,9 +28,9 @@ On a terminal, try `efim-ls demo`, or `efim-ls complete FILE:LINE:COLUMN`."""
 logger = logging.getLogger(__name__)
 
 
-def build_server(load: Load) -> EfimServer:
-    """A server whose model will be loaded by `load`, on the engine thread."""
-    server = EfimServer(load)
+def build_server(load: Load, fetch: Fetch) -> EfimServer:
+    """A server whose model will be had here by `fetch`, then loaded by `load`, on the engine thread."""
+    server = EfimServer(load, fetch)
     for method, (handler, options) in HANDLERS.items():
         server.feature(method, options)(handler)
     for name, handler in COMMANDS.items():
@@ -45,14 +45,21 @@ def load_completer(settings: Settings, progress: Progress) -> Completer:
     return Completer.load(settings, progress)
 
 
-def serve(tcp_port: int | None = None, load: Load = load_completer) -> int:
+def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
+    """Have the model that the settings name on this machine; ModelError if it cannot be had or used."""
+    from efim_ls.loading import fetch  # not before, likewise
+
+    fetch(settings, progress, beside)
+
+
+def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch = fetch_model) -> int:
     """Serve one client; 0 if it said goodbye as the protocol asks, 1 if it just went, 2 if there is none."""
     if tcp_port is None and sys.stdin.isatty():
         print(USAGE, file=sys.stderr)
         return 2
     wire = own_stdout()
     log_to_stderr()
-    server = build_server(load)
+    server = build_server(load, fetch)
     if tcp_port is None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, partial(_leave, server))

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import cast
 
 from efim_ls.answer import Ahead, Answer, Reason, Request, Status
-from efim_ls.completer import Completer, Load, Progress, load_in_place_of
+from efim_ls.completer import Completer, Fetch, Load, Loader, Progress, failure, may_stay, nothing_to_fetch, rising
 from efim_ls.counters import Counters
 from efim_ls.debounce import Debounce
 from efim_ls.document import Document
@@ -24,11 +24,9 @@ from efim_ls.settings import Settings
 from efim_ls.sharing import Sharing
 from efim_ls.statistics import Statistics
 from efim_ls.stillness import Stillness
-from model_runtime.errors import ModelError
 
 REST = 5.0  # seconds after an answer in which nothing is asked: frames that change sooner are not worth writing
 SETTLING, POLLING = 60.0, 0.01  # seconds in which a disk must have written what waits, and between looks
-LOADING = object()  # the key of the job that loads a model; those of completions are URIs
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ logger = logging.getLogger(__name__)
 class Session:
     """One client's. Used on the event loop only; whatever touches the completer is sent to the engine thread."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch) -> None:
         self.documents: dict[str, Document] = {}
         self.settings = Settings()
         self.statistics = Statistics(lambda: self.settings, logger.warning)
@@ -49,10 +47,9 @@ class Session:
         self._rules = Rules(self.settings)
         self._last = LastAnswers()
         self._at_rest = Stillness(REST)
-        self._load = load
+        self._loader = Loader(self.engine, load, fetch)
         self._sharing = Sharing(self._begin)
         self._completer: Completer | None = None
-        self._replaced: list[Completer] = []  # models that the engine thread has still to let go of
         self._loaded_for: Settings | None = None
         self._description: dict[str, object] = {}
         self._model = Status("loading", "waiting for the client")
@@ -97,28 +94,24 @@ class Session:
         return self._off(uri, len(document.text) if document else 0)
 
     async def load(self, progress: Progress) -> None:
-        """Load the model that the settings ask for; the status says what came of it."""
-        settings = self.settings
-        if self._completer is not None:
-            self._replaced.append(self._completer)
-        self._at_rest.cancel_all()
-        for uri in self.documents:
-            self.foresight.drop(uri)
-            self.engine.drop_ahead(_keeping(uri))
-        self._completer, self._loaded_for = None, settings.of_model
+        """Load the model that the settings ask for; the status says what came of it.
+
+        While it is fetched, and if it cannot be, the one before it goes on.
+        """
+        settings, before, tell = self.settings, self._loaded_for, rising(progress)
+        self._loaded_for = settings.of_model
         self._model = Status("loading", "the model is being loaded")
+        if before and not may_stay(before, settings):
+            self._let_go()
         try:
-            self.engine.renice(settings.niceness)  # first: threads that the model starts take after it
-            self._completer, self._description = await self.engine.run(
-                LOADING, lambda stopped: load_in_place_of(self._replaced, self._load, settings, progress, stopped)
-            )
+            await self._loader.fetch(settings, tell, self._completer is not None)
+            self._let_go()
+            self._completer, self._description = await self._loader.load(settings, tell)
         except Superseded:
             return
-        except ModelError as error:
-            self._model = Status("error", str(error))
         except Exception as error:
-            logger.error("the model could not be loaded", exc_info=error)
-            self._model = Status("error", f"loading the model failed ({type(error).__name__}): see the log")
+            stays = "; the model before it goes on" if self._completer else ""
+            self._model = Status("error", f"{failure(error)}{stays}")
         else:
             self._model = Status("ready", "the model is ready")
             if self.documents:
@@ -188,17 +181,23 @@ class Session:
             await asyncio.sleep(POLLING)
 
     def close(self, seconds: float) -> bool:
-        """End, with what was computed written behind; false if the engine thread is still at work after so long.
+        """End, with what was computed written behind; false if one of its threads is still at work after so long.
 
         For when the event loop has ended: nobody waits for answers any more.
         """
         self.fates.close()
         self.statistics.write()
-        if not self.engine.close(seconds):
-            return False
-        for completer in [*self._replaced, *([self._completer] if self._completer else [])]:
-            completer.close(seconds)
-        return True
+        return self._loader.close(seconds, self._completer)
+
+    def _let_go(self) -> None:
+        """Have the model that is loaded, if one is, make room for the next one."""
+        if self._completer is not None:
+            self._loader.replace(self._completer)
+        self._completer = None
+        self._at_rest.cancel_all()
+        for uri in self.documents:
+            self.foresight.drop(uri)
+            self.engine.drop_ahead(_keeping(uri))
 
     def _note(self, request: Request, language: str, answer: Answer) -> None:
         """Count an answer, and remember it while its document is open."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 
 from model_runtime.choosing import formats
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
-from model_runtime.gpu.device import RESERVE
+from model_runtime.gpu.device import RESERVE, Form, most_weight_bytes, unfit, weight_bytes
 from model_runtime.known import largest_within
 from model_runtime.linear import Format
 from model_runtime.machine import cuda_missing
@@ -21,14 +21,16 @@ from model_runtime.weights import expected_shapes
 
 BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING = 8  # bytes besides for an element of the largest matrix: its parts in fp32, and these joined
+GPU_FORMS: tuple[Form, ...] = get_args(Form)
 GIB = 1 << 30
 
 
 class Size(NamedTuple):
-    """How large a model is: all its parameters, and those of its largest matrix."""
+    """How large a model is: its parameters, those of its largest matrix, and those that stay fp32 in any format."""
 
     parameters: int
     matrix: int
+    fixed: int = 0
 
 
 class Need(NamedTuple):
@@ -57,7 +59,8 @@ def size_of(config: ModelConfig, folder: Path | None = None) -> Size:
 
 def need(size: Size, form: Format, kv: int) -> Need:
     """What a model takes on a CPU. Its checkpoint is mapped while it is read: the system takes that back."""
-    return Need(form, BYTES[form] * size.parameters, kv, PACKING * size.matrix)
+    weights = BYTES[form] * (size.parameters - size.fixed) + BYTES["fp32"] * size.fixed
+    return Need(form, weights, kv, PACKING * size.matrix)
 
 
 def usable(
@@ -76,14 +79,19 @@ def usable(
     raise refusal(size, asked, [form for form in possible if form not in asked], kv, free)
 
 
-def usable_on_gpu(size: Size, kv: int) -> list[str]:
-    """The formats in which a model fits into the GPU's memory; none where there is no GPU that can be used."""
-    if cuda_missing() is not None:
+def usable_on_gpu(size: Size, kv: int, config: ModelConfig | None) -> list[Form]:
+    """The formats in which a model fits into the GPU's memory, surely where its shape is not known.
+
+    None where there is no GPU that can be used for it.
+    """
+    if cuda_missing() or (config and unfit(config)):
         return []
-    free = torch.cuda.mem_get_info()[0] - RESERVE
-    # With int8 the embedding stays bf16, and the largest matrix is made bf16 for a pass of many rows.
-    weights = {"bf16": 2 * size.parameters, "int8": size.parameters + 3 * size.matrix}
-    return [form for form, taken in weights.items() if taken + kv <= free]
+    free = torch.cuda.mem_get_info()[0] - RESERVE - kv
+    taken = {
+        form: weight_bytes(config, form) if config else most_weight_bytes(size.parameters, size.matrix, form)
+        for form in GPU_FORMS
+    }
+    return [form for form in GPU_FORMS if taken[form] <= free]
 
 
 def fitting(size: Size, forms: Collection[Format], kv: int, free: int) -> list[Format]:

@@ -27,6 +27,11 @@ def available(root: Path = Path("/")) -> int:
     return max(0, min(meminfo["MemAvailable:"] << 10, *_left_in_cgroups(root)))
 
 
+def held(root: Path = Path("/")) -> int:
+    """Bytes that this process may give back at most: what it has written and holds; any number where nobody tells."""
+    return _numbers(root / "proc/self/status").get("RssAnon:", sys.maxsize >> 10) << 10
+
+
 def bandwidth() -> float:
     """Bytes a second of a product with a matrix that no cache holds: what bounds the decoding of one token."""
     matrix, vector = torch.ones(PROBED // 4 // COLUMNS, COLUMNS), torch.ones(COLUMNS)

@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.fields import Fields
+from model_runtime.foreign.packing import unpacked
 from model_runtime.foreign.reading import found_config
 from model_runtime.rope import Rope
 
@@ -49,15 +50,18 @@ def foreign_config(folder: Path) -> ModelConfig:
     )
 
 
-def foreign_size(folder: Path) -> tuple[int, int]:
-    """How many parameters the model has, and its largest matrix; `config.json` is enough, no memory is taken."""
+def foreign_size(folder: Path) -> tuple[int, int, int]:
+    """How many parameters the model has, its largest matrix, and what is not packed, as experts joined in one tensor.
+
+    `config.json` is enough, no memory is taken.
+    """
     try:
         with torch.device("meta"):
             model = cast(Any, AutoModelForCausalLM).from_config(found_config(folder), trust_remote_code=False)
     except Exception as error:  # a field that it does not know fails where it is used
         raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
     sizes = [parameter.numel() for parameter in model.parameters()]
-    return sum(sizes), max(sizes)
+    return sum(sizes), max(sizes), unpacked(model)
 
 
 def _refuse(found: Any) -> None:

@@ -53,6 +53,12 @@ def pack(model: Any, form: Format) -> None:
     model.float()
 
 
+def unpacked(model: Any) -> int:
+    """How many parameters packing leaves in fp32."""
+    packed = {id(p) for m in model.modules() if type(m) in TABLES + MATRICES for p in m.parameters(recurse=False)}
+    return sum(p.numel() for p in model.parameters() if id(p) not in packed)
+
+
 def _replacement(module: Any, form: Format) -> nn.Module:
     weight = module.weight.detach()
     if type(module) in TABLES:

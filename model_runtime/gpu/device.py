@@ -35,16 +35,31 @@ def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form:
     """Take the GPU where it can be used; ModelError where it was asked for and cannot."""
     if wanted == "cpu":
         return Choice("cpu", "asked for by the setting")
-    reason = cuda_missing() or _unfit(config) or _too_large(config, kv_memory_mib, form)
+    reason = _why_not(config, kv_memory_mib, form)
     if reason is None:
         name = torch.cuda.get_device_name()
         return Choice("cuda", f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster")
     if wanted == "cuda":
-        raise ModelError(f"the setting device asks for the GPU, but {reason}: set device to 'auto' or 'cpu'")
+        raise ModelError(
+            f"the setting device asks for the GPU, but {reason}: {_instead(config, kv_memory_mib, form)}"
+        )
     return Choice("cpu", reason)
 
 
-def _unfit(config: ModelConfig) -> str | None:
+def _why_not(config: ModelConfig, kv_memory_mib: int, form: Form) -> str | None:
+    return cuda_missing() or unfit(config) or _too_large(config, kv_memory_mib, form)
+
+
+def _instead(config: ModelConfig, kv_memory_mib: int, form: Form) -> str:
+    """What could be asked for where the GPU cannot be used in this form."""
+    if form == "int8" or _why_not(config, kv_memory_mib, "int8"):
+        return "set device to 'auto' or 'cpu'"
+    needed = _mib(needed_bytes(config, "int8", kv_memory_mib))
+    return f"set weights to 'int8', which needs {needed} MiB, or device to 'auto' or 'cpu'"
+
+
+def unfit(config: ModelConfig) -> str | None:
+    """Why a model of this shape cannot be computed on any GPU; None where it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers, on the CPU only"
     if config.head_dim % 8 or config.head_dim > 256:
@@ -68,6 +83,11 @@ def weight_bytes(config: ModelConfig, form: Form) -> int:
         return BF16 * (others + table * (not shares_head(c)))
     largest = max(c.vocab, c.intermediate * (1 + c.gated), (c.heads + 2 * c.kv_heads) * c.head_dim)
     return BF16 * (table + largest * c.hidden) + INT8 * others
+
+
+def most_weight_bytes(parameters: int, matrix: int, form: Form) -> int:
+    """The same at most, where no more is known of a model than its parameters and those of its largest matrix."""
+    return BF16 * (parameters + matrix) if form == "bf16" else INT8 * parameters + 2 * BF16 * matrix
 
 
 def needed_bytes(config: ModelConfig, form: Form, kv_memory_mib: int) -> int:

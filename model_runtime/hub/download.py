@@ -88,19 +88,23 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
     from huggingface_hub import get_session
     from huggingface_hub.utils import hf_raise_for_status
 
-    start = _size(partial)
-    asked = {**source.headers, "accept-encoding": "identity"} | ({"range": f"bytes={start}-"} if start else {})
+    come = _size(partial)
+    asked = {**source.headers, "accept-encoding": "identity"} | ({"range": f"bytes={come}-"} if come else {})
     with (
         get_session().stream("GET", source.url, headers=asked, timeout=TIMEOUT) as response,
         partial.open("ab") as out,
     ):
         hf_raise_for_status(response)
-        if start and response.status_code != 206:  # all of it comes again
+        if come and response.status_code != 206:  # all of it comes again
             out.truncate(0)
-            report(-start)
+            report(-come)
+            come = 0
         for piece in response.iter_bytes():
             out.write(piece)
             report(len(piece))
+            come += len(piece)
+            if come > source.size:  # it is damaged however it goes on, and may never end
+                return
 
 
 def _digest(path: Path, report: Report) -> str:

@@ -68,7 +68,8 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
         check(folder, total)
         _refuse_without_room(repository, names)
         _had(repository, names, _counting(f"fetching {name}", total, progress))
-        _remember(repository, revision)
+        if revision != repository.commit:
+            _remember(repository, revision)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,9 @@ from model_runtime.config import EMBEDDED
 from model_runtime.errors import ModelError
 from model_runtime.shards import weight_files
 
-NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+# As the hub's client takes them, and besides in two parts: else it raises what is no ModelError.
+PART = r"\w(?:[\w.-]{0,94}\w)?"
+NAME = re.compile(rf"(?!.*(?:--|\.\.|\.git\Z)){PART}/{PART}", re.ASCII)
 REVISION = re.compile(r"(?!.*\.\.)[\w-][\w./+-]*", re.ASCII)
 NEEDED = ("config.json", "tokenizer.json")
 
@@ -28,8 +31,8 @@ class Kept:
 
 def local_folder(name: str) -> Path | None:
     """The folder that a user's setting names; None where it names a repository of the hub."""
-    folder = Path(name).expanduser() if name else EMBEDDED
-    if folder.exists():
+    folder = Path(os.path.expanduser(name)) if name else EMBEDDED  # Path's own raises for an unknown user
+    if os.path.exists(folder):  # Path's own raises for a name that no disk takes
         return folder
     if NAME.fullmatch(name):
         return None

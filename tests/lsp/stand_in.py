@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.completer import Progress
+from efim_ls.completer import Progress, nothing_to_fetch
 from efim_ls.engine_thread import Stopped
 from efim_ls.server import serve
 from efim_ls.settings import Settings
@@ -127,4 +127,4 @@ def load(settings: Settings, progress: Progress) -> StandIn:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(int(sys.argv[1]) if sys.argv[1:] else None, load))
+    sys.exit(serve(int(sys.argv[1]) if sys.argv[1:] else None, load, nothing_to_fetch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,7 @@ async def fetching(editor: Editor) -> None:
     """Start a server, and wait until it fetches weights that come slowly."""
     await editor.initialize(GHOST_TEXT, SETTINGS)
     editor.tell("initialized", {})
-    async with asyncio.timeout(HANG):
-        while not is_fetching(editor):
-            await editor.ask("efim/status")
+    await until_fetching(editor)
 
 
 async def test_a_server_ends_while_it_fetches(hub: Hub) -> None:
@@ -89,6 +88,59 @@ async def test_another_model_is_loaded_in_place_of_one_that_is_fetched(hub: Hub)
         assert (await editor.ask("efim/status"))["state"] == "ready"
         assert await editor.close() == 0
         assert "Traceback" not in editor.stderr and "given up" not in editor.stderr
+
+
+@asynccontextmanager
+async def with_another() -> AsyncIterator[Editor]:
+    """A server that completes with the embedded model."""
+    async with launched(REAL) as editor:
+        await editor.start(GHOST_TEXT, {**SETTINGS, "model": ""})
+        await complete(editor)
+        yield editor
+        assert await editor.close() == 0
+
+
+def ask_for_it(editor: Editor, **more: object) -> None:
+    editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": {**SETTINGS, **more}}})
+
+
+async def until_fetching(editor: Editor) -> None:
+    async with asyncio.timeout(HANG):
+        while not is_fetching(editor):
+            await editor.ask("efim/status")
+
+
+async def test_another_model_completes_until_it_is_fetched(hub: Hub) -> None:
+    hub.slow = threading.Event()
+    async with with_another() as editor:
+        ask_for_it(editor)
+        await until_fetching(editor)
+        await complete(editor)
+        assert (await editor.ask("efim/status"))["state"] == "loading" and not hub.slow.is_set()
+        hub.slow.set()
+        await editor.loaded()
+        assert (await editor.ask("efim/status"))["model"] == "owner/tiny"
+        await complete(editor)
+
+
+async def test_another_model_completes_on_where_it_cannot_be_had(hub: Hub) -> None:
+    hub.repositories.clear()
+    async with with_another() as editor:
+        ask_for_it(editor)
+        await editor.loaded()
+        [message] = editor.messages
+        assert "no such model on the hub" in message and message.endswith("the model before it goes on")
+        await complete(editor)
+
+
+async def test_another_model_does_not_go_on_where_it_may_keep_less(hub: Hub) -> None:
+    hub.slow = threading.Event()
+    async with with_another() as editor:
+        ask_for_it(editor, private_files=["*.py"])
+        await until_fetching(editor)
+        page = editor.open(CODE[:300] + "‸", "file:///page.txt")
+        assert await page.item() is None
+        assert (await editor.stats())["last_reason"] == "loading"
 
 
 async def test_a_model_that_cannot_be_had_is_told_once_and_the_server_stays(hub: Hub) -> None:

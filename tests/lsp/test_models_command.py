@@ -15,7 +15,7 @@ from model_runtime.choosing import choose, remembered
 from model_runtime.config import EMBEDDED, read_config
 from model_runtime.families import FAMILIES
 from model_runtime.known import KNOWN
-from tests.models import Tiny, make
+from tests.models import LLAMA, Tiny, make
 
 COMMIT = "a" * 40
 NOTES = Path("cache", "efim-ls", "speed.json")
@@ -26,10 +26,10 @@ NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:
 Found = dict[str, dict[str, Any]]
 
 
-def put(cache: Path, name: str, ref: str = "main") -> Path:
+def put(cache: Path, name: str, ref: str = "main", tiny: Tiny = LLAMA) -> Path:
     """A model as the hub's client keeps it."""
     stored = cache / f"models--{name.replace('/', '--')}"
-    folder = make(stored / "snapshots" / COMMIT)
+    folder = make(stored / "snapshots" / COMMIT, tiny)
     (stored / "refs").mkdir()
     (stored / "refs" / ref).write_text(COMMIT)
     return folder
@@ -47,6 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     put(home / "hub", HERE)
     put(home / "hub", "me/own", ref="v1")
+    put(home / "hub", "me/untied", tiny=Tiny(tied=False))
     replace(put(home / "hub", "me/other") / "config.json", '"llama"', '"mamba"')
     replace(put(home / "hub", "me/markerless") / "tokenizer.json", "<|fim_", "<|no_")
     (put(home / "hub", "me/part") / "model.safetensors").unlink()
@@ -70,7 +71,7 @@ def found(home: Path) -> Found:
 
 
 def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
-    on_disk = ["the embedded model", "me/markerless", "me/other", "me/own", HERE]
+    on_disk = ["the embedded model", "me/markerless", "me/other", "me/own", "me/untied", HERE]
     assert list(found) == [*on_disk, *(known.name for known in KNOWN if known.name != HERE)]
     model, folder = found[HERE], home / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B" / "snapshots" / COMMIT
     assert (model["folder"], model["revision"]) == (str(folder), COMMIT)
@@ -81,10 +82,16 @@ def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found
     assert (absent["folder"], absent["bytes_on_disk"], absent["parameters"]) == (None, None, KNOWN[1].parameters)
 
 
-def test_what_fits_is_told_with_what_it_costs_at_least(found: Found) -> None:
+def test_what_fits_is_told_with_what_it_costs_about(found: Found) -> None:
     own, huge = found["me/own"], found["Qwen/Qwen2.5-Coder-32B"]
     assert "fp32" in own["fits"] and own["milliseconds"] > 0 and not own["measured"]
     assert bool(huge["fits"]) == (huge["milliseconds"] is not None)
+
+
+def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
+    own, untied = found["me/own"], found["me/untied"]
+    assert untied["parameters"] > own["parameters"]
+    assert untied["milliseconds"] == pytest.approx(own["milliseconds"])
 
 
 def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
@@ -103,8 +110,8 @@ def test_what_cannot_be_used_says_why(found: Found) -> None:
 def test_the_table_can_be_read(home: Path) -> None:
     lines = [" ".join(line.replace("│", " ").split()) for line in run(home).splitlines()]
     own = next(line for line in lines if line.startswith("me/own@aaaaaaa"))
-    assert "0.00B 0.00G" in own and "≥" in own
-    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54B ≥") for line in lines)
+    assert "0.00B 0.00G" in own and "~" in own
+    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54B ~") for line in lines)
     assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
 
 

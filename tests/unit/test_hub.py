@@ -12,10 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import constants
+from huggingface_hub.utils import HFValidationError, validate_repo_id
+from hypothesis import given
+from hypothesis import strategies as st
 
+from efim_ls.loading import fetch
+from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
 from model_runtime.hub import download
 from model_runtime.hub.fetching import fetch_folder
+from model_runtime.hub.names import NAME as NAMES
 from model_runtime.hub.names import cached_folder, kept, local_folder, origin
 from model_runtime.training import base
 from tests.hub_server import COMMIT, TOKEN, Hub, serving
@@ -108,6 +114,7 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(hub: Hub, revision: str) -> No
     there = fetched(revision)
     assert origin(there) == (NAME, COMMIT)
     assert cached_folder(NAME, revision) == there
+    assert kept()[0].refs == (() if revision == COMMIT else (revision,))
     assert cached_folder(NAME, "other") is None
 
 
@@ -177,6 +184,17 @@ def test_what_is_damaged_is_removed_and_fetched_anew(hub: Hub, tmp_path: Path) -
     assert fetched() == cached_folder(NAME, "")
 
 
+def test_more_than_the_file_has_is_not_taken(hub: Hub, folder: Path, tmp_path: Path) -> None:
+    """Nor read to its end, of which there may be none."""
+    hub.more, told = 100 * (folder / "model.safetensors").stat().st_size, list[int]()
+    with pytest.raises(ModelError, match="is damaged and was removed"):
+        fetched(progress=lambda said, percent: told.append(percent))
+    assert 100 < max(told) < 1000
+    assert not [*tmp_path.rglob("*.incomplete")]
+    hub.more = 0
+    assert fetched() == cached_folder(NAME, "")
+
+
 def test_two_servers_fetch_once(hub: Hub) -> None:
     """The one that comes second waits, and tells so."""
     hub.slow = threading.Event()
@@ -206,6 +224,21 @@ def test_what_cannot_be_used_here_is_refused_before_its_weights_are_asked_for(hu
     with pytest.raises(ModelError, match="too large"):
         fetched(check=check)
     assert "model.safetensors" not in hub.files_asked()
+
+
+def test_beside_another_model_what_that_one_holds_counts_as_free(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, silent = Settings(model=NAME, device="cpu", weights="fp32"), lambda said, percent: None
+    monkeypatch.setattr("model_runtime.fits.available", lambda: 0)
+    monkeypatch.setattr("efim_ls.loading.held", lambda: 1 << 10)
+    with pytest.raises(ModelError, match="are free here"):
+        fetch(settings, silent, beside=True)
+    assert "model.safetensors" not in hub.files_asked()
+    monkeypatch.setattr("efim_ls.loading.held", lambda: 1 << 30)
+    with pytest.raises(ModelError, match="are free here"):
+        fetch(settings, silent, beside=False)
+    assert "model.safetensors" not in hub.files_asked()
+    fetch(settings, silent, beside=True)
+    assert cached_folder(NAME, "")
 
 
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
@@ -278,10 +311,28 @@ def test_a_name_is_a_folder_where_there_is_one(tmp_path: Path, monkeypatch: pyte
     assert origin(tmp_path / NAME) == (str(tmp_path / NAME), "")
 
 
-@pytest.mark.parametrize("name", ["/no/such/folder", "~/nothing", "models", "a/b/c", "./a/b", "a/b\n", "..//x"])
+NEITHER = ["/no/such/folder", "~/nothing", "models", "a/b/c", "./a/b", "a/b\n", "..//x", "~nosuchuser/x", "x" * 300]
+NEITHER += ["a--b/c", "a/b--c", "owner/na..me", "owner/name.", "owner/name-", "-a/b", ".a/b", "a./b", "a/b.git"]
+NEITHER += [f"a/{'b' * 97}", f"{'a' * 300}/{'b' * 300}", "a/é"]
+
+
+@pytest.mark.parametrize("name", NEITHER)
 def test_what_is_neither_is_told_with_both_readings(name: str) -> None:
     with pytest.raises(ModelError, match="no folder here, and the hub's models are called owner/name"):
         local_folder(name)
+
+
+parts = st.from_regex(r"[ab0_.-]{1,6}|[ab0_.-]{95,97}|a\.git", fullmatch=True)
+
+
+@given(st.builds("{}/{}".format, parts, parts))
+def test_what_is_taken_for_a_name_the_client_of_the_hub_takes(name: str) -> None:
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        assert not NAMES.fullmatch(name)
+    else:
+        assert NAMES.fullmatch(name)
 
 
 def test_a_model_in_a_folder_needs_no_client_of_the_hub() -> None:

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
-from model_runtime.fits import BYTES, Size, fitting, need, refusal, size_of, usable
+from model_runtime.fits import BYTES, Size, fitting, need, refusal, size_of, usable, usable_on_gpu
+from model_runtime.gpu.device import (
+    MIB,
+    RESERVE,
+    Form,
+    choose_device,
+    most_weight_bytes,
+    needed_bytes,
+    weight_bytes,
+)
 from model_runtime.known import KNOWN, largest_within
 from model_runtime.memory import available, bandwidth, held
 
 GIB = 1 << 30
 FREE = 8 * GIB
-sizes = st.builds(Size, st.integers(1 << 20, 1 << 35), st.integers(1, 1 << 30))
+sizes = st.builds(Size, st.integers(1 << 20, 1 << 35), st.integers(1, 1 << 30), st.integers(0, 1 << 20))
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such files")
 
@@ -144,3 +155,55 @@ def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.Mo
     assert usable(config, "auto", 0) == ["fp32"]
     with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
         usable(config, "int8", 0)
+
+
+# On a GPU
+
+
+def gpu(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    for module in ("fits", "gpu.device"):
+        monkeypatch.setattr(f"model_runtime.{module}.cuda_missing", lambda: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+
+
+SHAPES = {
+    "tied": {"tied": True},
+    "not tied": {"tied": False},
+    "tied, with logits that are scaled, as Granite's": {"tied": True, "logits_scale": 0.125},
+}
+
+
+@pytest.mark.parametrize("form", ["bf16", "int8"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_is_told_to_fit_on_a_gpu_is_what_is_loaded_there(
+    monkeypatch: pytest.MonkeyPatch, name: str, form: Form
+) -> None:
+    config = replace(read_config(EMBEDDED), **SHAPES[name])
+    size, needed = size_of(config), needed_bytes(config, form, 512)
+    for free in (needed - 1, needed):
+        gpu(monkeypatch, free)
+        fits = choose_device("auto", config, 512, form).device == "cuda"
+        assert (form in usable_on_gpu(size, 512 * MIB, config)) == fits == (free == needed)
+    assert most_weight_bytes(size.parameters, size.matrix, form) >= weight_bytes(config, form)
+    gpu(monkeypatch, most_weight_bytes(size.parameters, size.matrix, form) + 512 * MIB + RESERVE)
+    assert form in usable_on_gpu(size, 512 * MIB, None)
+
+
+def test_what_transformers_computes_fits_on_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, 80 * GIB)
+    config = replace(read_config(EMBEDDED), foreign=True)
+    assert usable_on_gpu(Size(1, 1), 0, config) == []
+
+
+def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(read_config(EMBEDDED), layers=64)
+    least = needed_bytes(config, "int8", 512)
+    gpu(monkeypatch, least)
+    with pytest.raises(ModelError, match=rf"set weights to 'int8', which needs {-(-least // MIB)} MiB, or device to"):
+        choose_device("cuda", config, 512, "bf16")
+    gpu(monkeypatch, least - 1)
+    for form in ("bf16", "int8"):
+        with pytest.raises(ModelError, match=r"are free: set device to 'auto' or 'cpu'"):
+            choose_device("cuda", config, 512, form)
