@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Raw
 
+from model_runtime.tokenizer import Tokenizer
 from tests.models import CODE
 
 VOCABULARY = 620
@@ -71,6 +73,13 @@ def write(folder: Path, kind: str, family: str | None = None) -> Path:
     path = folder / "tokenizer.json"
     path.write_text(text_of(kind, family or FAMILY[kind]), encoding="utf-8")
     return path
+
+
+@lru_cache(None)
+def tokenizer(kind: str) -> Tokenizer:
+    """Our own tokenizer of a kind."""
+    with TemporaryDirectory() as folder:
+        return Tokenizer(write(Path(folder), kind))
 
 
 @lru_cache(None)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from model_runtime.arena import Arena
 from model_runtime.errors import ModelError
 from model_runtime.foreign.config import foreign_size
+from tests.damage import cut_short, lacking
 from tests.engine.foreign import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
 from tests.models import shard
 
@@ -87,17 +88,6 @@ def test_what_an_arena_cannot_hold_is_refused_by_name(tmp_path: Path, what: str)
 def changed(folder: Path, **fields: Any) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | fields), "utf-8")
-
-
-def lacking(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors")
-    del weights["model.norm.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def cut_short(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-64])
 
 
 def pickle_instead(folder: Path) -> None:

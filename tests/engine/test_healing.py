@@ -16,11 +16,10 @@ from model_runtime.fragments import LONGEST_FRAGMENT
 from model_runtime.ids import common_prefix
 from model_runtime.prompt import LONGEST_STUB, assemble, build, heal
 from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
 from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import generate, spelled
 from tests.models import CODE, Tiny, make
-from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, write
+from tests.tiny_tokenizers import KINDS, SENTENCE_PIECE, tokenizer
 
 unhurried = settings(deadline=None, max_examples=60)
 quickly = settings(deadline=None, max_examples=12)
@@ -29,12 +28,6 @@ BLANKS = [*" \t\n", "\r\n", "\n    ", "\n\t\t", "    "]
 WORDS_AND_SIGNS = [*".,:;(){}[]=_'#1", "def", " return", "name", "für", "日本", "😀"]
 code = st.lists(st.sampled_from([*BLANKS, *WORDS_AND_SIGNS]), max_size=20).map("".join)
 LINES = [*CODE.splitlines(keepends=True)[6:14], "\tgröße = self.name[0](日本) # 😀\n"]
-
-
-@lru_cache(None)
-def tokenizer(kind: str) -> Tokenizer:
-    with TemporaryDirectory() as folder:
-        return Tokenizer(write(Path(folder), kind))
 
 
 @lru_cache(None)

@@ -19,13 +19,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training import base, checkpoint, code_files
 from model_runtime.training.__main__ import main
 from model_runtime.training.base import Base
 from model_runtime.training.samples import SampleMaker, Shares
+from tests.damage import cut_short, lacking
 from tests.models import CODE, Tiny, config, make, shard
 from tests.tiny_tokenizers import KINDS, write
 
@@ -139,17 +140,6 @@ def test_a_base_that_cannot_be_trained_is_refused_in_one_line(refusal: Refusal, 
     torch.save(load_file(other / "model.safetensors"), other / "pytorch_model.bin")
     (other / "model.safetensors").unlink()
     assert "a pickle: it can hold code and is never opened" in refusal(base=other)
-
-
-def lacking(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors")
-    del weights["model.norm.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def cut_short(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-64])
 
 
 def shard_elsewhere(folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from model_runtime.fragments import LONGEST_FRAGMENT
 from model_runtime.spelling import SPACE, as_it_is
 from model_runtime.tokenizer import Tokenizer
 from tests.models import CODE
-from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, write
+from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, tokenizer, write
 
 unhurried = settings(deadline=None, max_examples=120)
 BLANKS = [*" \t\n\r\f\x1c\x85\u2028", "\r\n", "\n\n", "\n    ", "  \n  ", "    "]
@@ -27,12 +26,6 @@ MARKERS = ["▁", "<0x0A>", "<s>", "<｜fim▁hole｜>", "▁<PRE>", "[SUFFIX]"]
 parts = st.sampled_from([*BLANKS, *WORDS_AND_SIGNS, *MARKERS])
 texts = st.one_of(st.lists(parts, max_size=30).map("".join), st.text(max_size=40))
 kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-@lru_cache(None)
-def tokenizer(kind: str) -> Tokenizer:
-    with TemporaryDirectory() as folder:
-        return Tokenizer(write(Path(folder), kind))
 
 
 @lru_cache(None)
