@@ -10,6 +10,7 @@ from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariable
 
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
+from model_runtime.hub.names import origin
 from model_runtime.shards import weight_files
 
 Weights = dict[str, torch.Tensor]
@@ -24,7 +25,10 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
         try:
             weights |= load_file(path)
         except (SafetensorError, OSError) as error:
-            raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+            remedy = (
+                f"remove {path.resolve()}, and it is fetched again" if origin(folder)[1] else "fetch the model again"
+            )
+            raise ModelError(f"{path} cannot be read ({error}): {remedy}") from None
     _check(weights, config)
     return weights
 

@@ -30,6 +30,7 @@ class Hub:
     tokens: list[str] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
     drop_after: int | None = None  # bytes of a large file after which connections break off
+    page: bytes | None = None  # what answers in place of a description
     more: int = 0  # bytes that come after the end of a large file
     slow: threading.Event | None = None  # until this is set, large files come byte by byte
     url: str = ""
@@ -88,7 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         files = [path for path in sorted(self.hub.repositories[name].iterdir()) if path.is_file()]
         siblings = [{"rfilename": path.name, **facts(path)} for path in files]
         gated = "manual" if name in self.hub.gated else False
-        body = json.dumps({"id": name, "sha": commit, "gated": gated, "siblings": siblings}).encode()
+        told = {"id": name, "sha": commit, "gated": gated, "siblings": siblings}
+        body = json.dumps(told).encode() if self.hub.page is None else self.hub.page
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -78,7 +78,11 @@ def _listed(name: str, revision: str) -> Repository:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     def ask(token: bool) -> ModelInfo:
-        return HfApi().model_info(name, revision=revision, timeout=PATIENCE, files_metadata=True, token=token)
+        try:
+            return HfApi().model_info(name, revision=revision, timeout=PATIENCE, files_metadata=True, token=token)
+        except (ValueError, TypeError, KeyError) as error:  # a page where a description was asked for
+            told = f"what answers for the hub is not the hub ({type(error).__name__})"
+            raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
 
     try:
         info, token = ask(token=False), False

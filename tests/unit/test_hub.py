@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -18,12 +19,14 @@ from hypothesis import strategies as st
 
 from efim_ls.loading import fetch
 from efim_ls.settings import Settings
+from model_runtime.config import read_config
 from model_runtime.errors import ModelError
 from model_runtime.hub import download
 from model_runtime.hub.fetching import fetch_folder
 from model_runtime.hub.names import NAME as NAMES
 from model_runtime.hub.names import cached_folder, kept, local_folder, origin
 from model_runtime.training import base
+from model_runtime.weights import read_weights
 from tests.hub_server import COMMIT, TOKEN, Hub, serving
 from tests.models import make, shard
 
@@ -351,3 +354,20 @@ def test_a_fine_tuning_fetches_its_base(hub: Hub, folder: Path) -> None:
     asked = len(hub.asked)
     assert base.find(NAME).folder == found.folder
     assert len(hub.asked) == asked
+
+
+@pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"[]", b"{}"], ids=["a page", "a list", "nothing"])
+def test_what_is_not_the_hub_is_told_as_such(hub: Hub, page: bytes) -> None:
+    hub.page = page
+    assert re.search("is not the hub .*: log in to this network, or check HF_ENDPOINT", refusal())
+
+
+def test_a_damaged_file_is_fetched_again_once_it_is_removed(hub: Hub) -> None:
+    weights = fetched() / "model.safetensors"
+    blob = weights.resolve()
+    blob.write_bytes(blob.read_bytes()[:-64])
+    with pytest.raises(ModelError, match=f"remove {blob}, and it is fetched again"):
+        read_weights(weights.parent, read_config(weights.parent))
+    blob.unlink()
+    assert cached_folder(NAME, "") is None
+    assert read_weights(fetched(), read_config(weights.parent))
