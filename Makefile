@@ -16,9 +16,13 @@ NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 demo: .venv/runs
 	$(BIN)/efim-ls demo
 
-# A core for each process, and a file's tests in one: fixtures of a module start editors and servers.
+# Side by side, a file's tests in one process; but editors, and a training that has a minute, want the machine.
+ALONE := tests/editors tests/lsp/test_train.py
+
 test: editors
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \
+		$(ALONE:%=--ignore %)
+	$(BIN)/python -m pytest $(ALONE)
 
 lint: .venv/develops
 	$(BIN)/ruff check .

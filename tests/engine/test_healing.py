@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -28,6 +29,13 @@ BLANKS = [*" \t\n", "\r\n", "\n    ", "\n\t\t", "    "]
 WORDS_AND_SIGNS = [*".,:;(){}[]=_'#1", "def", " return", "name", "für", "日本", "😀"]
 code = st.lists(st.sampled_from([*BLANKS, *WORDS_AND_SIGNS]), max_size=20).map("".join)
 LINES = [*CODE.splitlines(keepends=True)[6:14], "\tgröße = self.name[0](日本) # 😀\n"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def given_back() -> Iterator[None]:
+    """Others count the arenas that are alive."""
+    yield
+    engine.cache_clear()
 
 
 @lru_cache(None)

@@ -49,7 +49,8 @@ def test_a_model_with_another_ones_tokenizer_is_refused(tmp_path: Path) -> None:
     named = ("--model", str(tmp_path / "model"), "--data", str(tmp_path))
     done = run("efim-paper", "--users", "1", "--tokens", "2", *named)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "efim-ls: the tokenizer has more tokens than the model: fetch the model again\n"
+    told = "tokenizer.json is another model's (the tokenizer has 400 tokens, the model 300)"
+    assert done.stderr == f"efim-ls: {told}: fetch the model again\n"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_model_with_another_ones_tokenizer_is_refused(tmp_path: Path) -> None:
         (["--data", "none"], 2, "none cannot be read (No such file or directory)"),
         (["--data", "short"], 2, "the data has 0 texts of 942 tokens or more, for 16 users: name a folder with more"),
         (["--tokens", "2000"], 1, "a context of 2048 tokens has no room for 2000 new ones behind a prompt: lower"),
-        (["--model", "none"], 1, "none/config.json does not exist"),
+        (["--model", "none"], 1, "'none' is no folder here, and the hub's models are called owner/name: name"),
         (["--users", "0"], 2, "--users: '0' is no whole number from 1 up"),
     ],
 )

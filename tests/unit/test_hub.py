@@ -320,7 +320,10 @@ NEITHER += [f"a/{'b' * 97}", f"{'a' * 300}/{'b' * 300}", "a/é"]
 
 
 @pytest.mark.parametrize("name", NEITHER)
-def test_what_is_neither_is_told_with_both_readings(name: str) -> None:
+def test_what_is_neither_is_told_with_both_readings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError, match="no folder here, and the hub's models are called owner/name"):
         local_folder(name)
 
