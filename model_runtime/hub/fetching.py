@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -185,6 +186,6 @@ def _remember(repository: Repository, revision: str) -> None:
     """Note what a branch or tag means, now that it is all there, where the hub's client looks for it."""
     note = _stored(repository.name) / "refs" / revision
     note.parent.mkdir(parents=True, exist_ok=True)
-    beside = note.with_name(f"{note.name}.{os.getpid()}.tmp")
+    beside = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # others may fetch it as well
     beside.write_text(repository.commit)
     beside.replace(note)
