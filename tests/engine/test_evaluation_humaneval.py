@@ -80,6 +80,7 @@ def test_tasks_are_read(tmp_path: Path) -> None:
         (gzip.compress(b"x" * 999)[:10] + b"\xff" * 20, "is damaged"),
         (gzip.compress(b""), "has no task"),
     ],
+    ids=["missing", "not gzip", "no field", "no object", "cut off", "overwritten", "empty"],
 )
 def test_tasks_that_cannot_be_read_are_refused(content: bytes | None, complaint: str, tmp_path: Path) -> None:
     write_tasks(tmp_path)

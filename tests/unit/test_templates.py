@@ -25,7 +25,7 @@ from tests.models import CODE, Tiny, config
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, text_of, write
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts" / "families"
-TAIL_FIRST = {"codestral", "seed-coder"}
+TAIL_FIRST = ("codestral", "seed-coder")
 
 
 @dataclass(frozen=True)
