@@ -9,7 +9,7 @@ from pathlib import Path
 from efim_ls.folders import SPEED, cache_folder
 from efim_ls.settings import Settings
 from efim_ls.window import MARKERS, Budget
-from model_runtime.checkpoint import read_checkpoint
+from model_runtime.checkpoint import Checkpoint, read_checkpoint
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
 from model_runtime.fits import usable
@@ -29,10 +29,14 @@ def load_model(settings: Settings, progress: Progress) -> tuple[Model, Budget]:
     """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
-    checkpoint = read_checkpoint(folder, settings.template)
-    budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+    checkpoint, budget = _read(settings, folder)
     model = load(checkpoint, local_cache=settings.local_cache, progress=progress, **_asked(settings, budget))
     return model, budget
+
+
+def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
+    checkpoint = read_checkpoint(folder, settings.template)
+    return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
 
 
 def _asked(settings: Settings, budget: Budget) -> Asked:
@@ -73,8 +77,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
 
     Beside another one the GPU is not asked, which may be at work; and what this process holds counts as free.
     """
-    checkpoint = read_checkpoint(folder, settings.template)
-    budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+    checkpoint, budget = _read(settings, folder)
     if not beside:
         prepare(checkpoint, **_asked(settings, budget))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():

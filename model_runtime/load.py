@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
@@ -20,7 +20,7 @@ from model_runtime.fits import usable
 from model_runtime.gpu.device import BF16, Choice, Device, choose_device, form_of
 from model_runtime.hub.names import origin
 from model_runtime.kv_format import KvFormat, fingerprint, hashing
-from model_runtime.linear import packed_format
+from model_runtime.linear import Format, packed_format
 from model_runtime.local_cache import FILE, LocalCache
 from model_runtime.local_cache import read as read_local_cache
 from model_runtime.pool import Pool
@@ -97,11 +97,12 @@ class Asked(Wanted):
 
 
 class Prepared(NamedTuple):
-    """Where a model is to be computed, and how many tokens and arenas there is room for."""
+    """Where a model is to be computed, how many tokens and arenas there is room for; on a CPU, in which formats."""
 
     choice: Choice
     capacity: int
     arenas: int
+    forms: list[Format]
 
 
 def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
@@ -111,9 +112,9 @@ def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
     frame = arena_bytes(config, capacity) // FP32 * BF16
     choice = choose_device(asked.get("device", "auto"), config, max(mib, -(-frame // MIB)), form_of(asked["weights"]))
     arenas = _arenas(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
-    if choice.device == "cpu":
-        usable(config, asked["weights"], arenas * arena_bytes(config, capacity), checkpoint.folder)
-    return Prepared(choice, capacity, arenas)
+    kv = arenas * arena_bytes(config, capacity)
+    forms = usable(config, asked["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
+    return Prepared(choice, capacity, arenas, forms)
 
 
 def load(
@@ -121,20 +122,21 @@ def load(
 ) -> Model:
     """Load a checkpoint's weights; ModelError names what is wrong with it."""
     folder, config, tokenizer, template = checkpoint
-    choice, capacity, arenas = prepare(checkpoint, **asked)
+    prepared = prepare(checkpoint, **asked)
     torch.set_num_threads(asked["threads"])
     progress("reading the weights", 20)
     hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
-    runtime = _runtime(checkpoint, choice.device, capacity, arenas, asked)
+    runtime = _runtime(checkpoint, prepared, asked, progress)
     cache, cache_reason = _local_cache(folder, local_cache)
-    engine = Engine(runtime.decoder, tokenizer, Pool(runtime.arena, runtime.arenas), capacity, cache, template.ends)
+    pool = Pool(runtime.arena, runtime.arenas)
+    engine = Engine(runtime.decoder, tokenizer, pool, prepared.capacity, cache, template.ends)
     model, revision = origin(folder)
     description = Description(
         model=model,
         revision=revision,
         parameters=runtime.parameters,
-        device=choice.device,
-        device_reason=choice.reason,
+        device=prepared.choice.device,
+        device_reason=prepared.choice.reason,
         weights=runtime.weights,
         decoder=runtime.name,
         decoder_reason=runtime.reason,
@@ -151,26 +153,30 @@ def load(
     return Model(tokenizer, template, engine, cache, kv, description)
 
 
-def _runtime(checkpoint: Checkpoint, device: str, capacity: int, arenas: int, wanted: Wanted) -> Runtime:
+def _runtime(
+    checkpoint: Checkpoint, prepared: Prepared, wanted: Wanted, progress: Callable[[str, int], None]
+) -> Runtime:
     """What is not needed is not imported: a GPU's part may not be installed, and transformers takes seconds."""
     folder, config, *_ = checkpoint
+    choice, capacity, arenas, forms = prepared
     if config.foreign:
         from model_runtime.foreign.load import on_transformers
 
-        forms = usable(config, wanted["weights"], arenas * arena_bytes(config, capacity), folder)
         form = packed_format() if packed_format() in forms else forms[-1]
         return on_transformers(folder, config, capacity, arenas, form)
     tensors = read_weights(folder, config)
-    if device == "cuda":
+    progress("packing the weights", 60)
+    if choice.device == "cuda":
         from model_runtime.gpu.load import on_gpu
 
         return on_gpu(config, tensors, capacity, arenas, form_of(wanted["weights"]))
-    return on_cpu(config, tensors, capacity, arenas, wanted)
+    return on_cpu(config, tensors, capacity, arenas, wanted, forms)
 
 
-def on_cpu(config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted) -> Runtime:
-    """Prepare a model for the CPU in the way that is wanted, or the fastest of those that fit into memory."""
-    forms = usable(config, wanted["weights"], arenas * arena_bytes(config, capacity))
+def on_cpu(
+    config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted, forms: Collection[Format]
+) -> Runtime:
+    """Prepare a model for the CPU in the way that is wanted, or the fastest of those with one of the formats."""
     way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["measured"], forms)
     return Runtime(
         parameters=count(tensors),

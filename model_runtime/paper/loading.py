@@ -9,6 +9,7 @@ import torch
 from model_runtime.arena import arena_bytes
 from model_runtime.config import ModelConfig
 from model_runtime.errors import ModelError
+from model_runtime.fits import usable
 from model_runtime.gpu.device import choose_device
 from model_runtime.load import Wanted, on_cpu
 from model_runtime.runtime import Runtime
@@ -29,7 +30,8 @@ def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured
     weights = read_weights(folder, config)
     if device.device == "cpu":
         wanted = Wanted(weights="auto", threads=THREADS, measured=measured)
-        return "CPU, one thread", on_cpu(config, weights, capacity, arenas, wanted)
+        forms = usable(config, "auto", arenas * arena_bytes(config, capacity))
+        return "CPU, one thread", on_cpu(config, weights, capacity, arenas, wanted, forms)
     from model_runtime.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
 
     runtime = on_gpu(config, weights, capacity, arenas)

@@ -8,8 +8,8 @@ from model_runtime.errors import WorkError
 from model_runtime.training import base, checkpoint, code_files, tuned_card
 from model_runtime.training.base import Base
 from model_runtime.training.loop import device, worth_compiling
-from model_runtime.training.report import Reporter, plot, read_log
-from model_runtime.training.stream import Batches, ShardSource
+from model_runtime.training.report import plot, read_log
+from model_runtime.training.stream import ShardSource
 from model_runtime.training.tuned_card import Tuned
 from model_runtime.training.tuner import RATES, Method, Settings, Tuner
 
@@ -36,20 +36,8 @@ def run(order: Order) -> Path:
     tuner = Tuner(found, settings, order.out, order.seconds, worth_compiling(order.seconds))
     if order.resume:
         tuner.resume()
-    source = ShardSource(corpus, found.folder, settings.seed, shares=settings.shares, layout=found.layout)
-    train(tuner, source)
+    tuner.learn(ShardSource(corpus, found.folder, settings.seed, shares=settings.shares, layout=found.layout))
     return _finished(order, tuner, corpus)
-
-
-def train(tuner: Tuner, source: ShardSource) -> None:
-    """Train until the time is used up, from where the run is."""
-    done = tuner.progress
-    batches = Batches(source, done.shard, done.row, done.length)
-    try:
-        with Reporter(tuner.folder / "log.jsonl", done.step) as reporter:
-            tuner.train(batches, reporter)
-    finally:
-        batches.close()
 
 
 def _settings(order: Order, found: Base) -> Settings:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model_runtime.training import checkpoint
 from model_runtime.training.report import Reporter
-from model_runtime.training.stream import Batches
+from model_runtime.training.stream import Batches, ShardSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,16 @@ class Loop:
     def resume(self) -> None:
         """Go on from the newest checkpoint of the run's folder."""
         self.progress = checkpoint.resume(self.folder, self.run())
+
+    def learn(self, source: ShardSource) -> None:
+        """Train on what a source makes, from where the run is, with a log beside its checkpoints."""
+        done = self.progress
+        batches = Batches(source, done.shard, done.row, done.length)
+        try:
+            with Reporter(self.folder / "log.jsonl", done.step) as reporter:
+                self.train(batches, reporter)
+        finally:
+            batches.close()
 
     def train(self, batches: Batches, reporter: Reporter) -> None:
         """Train until the time is used up; a checkpoint every five minutes or tenth of the time, and at the end."""

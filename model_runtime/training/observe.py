@@ -22,7 +22,6 @@ from model_runtime.ids import Ids
 from model_runtime.linear import packed_format
 from model_runtime.local_cache import matches, recency
 from model_runtime.pool import Owner, Pool
-from model_runtime.vocabulary import Vocabulary
 from model_runtime.weights import read_weights
 
 Floats = npt.NDArray[np.float64]
@@ -73,7 +72,6 @@ class Observer:
     def __init__(self, folder: Path) -> None:
         """Load the model in `folder`, without its local cache."""
         _, config, self.tokenizer, self._template = read_checkpoint(folder)
-        self._vocabulary = Vocabulary(self.tokenizer.token_bytes)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
         self.engine = Engine(self._decoder, self.tokenizer, self._pool, config.context, None)
@@ -128,7 +126,7 @@ class Observer:
         stub, everything = place.prompt.stub, np.arange(self.tokenizer.vocab, dtype=np.int32)
         for n, probabilities in enumerate(self._distributions(place)):
             counts = Counts(history[: start + n])
-            token, allowed = place.target[n : n + 1], self._vocabulary.fitting(stub) if stub else everything
+            token, allowed = place.target[n : n + 1], self.tokenizer.vocabulary.fitting(stub) if stub else everything
             stub = stub[len(self.tokenizer.token_bytes[int(token[0])]) :]
             yield counts.likelihood(token, probabilities), counts.likelihood(allowed, probabilities), counts.longest
 

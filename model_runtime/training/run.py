@@ -13,9 +13,9 @@ from model_runtime.training import bpe, checkpoint, corpus, mixture
 from model_runtime.training.card import Tables, Training, model_card
 from model_runtime.training.export import export
 from model_runtime.training.loop import device, worth_compiling
-from model_runtime.training.report import Reporter, plot, read_log
+from model_runtime.training.report import plot, read_log
 from model_runtime.training.samples import Shares
-from model_runtime.training.stream import Batches, ShardSource
+from model_runtime.training.stream import ShardSource
 from model_runtime.training.trainer import PLANS, Settings, Trainer
 
 
@@ -73,14 +73,7 @@ def _trained(order: Order, settings: Settings) -> Trainer:
     elif order.start:
         trainer.start_from(order.start)
         shutil.copy(order.start / "log.jsonl", order.out)  # the loss of the whole way
-    done = trainer.progress
-    source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
-    batches = Batches(source, done.shard, done.row, done.length)
-    try:
-        with Reporter(order.out / "log.jsonl", done.step) as reporter:
-            trainer.train(batches, reporter)
-    finally:
-        batches.close()
+    trainer.learn(ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares))
     return trainer
 
 

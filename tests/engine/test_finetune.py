@@ -19,7 +19,6 @@ from model_runtime.config import read_config
 from model_runtime.load import load
 from model_runtime.training import base, checkpoint, code_files
 from model_runtime.training.__main__ import main
-from model_runtime.training.finetune import train
 from model_runtime.training.report import Reporter, read_log
 from model_runtime.training.stream import ShardSource
 from model_runtime.training.tuner import Method, Settings, Tuner
@@ -53,7 +52,7 @@ def a_tuner(origin: Path, folder: Path, method: Method = "lora", **settings: flo
 
 def trained(tuner: Tuner, corpus: Path) -> Tuner:
     source = ShardSource(corpus, tuner.base.folder, shares=tuner.settings.shares, layout=tuner.base.layout)
-    train(tuner, replace(source, characters=10_000))
+    tuner.learn(replace(source, characters=10_000))
     return tuner
 
 
@@ -135,7 +134,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     origin, whole, broken = make(tmp_path / "base"), tmp_path / "whole", tmp_path / "broken"
     trained(a_tuner(origin, whole), corpus)
     with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patched:
-        patched.setattr("model_runtime.training.finetune.Reporter", Interrupted)
+        patched.setattr("model_runtime.training.loop.Reporter", Interrupted)
         trained(a_tuner(origin, broken), corpus)
     again = a_tuner(origin, broken)
     again.resume()
