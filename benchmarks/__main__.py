@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import busy, documents, keystrokes, policies, replays, speed, store, through, typing
+from benchmarks import busy, documents, foreign, keystrokes, policies, replays, speed, store, through, typing
 from benchmarks.session import demo_session
 from editor_clients.headless import trace
 
@@ -29,6 +29,7 @@ def main(path: Path | None = None) -> None:
         "replays": replayed,
         "keystrokes": keystrokes.measure(part, replayed["efim"]),
         "speed": speed.measure(),
+        "foreign": foreign.measure(),
         "typing": typing.measure(),
         "through": through.measure(),
         "store": store.measure(),
