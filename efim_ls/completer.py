@@ -92,7 +92,7 @@ class Loader:
         """Fetch on a thread of its own, which touches no tensors; let go of models and load on the engine thread."""
         self._engine, self._load, self._fetch = engine, load, fetch
         self._fetching = EngineThread()
-        self._replaced: list[Completer] = []  # models that the engine thread has still to let go of
+        self._replaced: list[Completer] = []  # models to let go of before the next: replaced, or not taken yet
         self._wanted = object()
 
     async def fetch(self, settings: Settings, progress: Progress, beside: bool) -> None:
@@ -110,7 +110,9 @@ class Loader:
     async def load(self, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
         """Load a model, and describe it."""
         self._engine.renice(settings.niceness)  # first: threads that the model starts take after it
-        return await self._engine.run(LOADING, lambda stopped: self._in_place(settings, progress, stopped))
+        loaded = await self._engine.run(LOADING, lambda stopped: self._in_place(settings, progress, stopped))
+        self._replaced.remove(loaded[0])
+        return loaded
 
     def close(self, seconds: float, completer: Completer | None) -> bool:
         """End both threads, then the model that is loaded; false if one is still at work after so long."""
@@ -130,8 +132,7 @@ class Loader:
                 self._replaced.pop().close(PARTING, settings)
             gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
         completer = self._load(settings, _unless(stopped, progress))
-        if stopped():
-            self._replaced.append(completer)
+        self._replaced.append(completer)  # who asked may be superseded until the very moment it is taken
         return completer, completer.describe()
 
 

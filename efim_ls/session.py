@@ -198,6 +198,7 @@ class Session:
         for uri in self.documents:
             self.foresight.drop(uri)
             self.engine.drop_ahead(_keeping(uri))
+            self.engine.supersede(uri)  # one that still waits would reach the model after it is let go of
 
     def _note(self, request: Request, language: str, answer: Answer) -> None:
         """Count an answer, and remember it while its document is open."""
