@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,9 +37,16 @@ class KvFormat:
 
 def hashing(files: Iterable[Path]) -> Future[list[bytes]]:
     """Hash files (SHA-256) beside other work; it takes a second for each 1.5 GB."""
-    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hashing")
-    hashed = pool.submit(lambda: [_hash(path) for path in files])
-    pool.shutdown(wait=False)
+    hashed = Future[list[bytes]]()
+
+    def work() -> None:
+        try:
+            hashed.set_result([_hash(path) for path in files])
+        except Exception as error:  # whatever it is, it is for who waits
+            hashed.set_exception(error)
+
+    # A daemon: where the weights turn out to be damaged nobody waits, and the process must not end minutes later.
+    threading.Thread(target=work, name="hashing", daemon=True).start()
     return hashed
 
 
