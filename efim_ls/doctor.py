@@ -29,14 +29,16 @@ def run(model: str) -> int:
     try:
         with Console(stderr=True).status("loading the model") as status:
             completer = Completer.load(
-                Settings(model=model), lambda said, percent: status.update(f"{escape(said)} ({percent} %)")
+                # No store is opened: where a user has set another disk_mib, theirs would begin anew.
+                Settings(model=model, persist=False),
+                lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
             )
     except ModelError as error:
         table.add_row("model", f"[red]cannot be used[/]: {escape(str(error))}")
         Console().print(table)
         return 1
     for name, found in completer.describe().items():
-        if found != "":
+        if found != "" and not name.startswith("store"):
             table.add_row(name.replace("_", " "), escape(str(found)))
     for name, found in _measured(completer).items():
         table.add_row(name, found)

@@ -24,7 +24,7 @@ from model_runtime.prompt import Prompt
 from model_runtime.stops import StopRule
 
 CAPACITY = 2048  # tokens of a prompt and what follows it, where the model's context allows them
-KV_MEMORY_MIB = 1 << 16  # a bound that no model meets: one owner has one arena
+KV_MEMORY_MIB = 1  # one owner has one arena, and one there always is
 OWNER = Owner("")
 LEAST_PROBABILITY = 1e-38  # of fp32; less would be infinitely many bits
 

@@ -1,6 +1,7 @@
 """The command line: mistakes are one line and status 2, and every command reaches what it names."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -103,6 +104,13 @@ def test_the_doctor_measures_what_the_model_says_anew():
     done = run("doctor")
     assert done.returncode == 0
     assert "ms a pass" in done.stdout and "whole new suggestion" in done.stdout
+
+
+def test_the_doctor_opens_no_store(tmp_path: Path):
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "efim_ls", "doctor"], env=env, capture_output=True, check=False)
+    assert done.returncode == 0 and b"store" not in done.stdout
+    assert list(tmp_path.rglob("blocks.kv")) == []
 
 
 def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path):
