@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.folders import SPEED
@@ -152,4 +153,4 @@ def _name(kept: Kept, document: int) -> str:
 
 def _row(name: str, used: Usage) -> tuple[str, str, str, str]:
     when = datetime.fromtimestamp(used.used).isoformat(" ", "minutes") if used.used else ""
-    return name, f"{used.blocks * TOKENS:,}", f"{used.bytes / MB:.1f}", when
+    return escape(name), f"{used.blocks * TOKENS:,}", f"{used.bytes / MB:.1f}", when

@@ -16,12 +16,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.folders import SPEED
+from efim_ls.loading import fit_budget
 from efim_ls.settings import DEFAULTS
 from model_runtime.architecture import read_architecture
+from model_runtime.arena import FP32, arena_bytes
 from model_runtime.choosing import formats, remembered
 from model_runtime.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.errors import ModelError
 from model_runtime.fits import BYTES, Size, fitting, size_of, usable_on_gpu
+from model_runtime.gpu.device import BF16
 from model_runtime.hub.names import Kept, kept
 from model_runtime.known import KNOWN, Known
 from model_runtime.linear import Format
@@ -88,9 +91,9 @@ def _on_disk(machine: Machine, notes: Path, model: Kept) -> Row:
         config = read_architecture(model.folder)
         size = size_of(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
+        fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
     except ModelError as error:
         return Row(model.name, str(model.folder), model.commit, model.size, problem=str(error))
-    fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
     return Row(
         model.name, str(model.folder), model.commit, model.size, size.parameters, config.context,
         known.licence if known else LICENCES.get(model.name), family, fits, gpu, milliseconds, measured,
@@ -113,14 +116,22 @@ def _costs(
     machine: Machine, size: Size, config: ModelConfig | None, notes: Path | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
     """In which formats a model fits, on the CPU and on the GPU; milliseconds of a pass, and whether measured."""
-    fits = fitting(size, formats(config) if config else machine.formats, machine.kv, machine.free)
+    frame = _frame(config) if config else 0  # of one there always is room, however little kv_memory_mib is
+    fits = fitting(size, formats(config) if config else machine.formats, max(machine.kv, frame), machine.free)
     found = remembered(config, DEFAULTS.threads, notes) if config else {}
     measured = [ms for way, ms in found.items() if way.split()[0] in fits]
     # A token reads one row of the embedding, which is the head as well where it is tied.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     estimated = [1e3 * BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
     best = min(measured or estimated, default=None)
-    return tuple(fits), tuple(usable_on_gpu(size, machine.kv, config)), best, bool(measured)
+    on_gpu = usable_on_gpu(size, max(machine.kv, frame // FP32 * BF16), config)
+    return tuple(fits), tuple(on_gpu), best, bool(measured)
+
+
+def _frame(config: ModelConfig) -> int:
+    """Bytes of one frame's keys and values on the CPU."""
+    tokens = fit_budget(DEFAULTS, config).prompt_tokens + DEFAULTS.max_new_tokens
+    return arena_bytes(config, min(tokens, config.context))
 
 
 def _size(folder: Path) -> int:

@@ -59,6 +59,15 @@ def test_ls_tells_models_files_and_sizes(cache: Path, model: Path) -> None:
     assert " 0 " not in first
 
 
+def test_ls_tells_names_with_brackets_as_they_are(tmp_path: Path, model: Path) -> None:
+    completer = serve(model, tmp_path)
+    for uri in ("file:///app/[slug]/page.py", "file:///app/x[/b].py"):
+        completer.complete(Request(uri, CODE, 700), lambda: False)
+    completer.close(10)
+    code, shown = run("ls", "--folder", str(tmp_path))
+    assert code == 0 and "/app/[slug]/page.py" in shown and "/app/x[/b].py" in shown
+
+
 def test_ls_of_nothing_says_so(tmp_path: Path) -> None:
     assert run("ls", "--folder", str(tmp_path)) == (0, f"nothing is kept in {tmp_path}\n")
 
