@@ -60,9 +60,9 @@ def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch
     wire = own_stdout()
     log_to_stderr()
     server = build_server(load, fetch)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, partial(_leave, server))
     if tcp_port is None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, partial(_leave, server))
         server.start_io(sys.stdin.buffer, wire)
     else:
         with suppress(SystemExit):
@@ -75,7 +75,7 @@ def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch
 
 
 def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
-    """Go as soon as what was computed is kept: the thread that waits for stdin cannot be woken.
+    """Go as soon as what was computed is kept: a thread that waits for stdin cannot be woken.
 
     On a thread of its own, since this one may have been interrupted with a lock in its hands.
     """

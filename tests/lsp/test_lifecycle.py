@@ -257,6 +257,14 @@ async def test_over_a_port_too_a_request_sees_no_later_edit():
         assert (await answer)["items"][0]["insertText"] == "early"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_over_a_port_too_a_signal_ends_it_once_all_is_kept(number: signal.Signals):
+    server = await asyncio.create_subprocess_exec(*STAND_IN, "0", stderr=asyncio.subprocess.PIPE, env=ENV)
+    assert server.stderr is not None and b"listening" in await server.stderr.readline()
+    server.send_signal(number)
+    assert await asyncio.wait_for(server.wait(), HANG) == 128 + number
+
+
 async def test_a_port_that_is_taken_is_a_clear_failure():
     listener = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
