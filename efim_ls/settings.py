@@ -11,7 +11,8 @@ TEXTS = tuple[str, ...]
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as an object tells them
 CodecName = Literal["raw", "int8"]
 MAY_BE_0 = ("ahead_seconds_per_minute", "niceness")
-MOST = {"disk_mib": 1 << 16, "niceness": 19, "alternatives": 8}  # 64 GiB: a file's table takes a 750th of it at once
+# 64 GiB of disk: a file's table takes a 750th of it at once. Of thousands of threads the process dies.
+MOST = {"disk_mib": 1 << 16, "niceness": 19, "alternatives": 8, "threads": 64}
 MOST_OF_ANY = 1 << 30
 # Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
 PROSE = (

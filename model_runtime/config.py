@@ -72,7 +72,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object of a checkpoint; ModelError where there is none."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ModelError(f"{path} does not exist: name a folder that holds a model") from None
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None

@@ -12,7 +12,7 @@ REMEDY = "make it with `efim-ls train corpus`"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    r"""One Python file: `path` begins with its distribution's name, `text` has \n line endings."""
+    r"""One file of code: `path` is relative to where it was found, `text` of a corpus has \n line endings."""
 
     path: str
     text: str

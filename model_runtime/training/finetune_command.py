@@ -14,7 +14,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "efim-ls train", description="Teach a code model to complete inside words (EFIM's fragments)."
     )
-    base = "a model's folder, or its name on the hub where it lies here; one with infilling markers"
+    base = "a model's folder, or its name on the hub; one with infilling markers"
     parser.add_argument(FLAG, required=True, metavar="MODEL", help=base)
     method = "small matrices beside the weights, merged at the end; or all weights"
     parser.add_argument("--method", choices=("lora", "full"), required=True, help=method)
