@@ -20,7 +20,7 @@ from efim_ls.loading import fit_budget
 from efim_ls.settings import DEFAULTS
 from model_runtime.architecture import read_architecture
 from model_runtime.arena import FP32, arena_bytes
-from model_runtime.choosing import formats, remembered
+from model_runtime.choosing import SHARES, formats, remembered
 from model_runtime.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.errors import ModelError
 from model_runtime.fits import BYTES, Size, fitting, size_of, usable_on_gpu
@@ -32,7 +32,7 @@ from model_runtime.memory import available, bandwidth
 from model_runtime.template import find_template
 from model_runtime.tokenizer import Tokenizer
 
-NUMBERS = ("size", "disk", "ms/token")  # licences and contexts have no room in 80 columns: --json tells them
+NUMBERS = ("size", "disk", "ms/key")  # licences and contexts have no room in 80 columns: --json tells them
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
@@ -48,7 +48,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Row:
-    """A model; what is not known of it is None. `fits` are formats on the CPU, `milliseconds` those of one pass."""
+    """A model; what is not known is None. `fits`: formats on the CPU; `milliseconds`: of a key that needs it."""
 
     name: str
     folder: str | None = None
@@ -115,7 +115,7 @@ def _published(machine: Machine, known: Known) -> Row:
 def _costs(
     machine: Machine, size: Size, config: ModelConfig | None, notes: Path | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
-    """In which formats a model fits, on the CPU and on the GPU; milliseconds of a pass, and whether measured."""
+    """In which formats a model fits, on the CPU and on the GPU; milliseconds of a keystroke, and whether measured."""
     frame = _frame(config) if config else 0  # of one there always is room, however little kv_memory_mib is
     fits = fitting(size, formats(config) if config else machine.formats, max(machine.kv, frame), machine.free)
     found = remembered(config, DEFAULTS.threads, notes) if config else {}
@@ -123,7 +123,8 @@ def _costs(
     # A token reads one row of the embedding, which is the head as well where it is tied.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     estimated = [1e3 * BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
-    best = min(measured or estimated, default=None)
+    a_pass = min(measured or estimated, default=None)
+    best = None if a_pass is None else a_pass * sum(SHARES.values())
     on_gpu = usable_on_gpu(size, max(machine.kv, frame // FP32 * BF16), config)
     return tuple(fits), tuple(on_gpu), best, bool(measured)
 
@@ -142,11 +143,12 @@ def _table(machine: Machine, rows: list[Row]) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory are free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-    table.add_column("model", no_wrap=True)
+    table.add_column("model", overflow="fold")  # where there is no room names and formats take more lines
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("fits as", no_wrap=True)
-    table.caption = "~: estimated by how long reading the weights takes; others: measured here"
+    table.add_column("fits as")
+    table.caption = "ms/key: a keystroke that needs the model, about ten tokens; ~: estimated by how long reading "
+    table.caption += "the weights takes, others: measured here, with a part of a large model"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row))
@@ -156,7 +158,7 @@ def _table(machine: Machine, rows: list[Row]) -> Table:
 def _cells(row: Row) -> tuple[str, ...]:
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
-    cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.1f}"
+    cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.0f}"
     return (
         escape(name),
         "" if row.parameters is None else f"{row.parameters / 1e9:.2f}B",

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 from wire import ENV, HANG
 
-from model_runtime.choosing import choose, remembered
+from efim_ls.models import show
+from efim_ls.settings import DEFAULTS
+from model_runtime.choosing import SHARES, choose, remembered
 from model_runtime.config import EMBEDDED, read_config
 from model_runtime.families import FAMILIES
+from model_runtime.fits import Size, need
 from model_runtime.known import KNOWN
 from tests.models import LLAMA, Tiny, make
 
@@ -57,8 +61,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(home: Path, *arguments: str) -> str:
-    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+def run(home: Path, *arguments: str, **variables: str) -> str:
+    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **variables}
     command = [sys.executable, "-m", "efim_ls", "models", *arguments]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -97,7 +101,7 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
 def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
     assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
     measured = remembered(read_config(EMBEDDED), 1, home / NOTES)
-    assert found["the embedded model"]["milliseconds"] == min(measured.values()) > 0
+    assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(SHARES.values()) > 0
 
 
 def test_what_cannot_be_used_says_why(found: Found) -> None:
@@ -113,6 +117,25 @@ def test_the_table_can_be_read(home: Path) -> None:
     assert "0.00B 0.00G" in own and "~" in own
     assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54B ~") for line in lines)
     assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
+
+
+def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
+    assert "…" not in (told := run(home, COLUMNS="60"))
+    assert "14.77B" in told
+
+
+def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size, kv = Size(KNOWN[1].parameters, KNOWN[1].matrix), DEFAULTS.kv_memory_mib << 20
+    monkeypatch.setattr("efim_ls.models.available", lambda: need(size, "fp16", kv).total - 1)
+    monkeypatch.setattr("efim_ls.models.bandwidth", lambda: 1e9)
+    monkeypatch.setattr("efim_ls.models.formats", lambda config: ["fp32", "fp16", "int8"])
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert show(tmp_path, as_json=True) == 0
+    found = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
+    assert found[KNOWN[1].name]["fits"] == ["int8"]
+    assert found[KNOWN[1].name]["milliseconds"] == pytest.approx(KNOWN[1].parameters / 1e6 * sum(SHARES.values()))
 
 
 def test_without_a_cache_of_the_hub_there_is_the_embedded_model_and_what_is_known(tmp_path: Path) -> None:
