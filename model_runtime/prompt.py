@@ -12,7 +12,7 @@ from model_runtime.tokenizer import Tokenizer
 
 BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
 LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
-LONGEST_STUB = 48  # characters; an unfinished word beyond this is no word, and is sent as it is
+LONGEST_STUB = 48  # bytes, and at most as many new tokens to spell them again; a longer word is sent as it is
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,6 @@ def _history(tokenizer: Tokenizer, around: Surroundings, tail: Ids, now: Ids) ->
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
     """Split typed into what stays in the prompt and the stub, the end that may come to be spelled otherwise."""
     cut = tokenizer.unfinished(typed)
-    if len(typed) - cut > LONGEST_STUB:
+    if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB:
         return typed, ""
     return typed[:cut], typed[cut:]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from efim_ls.settings import DEFAULTS
 from model_runtime.fragments import LONGEST_FRAGMENT
 from model_runtime.ids import common_prefix
 from model_runtime.prompt import LONGEST_STUB, assemble, build, heal
@@ -51,10 +52,11 @@ def engine(kind: str) -> Watched:
 @given(typed=code)
 @example(typed="def f():\n    ")
 @example(typed="x = '\ud83d")
+@example(typed="# " + "日本" * 12)
 def test_what_is_done_and_the_stub_make_up_what_was_typed(kind: str, typed: str) -> None:
     done, stub = heal(tokenizer(kind), typed)
     assert done + stub == typed
-    assert len(stub) <= LONGEST_STUB
+    assert len(stub.encode("utf-8", "replace")) <= LONGEST_STUB < DEFAULTS.max_new_tokens
     if kind != "starcoder":
         assert "\n" not in stub and "\r" not in stub
 
@@ -113,9 +115,10 @@ def test_the_stub_is_what_files_would_spell_otherwise(kind: str, typed: str, stu
 @given(head=code, typed=code)
 @example(head="a\n", typed="    für")
 @example(head="", typed="x = '日")
+@example(head="", typed="# " + "日本" * 12)
 def test_what_is_said_begins_with_what_was_taken_back(kind: str, head: str, typed: str) -> None:
     prompt = build(tokenizer(kind), find_template(tokenizer(kind)), head, "", typed)
-    said, limit = engine(kind), max(8, len(prompt.stub))
+    said, limit = engine(kind), min(max(8, len(prompt.stub)), DEFAULTS.max_new_tokens)
     generate(said, prompt, limit=limit)
     assert spelled(said.log, tokenizer(kind)).startswith(prompt.stub)
 
