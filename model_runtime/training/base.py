@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from model_runtime.checkpoint import read_checkpoint
+from model_runtime.checkpoint import Override, read_checkpoint
 from model_runtime.config import read_json
 from model_runtime.errors import WorkError
 from model_runtime.families import FAMILIES
@@ -48,9 +48,9 @@ class Base:
         return found[1].strip("\"' ") if found else ""
 
 
-def find(name: str) -> Base:
+def find(name: str, revision: str = "", override: Override = ()) -> Base:
     """Look at a model, fetched if need be; ModelError where there is none that the server could complete with."""
-    folder, config, tokenizer, template = read_checkpoint(_folder(name))
+    folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
     end = _end(tokenizer, template) or next(iter(config.end_ids), None)
     if end is None:
         raise WorkError(f"{folder / 'config.json'} names no eos_token_id: write the token there that ends a text")
@@ -63,17 +63,17 @@ def find(name: str) -> Base:
     )
 
 
-def _folder(name: str) -> Path:
-    if here := local_folder(name) or cached_folder(name, ""):
+def _folder(name: str, revision: str, override: Override) -> Path:
+    if here := local_folder(name) or cached_folder(name, revision):
         return here
+
+    def look(folder: Path, _size: int) -> None:  # every size is fetched: training takes another amount of memory
+        read_checkpoint(folder, override)
+
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=100)
         told = partial(bar.update, task)
-        return fetch_folder(name, "", lambda said, percent: told(description=said, completed=percent), _any)
-
-
-def _any(_folder: Path, _size: int) -> None:
-    """Every size is worth fetching: training needs another amount of memory than completing does."""
+        return fetch_folder(name, revision, lambda said, percent: told(description=said, completed=percent), look)
 
 
 def _dtype(folder: Path) -> torch.dtype:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_runtime import documents
+from model_runtime.checkpoint import Override
 from model_runtime.errors import WorkError
 from model_runtime.training import base, checkpoint, code_files, tuned_card
 from model_runtime.training.base import Base
@@ -19,6 +20,8 @@ class Order:
     """What to fine-tune on what, how and for how long; without a rate, the one for the model's width."""
 
     base: str
+    revision: str
+    template: Override
     method: Method
     data: Path
     out: Path
@@ -30,7 +33,7 @@ class Order:
 
 def run(order: Order) -> Path:
     """Fine-tune a model; return the folder with the finished one."""
-    found = base.find(order.base)
+    found = base.find(order.base, order.revision, order.template)
     corpus = _corpus(order)
     settings = _settings(order, found)
     tuner = Tuner(found, settings, order.out, order.seconds, worth_compiling(order.seconds))
@@ -48,6 +51,7 @@ def _settings(order: Order, found: Base) -> Settings:
     is_gpu = device().type == "cuda"
     return Settings(
         base=str(found.folder.resolve()),
+        template=order.template,
         method=order.method,
         rank=order.rank,
         rate=order.rate or RATES[order.method] / found.hidden,

@@ -1,7 +1,9 @@
 """Command line of `efim-ls train --base`: fine-tune a model of somebody else's."""
 
 import argparse
+import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from model_runtime.errors import WorkError
@@ -25,6 +27,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --out")
     parser.add_argument("--rank", type=_rank, default=16, metavar="N", help="of lora's matrices (16)")
     parser.add_argument("--rate", type=_positive, metavar="X", help="highest learning rate; default: by the width")
+    parser.add_argument("--revision", default="", metavar="REF", help="branch, tag or commit of a model on the hub")
+    template = "markers that its tokenizer does not tell, as the setting template"
+    parser.add_argument("--template", type=_template, default=(), metavar="JSON", help=template)
     parser.set_defaults(step=_finetune)
     return parser
 
@@ -34,6 +39,13 @@ def _positive(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
     return value
+
+
+def _template(text: str) -> tuple[tuple[str, str | Sequence[str]], ...]:
+    try:
+        return tuple(dict(json.loads(text)).items())
+    except (ValueError, TypeError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object") from None
 
 
 def _rank(text: str) -> int:
@@ -50,6 +62,8 @@ def _finetune(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
     order = Order(
         base=arguments.base,
+        revision=arguments.revision,
+        template=arguments.template,
         method=arguments.method,
         data=arguments.data or arguments.out,  # where a resumed run finds what it learns from
         out=arguments.out,

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
+from model_runtime.checkpoint import Override
 from model_runtime.foreign.reading import read_model
 from model_runtime.training import lora
 from model_runtime.training.base import Base
@@ -39,6 +40,7 @@ class Settings(Schedule):
     base: str
     method: Method
     rank: int
+    template: Override = ()
     shares: Shares = field(default_factory=lambda: SHARES)
 
 

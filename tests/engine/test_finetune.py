@@ -178,3 +178,6 @@ def test_the_command_from_a_folder_with_code_to_a_model(tmp_path: Path, capsys: 
     assert steps == list(range(1, len(steps) + 1))
     assert main([*order, "--resume", "--rank", "8"]) == 1
     assert "another configuration (rank)" in capsys.readouterr().err
+    other = shutil.copytree(origin, tmp_path / "other")
+    assert main(["--method", "lora", "--base", str(other), "--out", str(out), "--resume"]) == 1
+    assert "another configuration (base)" in capsys.readouterr().err

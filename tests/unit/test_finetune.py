@@ -175,6 +175,19 @@ def test_the_help_of_train_shows_it(capsys: pytest.CaptureFixture[str], words: l
     assert "--base MODEL --method {lora,full} [--data DIR] --out DIR" in " ".join(capsys.readouterr().out.split())
 
 
+def test_markers_that_a_tokenizer_does_not_tell_are_named(
+    refusal: Refusal, other: Path, code: Path, tmp_path: Path
+) -> None:
+    (code / "b.ts").write_text(CODE.replace("def", "function").replace("records", "entries") * 40)
+    path, given = other / "tokenizer.json", {part: f"<|own_{part}|>" for part in ("prefix", "suffix", "middle")}
+    path.write_text(path.read_text(encoding="utf-8").replace("<|fim_", "<|own_"), encoding="utf-8")
+    assert "fill-in-the-middle" in refusal(base=other)
+    order = ["--base", str(other), "--data", str(code), "--out", str(tmp_path / "run")]
+    words = [*order, "--method", "lora", "--minutes", "0.01", "--template", json.dumps(given)]
+    assert main(words) == 0
+    assert main([*words, "--resume", "--template", json.dumps(given | {"order": "spm"})]) == 1
+
+
 def test_data_is_asked_for_where_no_run_is_resumed(
     origin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

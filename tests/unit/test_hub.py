@@ -359,6 +359,21 @@ def test_a_fine_tuning_fetches_its_base(hub: Hub, folder: Path) -> None:
     assert len(hub.asked) == asked
 
 
+def test_a_fine_tuning_fetches_the_revision_that_is_asked_for(hub: Hub) -> None:
+    hub.revisions = {"v1.0": COMMIT}
+    with pytest.raises(ModelError, match="no revision 'main'"):
+        base.find(NAME)
+    assert base.find(NAME, "v1.0").folder == cached_folder(NAME, "v1.0")
+
+
+def test_a_base_without_markers_is_refused_before_its_weights_are_asked_for(hub: Hub, folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("<|fim_", "<|no_"), encoding="utf-8")
+    with pytest.raises(ModelError, match="fill-in-the-middle"):
+        base.find(NAME)
+    assert "model.safetensors" not in hub.files_asked()
+
+
 @pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"[]", b"{}"], ids=["a page", "a list", "nothing"])
 def test_what_is_not_the_hub_is_told_as_such(hub: Hub, page: bytes) -> None:
     hub.page = page
