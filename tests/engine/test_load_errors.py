@@ -113,7 +113,7 @@ SHARD = "model-00001-of-00002.safetensors"
 NORM = "model.layers.1.input_layernorm.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the folder is missing": (shutil.rmtree, "no folder here"),
-    "the folder is a file": (lambda at: (shutil.rmtree(at), at.write_text("x")), "config.json"),
+    "the folder is a file": (lambda at: (shutil.rmtree(at), at.write_text("x")), "name a folder that holds a model"),
     "no config": (lambda at: (at / "config.json").unlink(), "config.json"),
     "config is no JSON": (lambda at: (at / "config.json").write_text("{'a': 1}"), "config.json"),
     "config is empty": (lambda at: (at / "config.json").write_text(""), "config.json"),
@@ -162,6 +162,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "fewer layers in the file": (
         lambda at: change_json(at / "config.json", lambda raw: raw.update(num_hidden_layers=3)),
         "model.layers.2",
+    ),
+    "more layers in the file": (
+        lambda at: change_json(at / "config.json", lambda raw: raw.update(num_hidden_layers=1)),
+        "more layers than config.json's 1",
     ),
     "weights cut off": (lambda at: truncate(at / "model.safetensors", 0.5), "model.safetensors"),
     "weights cut off in their header": (lambda at: truncate(at / "model.safetensors", 0.001), "model.safetensors"),

@@ -130,6 +130,24 @@ def test_infilling_over_fragments_loses_nothing(rng: random.Random):
     assert head + after + tail == window
 
 
+def test_infilling_over_fragments_tokenizes_each_apart():
+    for seed in range(50):
+        window = a_window(random.Random(seed))
+        ids = ROOMY.fragments(window, random.Random(seed))
+        assert ids is not None
+        suffix, middle = (ids.index(bpe.ID[name]) for name in (bpe.SUFFIX, bpe.MIDDLE))
+        pieces = fragments.cut(window, random.Random(seed))
+        apart = [token for piece in pieces for token in TOKENIZER.encode(piece).tolist()]
+        assert ids[1:suffix] + ids[middle + 1 : -1] + ids[suffix + 1 : middle] == apart
+
+
+def test_fragments_are_of_all_lengths_up_to_200_alike():
+    pieces = [piece for seed in range(100) for piece in fragments.cut("x" * 10_000, random.Random(seed))[:-1]]
+    lengths = [len(piece) for piece in pieces]
+    assert set(lengths) == set(range(1, 201))
+    assert 97 < sum(lengths) / len(lengths) < 104
+
+
 @given(SEEDS)
 def test_an_increment_is_what_stands_before_the_cursor(rng: random.Random):
     window = a_window(rng)
