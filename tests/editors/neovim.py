@@ -73,6 +73,15 @@ vim.api.nvim_create_autocmd("LspAttach", {
 })
 """
 
+FLOATING = """
+for _, window in ipairs(vim.api.nvim_list_wins()) do
+  if vim.api.nvim_win_get_config(window).relative ~= "" then
+    return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false), "\\n")
+  end
+end
+return ""
+"""
+
 
 @dataclass
 class Neovim:
@@ -127,6 +136,11 @@ class Neovim:
     def notices(self) -> str:
         """What the user was told."""
         return "\n".join(self.lua("return _G.notices"))
+
+    @property
+    def floating(self) -> str:
+        """The text of the floating window."""
+        return self.lua(FLOATING)
 
     @property
     def ghosts(self) -> list[str]:

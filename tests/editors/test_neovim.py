@@ -16,14 +16,6 @@ KEYS = 'accept = "<Tab>", accept_word = "<C-Right>", accept_line = "<C-Down>", t
 SETTINGS = 'disabled_languages = { "lua" }, menu = "always"'
 FOREIGN = 'print("größe 🙂 日本", area_of_circle(radius))'
 WIDE = "def compute_the_total_amount(first_argument, second_argument):"
-FLOATING = """
-for _, window in ipairs(vim.api.nvim_list_wins()) do
-  if vim.api.nvim_win_get_config(window).relative ~= "" then
-    return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false), "\\n")
-  end
-end
-return ""
-"""
 TEXT = f"""\
 {FOREIGN}
 
@@ -47,8 +39,10 @@ def nothing():
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neovim]:
     """One Neovim and one server for all of these tests: each opens a file of its own."""
     part: Part = request.param
-    init = RECORDER + SETUP.replace("OPTIONS", f"keys = {{ {KEYS} }}, settings = {{ {SETTINGS} }}")
-    with neovim(need(part), tmp_path_factory.mktemp(part.key), init) as editor:
+    folder = tmp_path_factory.mktemp(part.key)
+    settings = f'{SETTINGS}, cache_folder = "{folder}/kept"'
+    init = RECORDER + SETUP.replace("OPTIONS", f"keys = {{ {KEYS} }}, settings = {{ {settings} }}")
+    with neovim(need(part), folder, init) as editor:
         yield editor
 
 
@@ -210,7 +204,7 @@ def test_a_language_that_is_left_out(editor: Neovim) -> None:
     assert editor.ghosts == []
     editor.type("<Esc>")
     editor.api.command("Efim status")
-    assert "disabled_languages" in editor.until("the reason", lambda: floating(editor))
+    assert "disabled_languages" in editor.until("the reason", lambda: editor.floating)
 
 
 def test_switched_off_and_on(editor: Neovim) -> None:
@@ -267,24 +261,19 @@ def at(editor: Neovim) -> object:
 def test_commands_tell(editor: Neovim) -> None:
     editor.type("G")
     editor.api.command("Efim explain")
-    shown = editor.until("the explanation", lambda: floating(editor))
+    shown = editor.until("the explanation", lambda: editor.floating)
     assert "It would cost" in shown and "def area_of_circle(radius):" in shown
     editor.type("k")
-    editor.until("its end", lambda: not floating(editor))
+    editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim stats")
-    assert "tokens reused" in editor.until("the counters", lambda: floating(editor))
+    assert "tokens reused" in editor.until("the counters", lambda: editor.floating)
     editor.type("j")
-    editor.until("its end", lambda: not floating(editor))
+    editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim status")
-    assert "efim-ls: ready" in editor.until("the state", lambda: floating(editor))
+    assert "efim-ls: ready" in editor.until("the state", lambda: editor.floating)
     editor.api.command("Efim nonsense")
     assert "there are clear-cache, disable, enable, explain, log" in editor.notices
     assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["restart"]
-
-
-def floating(editor: Neovim) -> str:
-    """Return the text of the floating window."""
-    return editor.lua(FLOATING)
 
 
 def test_the_log_opens(editor: Neovim) -> None:
@@ -294,6 +283,16 @@ def test_the_log_opens(editor: Neovim) -> None:
 
 
 def test_cleared(editor: Neovim) -> None:
+    """What is kept where the settings say."""
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.until("what is kept", lambda: kept(editor))
     editor.lua("_G.notices = {}")
     editor.api.command("Efim clear-cache")
-    assert "rror" not in editor.until("what was removed", lambda: editor.notices)
+    assert "removed: " in editor.until("what was removed", lambda: editor.notices)
+    assert not kept(editor)
+
+
+def kept(editor: Neovim) -> list[Path]:
+    """Return the folders of models."""
+    return [each for each in (editor.folder / "kept").glob("*") if each.is_dir()]

@@ -78,7 +78,9 @@ local commands = {
     end)
   end,
   ["clear-cache"] = function()
-    local command = require("efim_ls.server").command("cache", "clear")
+    local server = require("efim_ls.server")
+    local settings = server.current().init_options or {}
+    local command = server.command("cache", "clear", "--folder", settings.cache_folder or "")
     vim.system(command, { text = true }, function(done)
       vim.schedule(function()
         local failed = done.code ~= 0
