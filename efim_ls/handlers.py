@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -153,8 +154,9 @@ async def settled(ls: EfimServer, _: object) -> None:
     await ls.session.settled()
 
 
-def stats(ls: EfimServer, _: object) -> dict[str, object]:
-    """What was asked, answered and spent, and the costs of the last answer."""
+async def stats(ls: EfimServer, _: object) -> dict[str, object]:
+    """What was asked, answered and spent, and the costs of the last answer; written to the file by then, too."""
+    await asyncio.to_thread(ls.session.statistics.write)
     return ls.session.report()
 
 

@@ -26,13 +26,14 @@ export function activate(context: ExtensionContext): void {
     const running = new Service(ownEnvironment, log, suggestions.middleware);
     service = running;
     const statusBar = new StatusBar(running, log);
+    const presence = new Presence(server);
     const pages = new Pages();
     const refresh = (): void => void updateContext(running.running !== undefined);
     context.subscriptions.push(
         log,
         pages,
         statusBar,
-        new Presence(server),
+        presence,
         ...registerCommands({ service: running, log, pages, ownEnvironment }),
         workspace.onDidChangeTextDocument((event) => suggestions.follow(event)),
         workspace.onDidChangeConfiguration((event) => adopt(event, running, statusBar, refresh)),
@@ -41,6 +42,7 @@ export function activate(context: ExtensionContext): void {
         window.onDidChangeActiveTextEditor(refresh),
         running.onDidChange(refresh),
         running.onDidChange(offerRemedies),
+        running.onDidStart(() => presence.introduce()),
     );
     refresh();
     void running.restart();

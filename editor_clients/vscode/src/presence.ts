@@ -26,6 +26,11 @@ export class Presence implements Disposable {
         this.subscriptions.dispose();
     }
 
+    /** Tell a server that was just started where the user is already. */
+    introduce(): void {
+        this.focus(window.activeTextEditor);
+    }
+
     private focus(editor: TextEditor | undefined): void {
         if (editor && isOurs(editor.document)) {
             this.versions.set(editor.document, editor.document.version);

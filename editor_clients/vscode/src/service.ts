@@ -26,6 +26,9 @@ const LEAVING = 5_000; // ms in which a server writes what it computed
 export class Service implements Disposable {
     private readonly changed = new EventEmitter<Condition>();
     readonly onDidChange = this.changed.event;
+    private readonly started = new EventEmitter<void>();
+    /** A server can be asked that knows nothing yet of this window. */
+    readonly onDidStart = this.started.event;
     private current: Condition = { kind: "starting" };
     private client: LanguageClient | undefined;
     private settings = new ServerSettings();
@@ -79,6 +82,7 @@ export class Service implements Disposable {
         await this.queue;
         await this.stop();
         this.changed.dispose();
+        this.started.dispose();
     }
 
     async pushSettings(): Promise<void> {
@@ -122,6 +126,7 @@ export class Service implements Disposable {
         client.onNotification(DID_CHANGE_STATUS, adopt);
         try {
             await client.start();
+            this.started.fire();
             adopt(await client.sendRequest<Status>(STATUS, {}));
         } catch (error) {
             log.error(`the server could not be started: ${error}`);

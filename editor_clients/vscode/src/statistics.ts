@@ -2,6 +2,7 @@
 import type { LanguageClient } from "vscode-languageclient/node";
 import type { Server } from "./finding";
 import { lastLine, run } from "./process";
+import { configuration } from "./settings";
 import { STATUS, type Status } from "./status";
 
 interface Stats {
@@ -25,8 +26,8 @@ interface Sums {
 const PATIENCE = 30_000; // ms
 
 export async function statistics(client: LanguageClient, server: Server): Promise<string> {
-    const [stats, status, ever] = await Promise.all([
-        client.sendRequest<Stats>("efim/stats", {}),
+    const stats = await client.sendRequest<Stats>("efim/stats", {}); // first: it has all that is counted written
+    const [status, ever] = await Promise.all([
         client.sendRequest<Status>(STATUS, {}),
         ofTheMachine(server),
     ]);
@@ -59,7 +60,9 @@ function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: S
 }
 
 async function ofTheMachine({ command, args }: Server): Promise<string[]> {
-    const told = await run(command, [...args, "stats", "--json"], { signal: AbortSignal.timeout(PATIENCE) });
+    const folder = configuration().get<string>("cache_folder", "");
+    const words = [...args, "stats", "--json", "--folder", folder];
+    const told = await run(command, words, { signal: AbortSignal.timeout(PATIENCE) });
     if (told.code !== 0) {
         return [`They could not be read: ${lastLine(told.errors)}`];
     }

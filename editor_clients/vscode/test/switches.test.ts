@@ -9,7 +9,9 @@ async function explained(outcome: RegExp): Promise<void> {
 describe("switches", () => {
     afterEach(async () => {
         for (const name of ["enabled", "disabled_languages"]) {
-            await workspace.getConfiguration("efim-ls").update(name, undefined, ConfigurationTarget.Global);
+            for (const target of [ConfigurationTarget.Global, ConfigurationTarget.Workspace]) {
+                await workspace.getConfiguration("efim-ls").update(name, undefined, target);
+            }
         }
     });
 
@@ -43,5 +45,17 @@ describe("switches", () => {
         assert.equal(workspace.getConfiguration("efim-ls").inspect("enabled")?.globalValue, undefined);
         await explained(/^The model is asked/m);
         assert.equal(await take(await open(BEGUN), ALL), REST);
+    });
+
+    it("switch off a workspace alone, and on again", async () => {
+        const enabled = () => workspace.getConfiguration("efim-ls").inspect("enabled");
+        await open(BEGUN);
+        await commands.executeCommand("efim-ls.disableForWorkspace");
+        assert.deepEqual([enabled()?.workspaceValue, enabled()?.globalValue], [false, undefined]);
+        await explained(/^No suggestion: .*enabled/m);
+        await commands.executeCommand("efim-ls.disable");
+        await commands.executeCommand("efim-ls.enableForWorkspace");
+        assert.deepEqual([enabled()?.workspaceValue, enabled()?.globalValue], [true, false]);
+        await explained(/^The model is asked/m);
     });
 });
