@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from .shapes import ABROAD, BEGUN, HEAD, REST, SHAPES
 from .waiting import eventually
 from .window import Window
@@ -78,7 +81,7 @@ def several(window: Window) -> tuple[str, ...]:
 def test_ghost_text_is_never_stale_while_typing_fast(window: Window):
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
-    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = shape.width + 1 - counters.measu"
+    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = shape.width + 2 * 3 - counters.measu"
     window.watch()
     window.type(line.lstrip().removeprefix(BEGUN), delay=10)
     window.see_ghost("red_shapes += 1")
@@ -89,3 +92,27 @@ def test_ghost_text_is_never_stale_while_typing_fast(window: Window):
     assert [each for each in shown if "".join(each) not in answered] == []
     window.press("Tab")
     window.see_line(f"{line}red_shapes += 1")
+
+
+def test_the_server_is_told_where_the_user_is(window: Window):
+    document = {"textDocument": {"uri": window.file.as_uri()}}
+    top = document | {"position": {"line": 0, "character": 0}}
+
+    def moves() -> list[dict[str, Any]]:
+        return window.code.conversation.sent("efim/didMoveCursor")
+
+    def at_the_top() -> bool:
+        window.press("Control+End", "Control+Home")
+        return moves()[-1:] == [top]
+
+    eventually(at_the_top, lambda: f"the server is not told of the cursor: {moves()}")
+    assert document in window.code.conversation.sent("textDocument/didFocus")
+
+
+def test_the_status_bar_tells_what_an_answer_cost(window: Window):
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    told = window.hover_status()
+    assert re.search(r"Model: embedded, on \w+", told), told
+    assert re.search(r"Last answer: \d+ tokens reused, \d+ recomputed, \d+\.\d ms", told), told
+    assert re.search(r"Suggestions: [1-9]\d* seen", told), told

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from pathlib import Path
 
 from .conftest import Opening
+from .neovim import server_command
 from .shapes import BEGUN, HEAD, REST
 from .vscode import PYTHON
 from .waiting import eventually
@@ -40,8 +42,10 @@ def test_a_language_is_switched_off_and_on(opened: Opening):
     window.see_ghost(REST.removeprefix("g"))
 
 
-def test_a_killed_server_is_started_again(opened: Opening):
-    window = opened()
+def test_a_killed_server_is_started_again(opened: Opening, tmp_path: Path):
+    """One that was found on the PATH."""
+    path = f"{server_command(tmp_path)}{os.pathsep}{BARE}"
+    window = opened(python="", env={"PATH": path, "PYTHONPATH": ""})
     window.see_status("ready")
     [killed] = window.code.language_servers()
     os.kill(killed, signal.SIGKILL)
@@ -51,6 +55,10 @@ def test_a_killed_server_is_started_again(opened: Opening):
     window.see_ghost(REST)
     window.press("Tab")
     window.see_line(f"    {BEGUN}{REST}")
+    window.command("efim-ls: Clear Cache")
+    window.page.get_by_role("button", name="Clear", exact=True).click()
+    window.see_message("removed: ")
+    window.see_status("ready")
 
 
 def test_a_python_that_is_not_there_is_named(opened: Opening):

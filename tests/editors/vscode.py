@@ -22,7 +22,9 @@ from .waiting import eventually
 PYTHON = ROOT / ".venv" / "bin" / "python"
 SERVING = f"{PYTHON} -m efim_ls serve"
 KEYS = {"alt+\\": "trigger", "ctrl+alt+right": "acceptNextLine"}  # VS Code itself has no keys for these
-FLAGS = ("--telemetry-level", "off", "--accept-server-license-terms", "--without-connection-token")
+# The last: else a login shell says what the PATH is, and not the test.
+QUIET = ("--telemetry-level", "off", "--accept-server-license-terms", "--without-connection-token")
+FLAGS = (*QUIET, "--force-disable-user-env")
 SETTINGS = {
     "workbench.startupEditor": "none",
     "workbench.secondarySideBar.defaultVisibility": "hidden",

@@ -24,6 +24,7 @@ CHROMIUM = (
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
+STATUS = r"#efim-ls\.efim-ls\.status"
 LOOKING = Path(__file__).with_name("looking.js").read_text("utf-8")
 
 
@@ -93,7 +94,7 @@ class Window:
     @property
     def status(self) -> str:
         """What the status bar tells those who cannot see it: state and message."""
-        item = self.page.locator(r"#efim-ls\.efim-ls\.status [aria-label]")
+        item = self.page.locator(f"{STATUS} [aria-label]")
         return item.first.get_attribute("aria-label") or "" if item.count() else ""
 
     def see_status(self, state: str, message: str = "") -> None:
@@ -101,6 +102,11 @@ class Window:
             return self.status.startswith(f"efim-ls: {state}") and message in self.status
 
         eventually(seen, lambda: f"the status bar tells {self.status!r}, not {state!r} with {message!r}")
+
+    def hover_status(self) -> str:
+        """Return what the status bar item tells the pointer."""
+        self.page.locator(STATUS).hover()
+        return self.page.locator(".workbench-hover", has_text="recomputed").inner_text().replace("\u00a0", " ")
 
     def see_message(self, text: str) -> Locator:
         """Wait for a notification with this text."""
