@@ -16,8 +16,8 @@ class Family:
     The order is EFIM's, `prefix head suffix tail middle typed`, or the tail comes first: `suffix tail prefix head
     middle typed`; a family may have no middle. `lead` is what the head begins with, as the family's own tokenizer put
     it there in training. `ends` end a text although the config does not say so; `end_id` does, too, and tells a model
-    from others with the same markers, as a part of its folder's path does, `path`. Markers may be `spelled`: plain
-    text, where the tokenizer has no tokens for them. With `fragments` a model was trained to go on inside words.
+    from others with the same markers, as the names of `folders` in its path do. Markers may be `spelled`: plain text,
+    where the tokenizer has no tokens for them. With `fragments` a model was trained to go on inside words.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Family:
     lead: str = ""
     ends: tuple[str, ...] = ()
     end_id: int | None = None
-    path: str = ""
+    folders: tuple[str, ...] = ()
     spelled: bool = False
     fragments: bool = False
 
@@ -46,7 +46,7 @@ FAMILIES = (
         suffix="<｜fim▁end｜>",
         middle="<｜fim▁hole｜>",
         end_id=32027,
-        path="deepseek-coder-6.7b-enhance",
+        folders=("deepseek-coder-6.7b-enhance",),
         fragments=True,
     ),
     # The same file: the markers are written as text, which is one token each only where the tokenizer has them.
@@ -55,7 +55,7 @@ FAMILIES = (
         prefix="<fim_prefix>",
         suffix="<fim_suffix>",
         middle="<fim_middle>",
-        path="llama3.1-8b-enhance",
+        folders=("llama3.1-8b-enhance",),
         spelled=True,
         fragments=True,
     ),
@@ -69,6 +69,17 @@ FAMILIES = (
     ),
     # github.com/QwenLM/Qwen2.5-Coder (fill in the middle); Qwen3-Coder, Granite 4 and the embedded model, too
     Family("qwen", prefix="<|fim_prefix|>", suffix="<|fim_suffix|>", middle="<|fim_middle|>"),
+    # arxiv.org/abs/2510.05788 (suffix, prefix, middle), huggingface.co/JetBrains/Mellum-4b-base: StarCoder's names
+    Family(
+        "mellum",
+        prefix="<fim_prefix>",
+        suffix="<fim_suffix>",
+        middle="<fim_middle>",
+        tail_first=True,
+        folders=tuple(
+            f"mellum-4b-{kind}" for kind in ("base", "sft-all", "sft-python", "sft-kotlin", "sft-rust", "dpo-all")
+        ),
+    ),
     # huggingface.co/bigcode/starcoder2-15b, ibm-granite/granite-8b-code-base, stabilityai/stable-code-3b
     Family("starcoder", prefix="<fim_prefix>", suffix="<fim_suffix>", middle="<fim_middle>"),
     # github.com/deepseek-ai/DeepSeek-Coder (code insertion)

@@ -112,12 +112,12 @@ def _found(tokenizer: Tokenizer, end_ids: Collection[int]) -> Family | None:
 def _fits(family: Family, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
     """Whether the tokenizer has the family's markers; one that shares them is told by an end token or its folders."""
     has = all(name in tokenizer.special for name in (*family.markers, *family.ends))
-    if not family.path:
+    if not family.folders:
         return has
     ends = family.end_id is not None and (family.end_id in end_ids or family.end_id in tokenizer.special.values())
     parts = tokenizer.folder.absolute().parts  # of which the hub's cache calls one models--owner--name
     folders = {part.lower().rpartition("--")[2] for part in parts}
-    return (has or family.spelled) and (ends or family.path in folders)
+    return (has or family.spelled) and (ends or not folders.isdisjoint(family.folders))
 
 
 def _ends(tokenizer: Tokenizer, family: Family, wanted: Mapping[str, object]) -> frozenset[int]:
