@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, cast
 
 from model_runtime.errors import ModelError
@@ -29,7 +30,7 @@ class Fields:
     def number(self, name: str, default: float | None = None) -> float:
         """A positive number."""
         value = self._given(name, default)
-        if type(value) not in (int, float) or not 0 < value < float("inf"):
+        if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
             raise ModelError(f"config.json: {name} is {value!r}, no positive number: fetch the model again")
         return float(value)
 

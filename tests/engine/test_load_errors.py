@@ -30,7 +30,7 @@ from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 
 REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")
 # Numbers that no model has, and what is not a number at all. 10**12 is left out: it would be tried.
-WRONG = [0, -1, -48, 1.5, "x", "", None, True, [], [1], {}, {"a": 1}, float("nan"), float("inf")]
+WRONG = [0, -1, -48, 1.5, "x", "", None, True, [], [1], {}, {"a": 1}, float("nan"), float("inf"), 10**400]
 
 
 def load(folder: Path) -> Completer:
