@@ -8,7 +8,7 @@ import uuid
 from typing import cast
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcParseError
+from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
 from efim_ls.completer import Fetch, Load
@@ -98,7 +98,10 @@ class EfimServer(LanguageServer):
             return
         token, shown = str(uuid.uuid4()), self.work_done_progress
         created = self.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
-        await created  # perhaps for ever: some clients never answer, and loading goes on beside this
+        try:
+            await created  # perhaps for ever: some clients never answer, and loading goes on beside this
+        except JsonRpcException:  # who refuses is shown nothing
+            return
         shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
         while (report := await reports.get()) is not None:
             shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 import pytest
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from wire import ENV, GHOST_TEXT, HANG, MENU, REAL, STAND_IN, Client, Editor, launched, started
 
 
@@ -81,13 +81,19 @@ async def test_a_saved_text_is_taken_over_where_it_differs():
         await editor.logged("text is taken over")
 
 
-async def test_without_the_capability_no_progress_is_sent():
+@pytest.mark.parametrize("capabilities", [{"textDocument": {"inlineCompletion": {}}}, GHOST_TEXT])
+async def test_who_does_not_want_progress_is_sent_none(capabilities: dict[str, object]):
+    async def refuse(_: object) -> None:
+        raise JsonRpcInvalidParams
+
     async with launched() as editor:
-        await editor.initialize({"textDocument": {"inlineCompletion": {}}})
+        editor.client.protocol.fm.features["window/workDoneProgress/create"] = refuse
+        await editor.initialize(capabilities)
         editor.tell("initialized", {})
         await suggested(editor)
         assert editor.client.progress_reports == {}
         assert await editor.close() == 0
+        assert "WARNING" not in editor.stderr
 
 
 async def test_a_client_that_never_answers_is_not_waited_for():
