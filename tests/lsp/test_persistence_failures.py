@@ -145,8 +145,9 @@ async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: 
     assert (again.text, again.frame) == (cold.text, "kept")
     await complete(editor, OTHER, B)
     await server.close()
-    [line] = await server.said()
+    line, statistics = await server.said()
     assert "(Not a directory): mend its folder, or set cache_folder" in line
+    assert "statistics cannot be written now" in statistics
 
 
 async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, home: Home, cold: Told):
