@@ -45,7 +45,7 @@ def _asked(settings: Settings, budget: Budget) -> Asked:
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
-        capacity=budget.prompt_tokens + settings.max_new_tokens,
+        capacity=capacity(settings, budget),
         kv_memory_mib=settings.kv_memory_mib,
         measured=speed if settings.persist or speed.is_file() else None,
     )
@@ -82,6 +82,11 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
         prepare(checkpoint, **_asked(settings, budget))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
         usable(checkpoint.config, settings.weights, 0, folder, held())
+
+
+def capacity(settings: Settings, budget: Budget) -> int:
+    """Tokens of a frame: the longest prompt, and what may be said after it."""
+    return budget.prompt_tokens + settings.max_new_tokens
 
 
 def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.folders import SPEED
-from efim_ls.loading import fit_budget
+from efim_ls.loading import capacity, fit_budget
 from efim_ls.settings import DEFAULTS
 from model_runtime.architecture import read_architecture
 from model_runtime.arena import FP32, arena_bytes
@@ -131,8 +131,7 @@ def _costs(
 
 def _frame(config: ModelConfig) -> int:
     """Bytes of one frame's keys and values on the CPU."""
-    tokens = fit_budget(DEFAULTS, config).prompt_tokens + DEFAULTS.max_new_tokens
-    return arena_bytes(config, min(tokens, config.context))
+    return arena_bytes(config, min(capacity(DEFAULTS, fit_budget(DEFAULTS, config)), config.context))
 
 
 def _size(folder: Path) -> int:
