@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks import busy, documents, foreign, keystrokes, policies, replays, speed, store, through, typing
 from benchmarks.session import demo_session
-from editor_clients.headless import trace
+from efim_lab.replay import trace
 
 PICTURE = Path(__file__).with_name("results") / "recomputed.png"
 

@@ -20,8 +20,8 @@ from benchmarks.session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection
-from editor_clients.headless.report import percentile
-from editor_clients.headless.trace import part, requests_after
+from efim_lab.replay.report import percentile
+from efim_lab.replay.trace import part, requests_after
 
 KEYS, KEY_SECONDS = 200, 0.1
 ROUNDS = 3

@@ -23,31 +23,32 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.table import show
-from efim_ls.loading import fit_budget
+from efim_lab.evaluation import data
+from efim_lab.evaluation.arms import served
+from efim_lab.evaluation.figures import metrics
+from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
+from efim_lab.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
+from efim_lab.evaluation.report import cell
+from efim_lab.evaluation.subject import LINE, OWNER
+from efim_ls.completion.model_loading import fit_budget
+from efim_ls.completion.window import Window
 from efim_ls.settings import Settings
-from efim_ls.window import Window
 from kv_store.block import Codec, Shape
 from kv_store.codec import Coder, Floats, codec_at
 from kv_store.names import TOKENS
-from model_runtime.arena import Arena
-from model_runtime.config import EMBEDDED, read_config
-from model_runtime.decoder import Decoder
-from model_runtime.engine import Engine
+from model_runtime.arena.arena import Arena
+from model_runtime.arena.pool import Pool
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.linear import packed_format
+from model_runtime.engine.engine import Engine
+from model_runtime.engine.ngram_cache import read as read_local_cache
 from model_runtime.errors import WorkError
-from model_runtime.evaluation import data, metrics
-from model_runtime.evaluation.arms import served
-from model_runtime.evaluation.intervals import Estimate, mean, proportion, ratio
-from model_runtime.evaluation.places import Context, context_at, line_at, shuffled_lines
-from model_runtime.evaluation.report import cell
-from model_runtime.evaluation.subject import LINE, OWNER
 from model_runtime.ids import Ids
-from model_runtime.linear import packed_format
-from model_runtime.local_cache import read as read_local_cache
-from model_runtime.pool import Pool
-from model_runtime.prompt import Prompt
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import read_weights
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 
 LEAST = 1000  # tokens of a prompt: of a shorter one little would be int8
 CHUNK = 512  # tokens of a pass

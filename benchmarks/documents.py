@@ -6,7 +6,7 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks.table import show
-from efim_ls.document import Change, Document
+from efim_ls.text.document import Change, Document
 
 LINES = (1_000, 5_000, 20_000)
 KEYSTROKES = 300

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from model_runtime.config import ModelConfig
-from model_runtime.weights import Weights
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.weights import Weights
 
 gguf: Any = import_module("gguf")  # types are checked without it, too
 Kind = Literal["F16", "Q8_0"]

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 
 from benchmarks.table import show
-from model_runtime.config import ModelConfig
-from model_runtime.decoder import Span
-from model_runtime.gpu.device import BF16, INT8, MIB, Form
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.gpu.device import BF16, INT8, MIB, Form
 from model_runtime.ids import Ids
 from model_runtime.machine import cuda_missing
-from model_runtime.rope import Rope
-from model_runtime.weights import Weights, expected_shapes
 
 SHAPE = ModelConfig(
     family="qwen2",
@@ -156,9 +156,9 @@ def figures(name: str, forward: Pass) -> dict[str, float]:
 
 def own(name: str, weights: Weights, form: Form) -> tuple[Pass, dict[str, float]]:
     """Passes of the GPU's decoder, and what only it has: several rows, several arenas."""
-    from model_runtime.gpu.decoder import GpuDecoder
-    from model_runtime.gpu.graphs import WIDTHS
-    from model_runtime.gpu.load import on_gpu
+    from model_runtime.decoder.gpu.decoder import GpuDecoder
+    from model_runtime.decoder.gpu.graphs import WIDTHS
+    from model_runtime.decoder.gpu.load import on_gpu
 
     began, before = perf_counter(), torch.cuda.memory_allocated()
     runtime = on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS, form)

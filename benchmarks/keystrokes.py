@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.sides import llama_missing
 from benchmarks.table import show
 from benchmarks.targets import Reach, show_all
-from editor_clients.headless import trace
-from editor_clients.headless.report import percentile
-from editor_clients.headless.trace import Keystroke, Trace
-from efim_ls.count import NONE, POLICIES, Asked, Policy
-from efim_ls.loading import fit_budget
+from efim_lab.replay import trace
+from efim_lab.replay.policies import NONE, POLICIES, Asked, Policy
+from efim_lab.replay.report import percentile
+from efim_lab.replay.trace import Keystroke, Trace
+from efim_ls.completion.model_loading import fit_budget
+from efim_ls.completion.window import Budget
 from efim_ls.settings import Settings
-from efim_ls.window import Budget
-from model_runtime.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
-from model_runtime.prompt import in_order
-from model_runtime.template import Template, find_template
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import read_weights
+from model_runtime.prompt.prompt import in_order
+from model_runtime.prompt.template import Template, find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from benchmarks.llama import Llama

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from editor_clients.headless.report import Row
+from efim_lab.replay.report import Row
 
 LABELS = {
     "psm": "FIM",

@@ -8,10 +8,10 @@ from typing import Any
 
 from benchmarks import plot
 from benchmarks.table import show
-from editor_clients.headless import trace
-from editor_clients.headless.report import Row, summary
-from efim_ls.count import POLICIES, count
-from efim_ls.window import Budget
+from efim_lab.replay import trace
+from efim_lab.replay.policies import POLICIES, count
+from efim_lab.replay.report import Row, summary
+from efim_ls.completion.window import Budget
 
 FOREGROUND = ("mean", "p50", "p90", "p95", "p99")
 HEADER = ("policy", "mean in all", "foreground", *FOREGROUND[1:], "background", "given up", "re-anchors")

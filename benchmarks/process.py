@@ -22,8 +22,8 @@ import torch
 
 from benchmarks.memory import read_ms
 from benchmarks.sides import Named, Side, of_gguf, of_torch
-from model_runtime.config import read_config
-from model_runtime.weights import expected_shapes
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import expected_shapes
 
 CONTEXT = 512  # tokens before those of a timed pass
 LONGEST = 2048

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.table import show
-from editor_clients.headless import replay, trace
-from editor_clients.headless.report import Row, row_of, summary
-from efim_ls import baseline
+from efim_lab.replay import baseline, trace
+from efim_lab.replay import play as replay
+from efim_lab.replay.report import Row, row_of, summary
 from efim_ls.settings import Settings
 
 SKIP, REQUESTS = 8_000, 300

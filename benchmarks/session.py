@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from editor_clients.headless.demo.typist import BACKSPACE, EDIT, FILE, KEY
-from editor_clients.headless.trace import REST, Event, Patch, Trace
+from efim_lab.replay.trace import REST, Event, Patch, Trace
 
 KEY_SECONDS = 0.2
 

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig
 
-from model_runtime.config import EMBEDDED, ModelConfig, read_config
-from model_runtime.weights import expected_shapes
+from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
+from model_runtime.checkpoint.weights import expected_shapes
 
 SEED = 0
 SMALLEST, LARGEST = "embedded", "0.5B"

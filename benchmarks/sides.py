@@ -10,15 +10,15 @@ from typing import NamedTuple, Protocol, get_args
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 
-from model_runtime.arena import Arena
-from model_runtime.choosing import Way
-from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import AnyDecoder
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.linear import Format, packed_format
+from model_runtime.decoder.native.decoder import missing
+from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
-from model_runtime.linear import Format, packed_format
-from model_runtime.native.decoder import missing
-from model_runtime.pace import CHUNK
-from model_runtime.weights import read_weights
+from model_runtime.loading.autotune import Way
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
 

@@ -17,9 +17,9 @@ from benchmarks.process import CONTEXT, LONGEST, Process, TakesTurns, Turn, Work
 from benchmarks.shapes import LARGEST, SHAPES, checkpoint
 from benchmarks.sides import OURS, TRANSFORMERS, llama_missing
 from benchmarks.table import show
-from editor_clients.headless.report import percentile
-from model_runtime.config import read_config
-from model_runtime.weights import read_weights
+from efim_lab.replay.report import percentile
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import read_weights
 
 THREADS = (1, 2)
 SECONDS = {LARGEST: 6.0}  # for the rounds of one column; the others

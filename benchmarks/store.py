@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.table import show
 from editor_clients.headless.client import Completion, Editor, editor
 from kv_store.block import Block, Codec, Shape
-from kv_store.disk import DiskTier
+from kv_store.disk.tier import DiskTier
 from kv_store.names import Name, chain, root
 
 REPEATS = 7

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks.table import show
-from editor_clients.headless.report import percentile
-from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer
-from efim_ls.foresight import accepted
+from efim_lab.replay.report import percentile
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Answer, Request
+from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 
 SUGGESTIONS = 60

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from benchmarks.session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
-from editor_clients.headless.report import percentile, row_of, summary
-from editor_clients.headless.trace import Event, requests_after
+from efim_lab.replay.report import percentile, row_of, summary
+from efim_lab.replay.trace import Event, requests_after
 
 URI = "file:///demo/typing.py"
 

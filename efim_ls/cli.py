@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from efim_ls import measuring
-from efim_ls.arguments import Failure, Mistake, Parser, port, whole_number
-from efim_ls.versions import installed_version
+from efim_ls.commands import measuring
+from efim_ls.commands.arguments import Failure, Mistake, Parser, port, whole_number
+from efim_ls.version import installed_version
 
 if TYPE_CHECKING:
-    from editor_clients.headless.report import Row
-    from editor_clients.headless.trace import Trace
+    from efim_lab.replay.report import Row
+    from efim_lab.replay.trace import Trace
 
 MODEL = "a folder, or owner/name on the Hugging Face hub; default: the embedded model"
 CACHE_FOLDER = "the setting cache_folder; default: the system's folder for caches"
@@ -116,7 +116,7 @@ def _add_stats(stats: argparse.ArgumentParser) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from efim_ls.server import serve
+    from efim_ls.lsp.server import serve
 
     return serve(arguments.tcp)
 
@@ -133,20 +133,20 @@ def _complete(arguments: argparse.Namespace) -> int:
     if place is None:
         raise Mistake(f"{arguments.place} is no place: write FILE:LINE:COLUMN, both counted from 1")
     _check_file(Path(place[1]))
-    from efim_ls.once import run
+    from efim_ls.commands.complete import run
 
     return run(arguments.place, arguments.json, arguments.model)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from efim_ls.doctor import run
+    from efim_ls.commands.doctor import run
 
     return run(arguments.model)
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    from efim_ls import cache
-    from efim_ls.folders import cache_folder
+    from efim_ls.commands import cache
+    from efim_ls.paths import cache_folder
 
     if arguments.file is not None and arguments.what != "clear":
         raise Mistake("--file goes with clear")
@@ -160,8 +160,8 @@ def _cache(arguments: argparse.Namespace) -> int:
 def _stats(arguments: argparse.Namespace) -> int:
     import sqlite3
 
-    from efim_ls import stats
-    from efim_ls.folders import cache_folder
+    from efim_ls.commands import stats
+    from efim_ls.paths import cache_folder
 
     folder = cache_folder(arguments.folder)
     try:
@@ -172,8 +172,8 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    from efim_ls import models
-    from efim_ls.folders import cache_folder
+    from efim_ls.commands import models
+    from efim_ls.paths import cache_folder
 
     return models.show(cache_folder(""), arguments.json)
 
@@ -195,13 +195,13 @@ def _demo(_: argparse.Namespace) -> int:
 
 
 def _train(argv: Sequence[str]) -> int:
-    from model_runtime.training.__main__ import main as train
+    from efim_lab.training.command import main as train
 
     return train(list(argv))
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from editor_clients.headless import report
+    from efim_lab.replay import report
 
     rows = _rows(arguments, _read(arguments))
     if not rows:
@@ -215,7 +215,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _read(arguments: argparse.Namespace) -> Trace:
-    from editor_clients.headless import trace
+    from efim_lab.replay import trace
 
     _check_file(arguments.trace)
     try:
@@ -235,11 +235,11 @@ def _rows(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
 
 
 def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
-    from editor_clients.headless.report import Row
-    from editor_clients.headless.trace import keystrokes
-    from efim_ls.count import count
-    from efim_ls.window import Budget
-    from model_runtime.hub.names import folder_here
+    from efim_lab.replay.policies import count
+    from efim_lab.replay.report import Row
+    from efim_lab.replay.trace import keystrokes
+    from efim_ls.completion.window import Budget
+    from model_runtime.checkpoint.hub.names import folder_here
 
     budget, folder = Budget(arguments.head, arguments.tail), folder_here(arguments.model)
     counts = count(keystrokes(recorded), arguments.policy, budget, folder)
@@ -247,7 +247,7 @@ def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
 
 
 def _played(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
-    from editor_clients.headless import replay
+    from efim_lab.replay import play as replay
 
     settings = {"model": arguments.model, "head_tokens": arguments.head, "tail_tokens": arguments.tail}
     return _with_server(lambda: replay.run(recorded, arguments.trace.name, settings))
@@ -256,9 +256,9 @@ def _played(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
 def _baseline(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
     from dataclasses import asdict
 
-    from editor_clients.headless.report import row_of
-    from editor_clients.headless.trace import keystrokes
-    from efim_ls import baseline
+    from efim_lab.replay import baseline
+    from efim_lab.replay.report import row_of
+    from efim_lab.replay.trace import keystrokes
     from efim_ls.settings import Settings
 
     settings = Settings(model=arguments.model, head_tokens=arguments.head, tail_tokens=arguments.tail)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from kv_store.geometry import SegmentError
-from kv_store.segment import FORBIDDEN
+from kv_store.disk.header import SegmentError
+from kv_store.disk.segment import FORBIDDEN
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 VANISHED = "the cache on disk was removed or replaced while a server runs, and begins anew"

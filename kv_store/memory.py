@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kv_store.block import Block, Bytes, Codec
-from kv_store.ledger import Ledger
+from kv_store.eviction import Ledger
 from kv_store.names import Name
 from kv_store.tier import TierStats
 

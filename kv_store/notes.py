@@ -11,7 +11,7 @@ from pathlib import Path
 
 import xxhash
 
-from kv_store.files import make_folder, replace_file
+from kv_store.atomic_files import make_folder, replace_file
 
 CHECK_BYTES = 8
 MOST_NOTE_BYTES = 1 << 24  # of a note as it was written: a damaged one must not fill the memory

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.away import Away
 from kv_store.block import Block, Codec
 from kv_store.codec import Coder, codec_at
+from kv_store.idle_times import Away
 from kv_store.memory import MemoryTier
 from kv_store.names import TOKENS, Name, chain, root
 from kv_store.tier import Tier, TierStats

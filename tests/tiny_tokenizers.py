@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Raw
 
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 
 VOCABULARY = 620

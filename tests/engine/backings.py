@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from efim_ls.backing import Backing
+from efim_ls.completion.kv_persistence import Backing
+from efim_ls.completion.window import Budget
 from efim_ls.settings import Settings
-from efim_ls.window import Budget
-from model_runtime.load import Model
+from model_runtime.loading.load import Model
 
 
 def in_memory(model: Model, budget: Budget, mib: int = 16) -> Backing:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model_runtime.decoder import Decoder
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.models import Tiny, make
 

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model_runtime.arena import Arena
-from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import AnyDecoder, Decoder, Span
-from model_runtime.drafts import NOTHING
-from model_runtime.engine import Engine, Generation
+from model_runtime.arena.arena import Arena
+from model_runtime.arena.pool import Owner, Pool
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
+from model_runtime.decoder.linear import Format
+from model_runtime.engine.drafts import NOTHING
+from model_runtime.engine.engine import Engine, Generation
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.output import Rule
+from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
-from model_runtime.linear import Format
-from model_runtime.local_cache import LocalCache
-from model_runtime.pool import Owner, Pool
-from model_runtime.prompt import Prompt
-from model_runtime.sampler import Choice, Sampler
-from model_runtime.saying import Rule
-from model_runtime.stops import StopRule
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import read_weights
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.tokenizer import Tokenizer
 
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from model_runtime.evaluation import humaneval
-from model_runtime.evaluation.humaneval import Task
-from model_runtime.local_cache import LocalCache
+from efim_lab.evaluation.humaneval import tasks as humaneval
+from efim_lab.evaluation.humaneval.tasks import Task
+from model_runtime.engine.ngram_cache import LocalCache
 
 
 def task(name: str, prompt: str, suffix: str, test: str) -> Task:

@@ -10,12 +10,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena import Arena
-from model_runtime.foreign.config import foreign_config
-from model_runtime.foreign.decoder import ForeignDecoder
-from model_runtime.foreign.load import load_foreign
+from model_runtime.arena.arena import Arena
+from model_runtime.decoder.hf.config import foreign_config
+from model_runtime.decoder.hf.decoder import ForeignDecoder
+from model_runtime.decoder.hf.load import load_foreign
+from model_runtime.decoder.linear import Format
 from model_runtime.ids import Ids
-from model_runtime.linear import Format
 from tests.models import VOCABULARY
 
 transformers_logging.disable_progress_bar()

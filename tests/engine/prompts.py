@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model_runtime.config import read_config
-from model_runtime.drafts import NOTHING
-from model_runtime.engine import Generation
+from model_runtime.arena.pool import Owner
+from model_runtime.checkpoint.config import read_config
+from model_runtime.engine.drafts import NOTHING
+from model_runtime.engine.engine import Generation
+from model_runtime.engine.output import Rule
+from model_runtime.engine.pass_costs import CHUNK, Pace
 from model_runtime.ids import Ids
-from model_runtime.pace import CHUNK, Pace
-from model_runtime.pool import Owner
-from model_runtime.prompt import Prompt, build, heal
-from model_runtime.saying import Rule
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.prompt import Prompt, build, heal
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Log, Scripted, Watched, never
 from tests.models import CODE
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.alternatives import Fork, forks
-from model_runtime.decoder import Decoder
-from model_runtime.decoding import Stopped
-from model_runtime.engine import Generation
-from model_runtime.local_cache import LocalCache
-from model_runtime.prompt import Prompt
-from model_runtime.sampler import Choice, Sampler
-from model_runtime.saying import Rule, Saying
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.alternatives import Fork, forks
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.engine import Generation
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.output import Rule, Saying
+from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
 from tests.engine.prompts import A, B, C, after, generate, prompt_of
 from tests.models import CODE

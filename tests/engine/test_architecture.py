@@ -10,11 +10,11 @@ from types import ModuleType
 
 import pytest
 
-from efim_ls.answer import Request
-from efim_ls.complete import Completer
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Request
 from efim_ls.settings import Settings
-from model_runtime.architecture import read_architecture
 from model_runtime.errors import ModelError
+from model_runtime.loading.architecture import read_architecture
 from tests.engine.foreign import FAMILIES, make
 from tests.models import CODE, tokenizer_json
 from tests.models import make as make_own
@@ -50,7 +50,7 @@ def test_it_completes_warm_as_cold_and_says_who_computes(foreign: Path, weights:
 
 
 def test_it_is_not_for_a_gpu(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model_runtime.gpu.device.cuda_missing", lambda: None)
+    monkeypatch.setattr("model_runtime.decoder.gpu.device.cuda_missing", lambda: None)
     with pytest.raises(ModelError, match="stablelm is computed by transformers, on the CPU only"):
         completer(foreign, device="cuda")
 
@@ -59,7 +59,7 @@ def test_it_is_not_for_a_gpu(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_a_transformers_that_may_know_it_the_refusal_names_one(
     foreign: Path, monkeypatch: pytest.MonkeyPatch, found: ModuleType | None
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("model_runtime.foreign.")]:
+    for name in [name for name in sys.modules if name.startswith("model_runtime.decoder.hf.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "transformers", found)
     with pytest.raises(ModelError, match=r"stablelm.*transformers 5\.23 or newer.*pip install 'efim-ls\[foreign\]'"):
@@ -76,7 +76,7 @@ def test_a_folder_with_an_adapter_is_refused_before_its_weights_are_read(tmp_pat
 def test_a_model_of_our_own_decoder_imports_nothing_heavy() -> None:
     code = f"""
 import sys
-from efim_ls.complete import Completer
+from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
 Completer.load(Settings(weights="fp32"), lambda stage, percent: None)
 print({HEAVY} & sys.modules.keys())

@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from model_runtime.arena import FP32, Arena, arena_bytes
-from model_runtime.choices import Choices
-from model_runtime.config import ModelConfig
-from model_runtime.pool import Owner, Pool
-from model_runtime.rope import Rope
+from model_runtime.arena.arena import FP32, Arena, arena_bytes
+from model_runtime.arena.pool import Owner, Pool
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.rope import Rope
+from model_runtime.engine.choices import Choices
 from tests.engine.doubles import ids_of
 
 CAPACITY = 48

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from model_runtime.pool import Owner
+from model_runtime.arena.pool import Owner
 from tests.engine.doubles import never
 from tests.models import CODE, Tiny, make
 

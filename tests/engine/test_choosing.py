@@ -12,16 +12,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from model_runtime import choosing
-from model_runtime.checkpoint import read_checkpoint
-from model_runtime.choosing import CONTEXT, ENOUGH, SHARES, Way, choose
-from model_runtime.config import ModelConfig, parse_config
-from model_runtime.decoder import Decoder
+from model_runtime.checkpoint.config import ModelConfig, parse_config
+from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.native import library
+from model_runtime.decoder.native.decoder import NativeDecoder, missing
 from model_runtime.errors import ModelError
-from model_runtime.load import Model, load
-from model_runtime.native import library
-from model_runtime.native.decoder import NativeDecoder, missing
-from model_runtime.weights import Weights, expected_shapes
+from model_runtime.loading import autotune as choosing
+from model_runtime.loading.autotune import CONTEXT, ENOUGH, SHARES, Way, choose
+from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.load import Model, load
 from tests.models import Tiny, config
 
 SHAPE = parse_config(config(Tiny()))

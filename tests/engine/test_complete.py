@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer
-from efim_ls.loading import fit_budget
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.model_loading import fit_budget
+from efim_ls.completion.window import Budget
+from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from efim_ls.window import Budget
-from model_runtime.arena import arena_bytes
-from model_runtime.checkpoint import read_checkpoint
-from model_runtime.config import read_config
+from model_runtime.arena.arena import arena_bytes
+from model_runtime.checkpoint.config import read_config
+from model_runtime.engine.ngram_cache import LocalCache
 from model_runtime.errors import ModelError
-from model_runtime.load import MIB, Model, load
-from model_runtime.local_cache import LocalCache
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.load import MIB, Model, load
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.backings import in_memory
 from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of, never
 from tests.models import CODE, Tiny, make

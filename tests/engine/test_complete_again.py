@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.answer import Answer, Request
+from efim_ls.request import Answer, Request
 from tests.engine.doubles import Log, Watched, never
 from tests.engine.test_complete import FITTING, SETTINGS, Make, ask, maker
 from tests.models import CODE

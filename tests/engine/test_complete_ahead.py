@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from efim_ls.answer import Ahead, Request
-from efim_ls.planner import Planner
-from model_runtime.prompt import heal
-from model_runtime.tokenizer import Tokenizer
+from efim_ls.completion.planner import Planner
+from efim_ls.request import Ahead, Request
+from model_runtime.prompt.prompt import heal
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import never
 from tests.engine.test_complete import PLACE, Make, ask, explained, maker
 from tests.models import CODE

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.answer import Request
-from model_runtime.tokenizer import Tokenizer
+from efim_ls.request import Request
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import never
 from tests.engine.test_complete import PLACE, Make, ask, explained, maker
 from tests.models import CODE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.answer import Costs
+from efim_ls.request import Costs
 from tests.engine.test_complete import Make, ask, maker
 from tests.models import CODE
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from efim_ls.answer import Request
-from efim_ls.complete import REACH
-from model_runtime.tokenizer import Tokenizer
+from efim_ls.completion.completer import REACH
+from efim_ls.request import Request
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched, never
 from tests.engine.test_complete import PLACE, Make, ask, completer_of, maker
 from tests.models import CODE

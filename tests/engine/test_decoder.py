@@ -14,13 +14,13 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena import Arena
-from model_runtime.config import read_config
-from model_runtime.decoder import Decoder, Span
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import Decoder, Span
+from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.linear import Format
-from model_runtime.weights import read_weights
 from tests.engine.doubles import decoder_of
 from tests.models import VOCABULARY, Tiny, config, make, shard
 

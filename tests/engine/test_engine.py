@@ -12,30 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.arena import Arena
-from model_runtime.decoder import Decoder
-from model_runtime.decoding import Stopped
+from model_runtime.arena.arena import Arena
+from model_runtime.arena.pool import Owner
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
-from model_runtime.local_cache import LocalCache
-from model_runtime.pace import CHUNK
-from model_runtime.pool import Owner
-from model_runtime.prompt import NOTHING, Surroundings, build
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.prompt import NOTHING, Surroundings, build
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
-from tests.engine.prompts import (
-    HEAD,
-    TAIL,
-    A,
-    B,
-    Eager,
-    Shy,
-    after,
-    assert_same_tokens,
-    generate,
-    paced,
-    prompt_of,
-)
+from tests.engine.prompts import HEAD, TAIL, A, B, Eager, Shy, after, assert_same_tokens, generate, paced, prompt_of
 from tests.models import CODE
 
 LINES = CODE.splitlines()

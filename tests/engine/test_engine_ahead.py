@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder import Decoder
-from model_runtime.decoding import Stopped
-from model_runtime.pace import CHUNK, Pace
-from model_runtime.pool import Owner
-from model_runtime.prompt import Prompt
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.arena.pool import Owner
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.pass_costs import CHUNK, Pace
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, never
 from tests.engine.prompts import (
     A,

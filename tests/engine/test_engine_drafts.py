@@ -9,24 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder import Decoder
-from model_runtime.drafts import LONGEST_MATCH, MOST, NOTHING, Drafts, lookup
-from model_runtime.pace import Pace
-from model_runtime.prompt import Prompt
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.drafts import LONGEST_MATCH, MOST, NOTHING, Drafts, lookup
+from model_runtime.engine.pass_costs import Pace
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
-from tests.engine.prompts import (
-    A,
-    B,
-    Eager,
-    Shy,
-    assert_same_tokens,
-    canonical,
-    generate,
-    paced,
-    prompt_of,
-    scripted,
-)
+from tests.engine.prompts import A, B, Eager, Shy, assert_same_tokens, canonical, generate, paced, prompt_of, scripted
 from tests.models import CODE, VOCABULARY
 
 LINES = CODE.splitlines(keepends=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.decoder import Decoder
-from model_runtime.local_cache import LocalCache
-from model_runtime.prompt import Surroundings, build
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.prompt.prompt import Surroundings, build
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
 from tests.engine.prompts import A, Eager, Shy, canonical, generate, paced, prompt_of, scripted, spelled
 from tests.models import CODE

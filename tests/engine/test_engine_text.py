@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder import Decoder
-from model_runtime.stops import stop_rule
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.stops import stop_rule
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, decoder_of
 from tests.engine.prompts import HEAD, TAIL, bytewise, generate, prompt_of, scripted, spelled
 from tests.models import Tiny, make

@@ -12,20 +12,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime import evaluation
-from model_runtime.arena import Arena
-from model_runtime.config import EMBEDDED
-from model_runtime.documents import Document
+from efim_lab import evaluation
+from efim_lab.documents import Document
+from efim_lab.evaluation import held_out
+from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
+from efim_lab.evaluation.places.cursors import Context, choose
+from efim_lab.evaluation.subject import LINE, UNTIL_END, Subject
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.decoder.linear import packed_format
 from model_runtime.errors import WorkError
-from model_runtime.evaluation import held_out
-from model_runtime.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
-from model_runtime.evaluation.places import Context, choose
-from model_runtime.evaluation.subject import LINE, UNTIL_END, Subject
 from model_runtime.ids import Ids
-from model_runtime.linear import packed_format
-from model_runtime.prompt import BREAK, Prompt, build, heal
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.prompt import BREAK, Prompt, build, heal
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.evaluating import with_local_cache
 from tests.models import CODE

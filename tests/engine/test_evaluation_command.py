@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from efim_lab.evaluation.inside_line import SERVED
 from efim_ls import cli
-from model_runtime.evaluation.inside_line import SERVED
 from tests.engine.evaluating import with_local_cache, write_tasks
 from tests.models import CODE, Tiny, make
 
@@ -107,7 +107,7 @@ def test_lines_without_code_after_a_span_are_no_holes(tmp_path: Path, capsys: py
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in [name for name in sys.modules if name.startswith("model_runtime.evaluation")]:
+    for name in [name for name in sys.modules if name.startswith("efim_lab.evaluation")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     assert cli.main(["eval", "--data", "x"]) == 1

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.config import EMBEDDED
-from model_runtime.documents import Document
-from model_runtime.evaluation import holes, inside_line
-from model_runtime.evaluation.arms import Arm
-from model_runtime.evaluation.inside_line import SERVED, UNCUT, WITH_REST
-from model_runtime.evaluation.places import Context
-from model_runtime.evaluation.subject import LINE
-from model_runtime.stops import StopRule, stop_rule
+from efim_lab.documents import Document
+from efim_lab.evaluation import inside_line
+from efim_lab.evaluation.arms import Arm
+from efim_lab.evaluation.inside_line import SERVED, UNCUT, WITH_REST
+from efim_lab.evaluation.places import holes
+from efim_lab.evaluation.places.cursors import Context
+from efim_lab.evaluation.subject import LINE
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.engine.stops import StopRule, stop_rule
 from tests.models import CODE
 
 DOCUMENTS = [Document("a.py", CODE)]

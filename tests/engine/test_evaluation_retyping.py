@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.evaluation.places import Context
-from model_runtime.evaluation.retyping import COUNTED, keys, recomputed, retype
-from model_runtime.evaluation.subject import Subject
-from model_runtime.prompt import Prompt
-from model_runtime.tokenizer import Tokenizer
+from efim_lab.evaluation.places.cursors import Context
+from efim_lab.evaluation.retyping import COUNTED, keys, recomputed, retype
+from efim_lab.evaluation.subject import Subject
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.tokenizer import Tokenizer
 
 TEXT = st.text("ab _(=.é", max_size=30)
 

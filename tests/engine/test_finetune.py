@@ -13,15 +13,17 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from model_runtime.arena import Arena
-from model_runtime.checkpoint import read_checkpoint
-from model_runtime.config import read_config
-from model_runtime.load import load
-from model_runtime.training import base, checkpoint, code_files
-from model_runtime.training.__main__ import main
-from model_runtime.training.report import Reporter, read_log
-from model_runtime.training.stream import ShardSource
-from model_runtime.training.tuner import Method, Settings, Tuner
+from efim_lab.training import checkpoint
+from efim_lab.training.command import main
+from efim_lab.training.corpus import code_files
+from efim_lab.training.finetune import base
+from efim_lab.training.finetune.tuner import Method, Settings, Tuner
+from efim_lab.training.report import Reporter, read_log
+from efim_lab.training.samples.stream import ShardSource
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import read_config
+from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.load import load
 from tests.engine.doubles import decoder_of
 from tests.models import CODE, Tiny, make
 
@@ -134,7 +136,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
     origin, whole, broken = make(tmp_path / "base"), tmp_path / "whole", tmp_path / "broken"
     trained(a_tuner(origin, whole), corpus)
     with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patched:
-        patched.setattr("model_runtime.training.loop.Reporter", Interrupted)
+        patched.setattr("efim_lab.training.loop.Reporter", Interrupted)
         trained(a_tuner(origin, broken), corpus)
     again = a_tuner(origin, broken)
     again.resume()

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from model_runtime.arena import Arena
-from model_runtime.decoder import Span
-from model_runtime.foreign.config import foreign_size
-from model_runtime.foreign.load import kv_form
-from model_runtime.foreign.packing import pack
-from model_runtime.linear import Format, packed_format
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.arena.arena import Arena
+from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.hf.config import foreign_size
+from model_runtime.decoder.hf.load import kv_form
+from model_runtime.decoder.hf.packing import pack
+from model_runtime.decoder.linear import Format, packed_format
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Watched, decoder_of
 from tests.engine.foreign import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make
 from tests.engine.prompts import generate, prompt_of

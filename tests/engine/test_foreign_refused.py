@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model_runtime.arena import Arena
+from model_runtime.arena.arena import Arena
+from model_runtime.decoder.hf.config import foreign_size
 from model_runtime.errors import ModelError
-from model_runtime.foreign.config import foreign_size
 from tests.damage import cut_short, lacking
 from tests.engine.foreign import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
 from tests.models import shard

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from xformers.ops.fmha import flash, triton_splitk
 from xformers.ops.fmha.common import Inputs
 
-from model_runtime.gpu.attention import PROGRAMS, SPLIT_DIMS, grouped, materialized, split_operator
-from model_runtime.gpu.biases import Block, bias_of, bias_of_rows, move
+from model_runtime.decoder.gpu.attention import PROGRAMS, SPLIT_DIMS, grouped, materialized, split_operator
+from model_runtime.decoder.gpu.biases import Block, bias_of, bias_of_rows, move
 
 CAPACITY, SLOTS, GAP = 12, 5, 3
 TOTAL = CAPACITY * SLOTS + GAP

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena import Arena
-from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import Decoder, Span
-from model_runtime.gpu.attention import choose
-from model_runtime.gpu.decoder import GpuDecoder
-from model_runtime.gpu.device import BF16, Form, weight_bytes
-from model_runtime.gpu.graphs import WIDTHS, Replay
-from model_runtime.gpu.parts import Parts
-from model_runtime.gpu.products import FEW, scaled
-from model_runtime.gpu.slab import MOST_ELEMENTS, SPARE, Slab, SlabArena, slots
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.weights import Weights, expected_shapes, read_weights
+from model_runtime.decoder.decoder import Decoder, Span
+from model_runtime.decoder.gpu.attention import choose
+from model_runtime.decoder.gpu.decoder import GpuDecoder
+from model_runtime.decoder.gpu.device import BF16, Form, weight_bytes
+from model_runtime.decoder.gpu.graphs import WIDTHS, Replay
+from model_runtime.decoder.gpu.parts import Parts
+from model_runtime.decoder.gpu.products import FEW, scaled
+from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE, Slab, SlabArena, slots
+from model_runtime.decoder.linear import quantized
 from model_runtime.ids import Ids
-from model_runtime.linear import quantized
-from model_runtime.weights import Weights, expected_shapes, read_weights
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()

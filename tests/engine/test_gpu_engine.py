@@ -10,28 +10,28 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.checkpoint import read_checkpoint
-from model_runtime.config import ModelConfig, read_config
-from model_runtime.decoder import Decoder
-from model_runtime.decoding import Stopped
-from model_runtime.drafts import NOTHING
-from model_runtime.engine import Engine
+from model_runtime.arena.kv_format import fingerprint
+from model_runtime.arena.pool import Owner, Pool
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.checkpoint.weights import Weights, read_weights
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.gpu import device
+from model_runtime.decoder.gpu import load as gpu_loading
+from model_runtime.decoder.gpu.attention import choose
+from model_runtime.decoder.gpu.decoder import GpuDecoder
+from model_runtime.decoder.gpu.graphs import as_it_is
+from model_runtime.decoder.gpu.parts import Parts
+from model_runtime.decoder.gpu.slab import Slab
+from model_runtime.decoder.runtime import Runtime
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.drafts import NOTHING
+from model_runtime.engine.engine import Engine
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.sampler import LEAST, Sampler
 from model_runtime.errors import ModelError
-from model_runtime.gpu import device
-from model_runtime.gpu import load as gpu_loading
-from model_runtime.gpu.attention import choose
-from model_runtime.gpu.decoder import GpuDecoder
-from model_runtime.gpu.graphs import as_it_is
-from model_runtime.gpu.parts import Parts
-from model_runtime.gpu.slab import Slab
-from model_runtime.kv_format import fingerprint
-from model_runtime.load import Model, load
-from model_runtime.local_cache import LocalCache
-from model_runtime.pool import Owner, Pool
-from model_runtime.runtime import Runtime
-from model_runtime.sampler import LEAST, Sampler
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import Weights, read_weights
+from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.load import Model, load
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched, never
 from tests.engine.prompts import A, B, after, prompt_of
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xformers.ops.fmha import flash, triton_splitk
 
-from model_runtime.gpu.attention import by, materialized, split_operator
-from model_runtime.gpu.biases import Block, bias_of, bias_of_rows, move
+from model_runtime.decoder.gpu.attention import by, materialized, split_operator
+from model_runtime.decoder.gpu.biases import Block, bias_of, bias_of_rows, move
 
 CAPACITY, SLOTS = 300, 4
 TOTAL = CAPACITY * SLOTS

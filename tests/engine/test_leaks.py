@@ -12,15 +12,15 @@ from typing import cast
 
 import pytest
 
-from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer
-from efim_ls.document import Document
-from efim_ls.planner import FRAMES
-from efim_ls.session import Session
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.planner import FRAMES
+from efim_ls.completion.recent_suggestions import REMEMBERED
+from efim_ls.request import Answer, Request
+from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from efim_ls.shown import REMEMBERED
-from model_runtime.arena import Arena
-from model_runtime.prompt import Prompt
+from efim_ls.text.document import Document
+from model_runtime.arena.arena import Arena
+from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 
 STORM = 1000

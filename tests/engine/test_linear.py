@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model_runtime.linear import FP16_MAX, Format, int8_is_exact, linear, packed_format, quantized
+from model_runtime.decoder.linear import FP16_MAX, Format, int8_is_exact, linear, packed_format, quantized
 
 PACKED = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="no FBGEMM on this CPU"

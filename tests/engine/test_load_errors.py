@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from efim_ls.answer import Request
-from efim_ls.complete import Completer
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Request
 from efim_ls.settings import Settings, parse
-from model_runtime.checking import read_tokenizer
-from model_runtime.config import ModelConfig, parse_config
+from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.errors import ModelError
-from model_runtime.tokenizer import Tokenizer as ByteLevel
+from model_runtime.loading.checking import read_tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 
 REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime import fits
-from model_runtime.arena import arena_bytes
-from model_runtime.checkpoint import read_checkpoint
-from model_runtime.config import read_config
+from model_runtime.arena.arena import arena_bytes
+from model_runtime.checkpoint.config import read_config
 from model_runtime.errors import ModelError
-from model_runtime.load import MIB, MOST_ARENAS, Model, load
+from model_runtime.loading import memory_fit as fits
+from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.load import MIB, MOST_ARENAS, Model, load
 from tests.models import Tiny, make
 
 ROOMY = Tiny(context=4096)  # a frame of it takes two MiB
@@ -34,7 +34,7 @@ def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Model:
 def test_one_frame_is_kept_whatever_the_setting_says_and_the_log_tells(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "model_runtime.load")
+    caplog.set_level(logging.INFO, "model_runtime.loading.load")
     folder = make(tmp_path, ROOMY)
     assert arena_bytes(read_config(folder), ROOMY.context) == 2 * MIB
     assert load_within(folder, 1, ROOMY.context // 2).description.arenas == 1

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena import Arena
-from model_runtime.config import EMBEDDED, ModelConfig, parse_config, read_config
-from model_runtime.decoder import AnyDecoder, Decoder, Span
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
+from model_runtime.checkpoint.weights import Weights, read_weights
+from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
+from model_runtime.decoder.linear import FP16_MAX, quantized
+from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, missing
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.linear import FP16_MAX, quantized
-from model_runtime.native.decoder import MOST_ROWS, NativeDecoder, missing
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import Weights, read_weights
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import VOCABULARY, Tiny, config, make
 
 transformers_logging.disable_progress_bar()

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from model_runtime.arena import Arena
-from model_runtime.decoder import Decoder
-from model_runtime.paper import experiment
-from model_runtime.paper.experiment import REPEATS, Figures, Run, figures, measure
-from model_runtime.paper.prompts import EFIM, FIM, NO_REUSE, SCHEMES
-from model_runtime.paper.report import Setup, as_json, table
-from model_runtime.paper.serving import Answer, Serving
+from efim_lab.paper import experiment
+from efim_lab.paper.experiment import REPEATS, Figures, Run, figures, measure
+from efim_lab.paper.prompts import EFIM, FIM, NO_REUSE, SCHEMES
+from efim_lab.paper.report import Setup, as_json, table
+from efim_lab.paper.serving import Answer, Serving
+from model_runtime.arena.arena import Arena
+from model_runtime.decoder.decoder import Decoder
 
 SETUP = Setup("embedded", "CPU", "fp16 torch", "code", 16, 5, 128, longest=1885, prompt_tokens=1131.4, context=2048)
 FOUND = {

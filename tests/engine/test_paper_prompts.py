@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.documents import Document
+from efim_lab.documents import Document
+from efim_lab.paper.prompts import EFIM, FIM, NO_REUSE, Cut, cut
+from efim_lab.paper.texts import LONGEST, choose, longest
 from model_runtime.errors import ModelError, WorkError
-from model_runtime.paper.prompts import EFIM, FIM, NO_REUSE, Cut, cut
-from model_runtime.paper.texts import LONGEST, choose, longest
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
 ROUNDS = st.integers(1, 8)

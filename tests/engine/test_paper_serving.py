@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from model_runtime.arena import Arena
-from model_runtime.decoder import Decoder, Span
+from efim_lab.paper import serving
+from efim_lab.paper.prompts import EFIM, FIM, NO_REUSE, SCHEMES, Scheme, cut
+from efim_lab.paper.serving import Answer, Serving
+from model_runtime.arena.arena import Arena
+from model_runtime.decoder.decoder import Decoder, Span
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.paper import serving
-from model_runtime.paper.prompts import EFIM, FIM, NO_REUSE, SCHEMES, Scheme, cut
-from model_runtime.paper.serving import Answer, Serving
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 
 ROUNDS, TOKENS = 4, 9

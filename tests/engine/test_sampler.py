@@ -8,12 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.choices import Choices
-from model_runtime.local_cache import LocalCache
-from model_runtime.sampler import LEAST, Sampler
-from model_runtime.saying import Saying
-from model_runtime.stops import StopRule
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.engine.choices import Choices
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.output import Saying
+from model_runtime.engine.sampler import LEAST, Sampler
+from model_runtime.engine.stops import StopRule
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
 
 HISTORY = ids_of([7, 8, 9, 7, 8])

@@ -13,22 +13,22 @@ import torch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from efim_ls.answer import Answer, Request
-from efim_ls.complete import Completer
-from efim_ls.foresight import accepted
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.window import Budget
+from efim_ls.request import Answer, Request
+from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
-from efim_ls.window import Budget
-from model_runtime.arena import Arena
-from model_runtime.checkpoint import read_checkpoint
-from model_runtime.choosing import Way
-from model_runtime.config import read_config
-from model_runtime.decoder import AnyDecoder
-from model_runtime.families import FAMILIES
-from model_runtime.linear import Format
-from model_runtime.load import Model, load
-from model_runtime.local_cache import LocalCache
-from model_runtime.native.decoder import missing
-from model_runtime.weights import read_weights
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.linear import Format
+from model_runtime.decoder.native.decoder import missing
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.loading.autotune import Way
+from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.load import Model, load
+from model_runtime.prompt.families import FAMILIES
 from tests.engine.backings import in_memory, on_disk
 from tests.engine.doubles import CACHE, Log, Watched
 from tests.models import CODE, Tiny, make

@@ -17,23 +17,23 @@ pytest.importorskip("xformers", reason="xformers is not installed")
 
 from xformers.ops.fmha import flash  # noqa: E402
 
-from model_runtime.arena import Arena  # noqa: E402
-from model_runtime.checkpoint import read_checkpoint  # noqa: E402
-from model_runtime.config import read_config  # noqa: E402
-from model_runtime.decoder import Decoder, Span  # noqa: E402
-from model_runtime.decoding import Stopped  # noqa: E402
-from model_runtime.gpu import attention, parts  # noqa: E402
-from model_runtime.gpu.biases import Block, bias_of, bias_of_rows, move  # noqa: E402
-from model_runtime.gpu.decoder import GpuDecoder  # noqa: E402
-from model_runtime.gpu.device import Device, Form  # noqa: E402
-from model_runtime.gpu.graphs import WIDTHS, as_it_is, recorder  # noqa: E402
-from model_runtime.gpu.slab import Slab  # noqa: E402
-from model_runtime.layers import Norm  # noqa: E402
-from model_runtime.load import Model, load  # noqa: E402
-from model_runtime.pool import Owner  # noqa: E402
-from model_runtime.prompt import build  # noqa: E402
-from model_runtime.stops import StopRule  # noqa: E402
-from model_runtime.weights import read_weights  # noqa: E402
+from model_runtime.arena.arena import Arena  # noqa: E402
+from model_runtime.arena.pool import Owner  # noqa: E402
+from model_runtime.checkpoint.config import read_config  # noqa: E402
+from model_runtime.checkpoint.weights import read_weights  # noqa: E402
+from model_runtime.decoder.decoder import Decoder, Span  # noqa: E402
+from model_runtime.decoder.gpu import attention, parts  # noqa: E402
+from model_runtime.decoder.gpu.biases import Block, bias_of, bias_of_rows, move  # noqa: E402
+from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
+from model_runtime.decoder.gpu.device import Device, Form  # noqa: E402
+from model_runtime.decoder.gpu.graphs import WIDTHS, as_it_is, recorder  # noqa: E402
+from model_runtime.decoder.gpu.slab import Slab  # noqa: E402
+from model_runtime.decoder.layers import Norm  # noqa: E402
+from model_runtime.engine.decoding import Stopped  # noqa: E402
+from model_runtime.engine.stops import StopRule  # noqa: E402
+from model_runtime.loading.checkpoint import read_checkpoint  # noqa: E402
+from model_runtime.loading.load import Model, load  # noqa: E402
+from model_runtime.prompt.prompt import build  # noqa: E402
 from tests.engine.test_gpu_decoder import rounded  # noqa: E402
 from tests.models import CODE, VOCABULARY, Family, Tiny, make  # noqa: E402
 

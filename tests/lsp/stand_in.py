@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.completer import Progress, nothing_to_fetch
-from efim_ls.engine_thread import Stopped
-from efim_ls.server import serve
+from efim_ls.lsp.server import serve
+from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.model_loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from wire import ENV, HANG
 
-from efim_ls.answer import Request
-from efim_ls.complete import Completer
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Request
 from efim_ls.settings import Settings
 from tests.models import CODE, make
 

@@ -78,13 +78,13 @@ def test_a_mistake_is_one_line(
 
 def test_without_a_command_it_serves(monkeypatch: pytest.MonkeyPatch):
     ports: list[int | None] = []
-    monkeypatch.setattr("efim_ls.server.serve", lambda port: ports.append(port) or 0)  # pyright: ignore
+    monkeypatch.setattr("efim_ls.lsp.server.serve", lambda port: ports.append(port) or 0)  # pyright: ignore
     assert [cli.main([]), cli.main(["serve"]), cli.main(["serve", "--tcp", "9"])] == [0, 0, 0]
     assert ports == [None, None, 9]
 
 
 def test_training_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch):
-    import model_runtime.training.__main__ as training
+    import efim_lab.training.command as training
 
     monkeypatch.setattr(training, "main", lambda argv: argv == ["run", "--help", "--model"])  # pyright: ignore
     assert cli.main(["train", "run", "--help", "--model"])

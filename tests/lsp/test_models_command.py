@@ -12,13 +12,13 @@ import pytest
 from huggingface_hub import constants
 from wire import ENV, HANG
 
-from efim_ls.models import show
+from efim_ls.commands.models import show
 from efim_ls.settings import DEFAULTS
-from model_runtime.choosing import SHARES, choose, remembered
-from model_runtime.config import EMBEDDED, read_config
-from model_runtime.families import FAMILIES
-from model_runtime.fits import Size, need
-from model_runtime.known import KNOWN
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.loading.autotune import SHARES, choose, remembered
+from model_runtime.loading.known_models import KNOWN
+from model_runtime.loading.memory_fit import Size, need
+from model_runtime.prompt.families import FAMILIES
 from tests.models import LLAMA, Tiny, make
 
 COMMIT = "a" * 40
@@ -128,9 +128,9 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     size, kv = Size(KNOWN[1].parameters, KNOWN[1].matrix), DEFAULTS.kv_memory_mib << 20
-    monkeypatch.setattr("efim_ls.models.available", lambda: need(size, "fp16", kv).total - 1)
-    monkeypatch.setattr("efim_ls.models.bandwidth", lambda: 1e9)
-    monkeypatch.setattr("efim_ls.models.formats", lambda config: ["fp32", "fp16", "int8"])
+    monkeypatch.setattr("efim_ls.commands.models.available", lambda: need(size, "fp16", kv).total - 1)
+    monkeypatch.setattr("efim_ls.commands.models.bandwidth", lambda: 1e9)
+    monkeypatch.setattr("efim_ls.commands.models.formats", lambda config: ["fp32", "fp16", "int8"])
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     assert show(tmp_path, as_json=True) == 0
     found = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from efim_ls.answer import Answer, Costs, Milliseconds, Request
-from efim_ls.counters import Counters
-from efim_ls.document import Document
-from efim_ls.foresight import accepted
-from efim_ls.others import CHARACTERS_OF_OTHERS, OTHERS
-from efim_ls.server import DiscreetFormatter
-from efim_ls.session import Session
+from efim_ls.lsp.server import DiscreetFormatter
+from efim_ls.request import Answer, Costs, Milliseconds, Request
+from efim_ls.session.open_documents import CHARACTERS_OF_OTHERS, OTHERS
+from efim_ls.session.prefetch import accepted
+from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from efim_ls.text.document import Document
+from efim_ls.usage.counters import Counters
 
 
 def test_times_are_those_of_answers_that_came_to_an_end() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from wire import ENV, HANG, Editor, started
 
-from efim_ls.statistics import STATISTICS
+from efim_ls.usage.history import STATISTICS
 
 NOTHING_OF_THE_USER = (b"more", b"page", b"file:", b"say")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from kv_store.block import Block, Bytes, Codec
-from kv_store.disk import DiskTier
-from kv_store.geometry import Geometry
+from kv_store.disk.header import Geometry
+from kv_store.disk.tier import DiskTier
 from kv_store.names import Name, root
 
 FINGERPRINT = blake2b(b"a model", digest_size=32).digest()

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from efim_ls.planner import FRAMES, Plan, Planner, PromptOf
-from efim_ls.window import Budget, Pieces, Window
-from model_runtime.config import EMBEDDED
-from model_runtime.fragments import fragments
+from efim_ls.completion.planner import FRAMES, Plan, Planner, PromptOf
+from efim_ls.completion.window import Budget, Pieces, Window
+from model_runtime.arena.pool import Owner, Pool
+from model_runtime.arena.sequence import Sequence
+from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.pool import Owner, Pool
-from model_runtime.prompt import build, in_order
-from model_runtime.sequence import Sequence
-from model_runtime.template import Template, find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.fragments import fragments
+from model_runtime.prompt.prompt import build, in_order
+from model_runtime.prompt.template import Template, find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 Operation = tuple[str, int, str]

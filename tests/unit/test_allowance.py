@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.allowance import GRAIN, WINDOW, Allowance
+from efim_ls.session.time_budget import GRAIN, WINDOW, Allowance
 
 
 class Clock:

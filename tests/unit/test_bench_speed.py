@@ -13,11 +13,11 @@ from benchmarks.process import PASSES, Process, Turn, Work, turn
 from benchmarks.shapes import SHAPES, checkpoint
 from benchmarks.sides import Named
 from benchmarks.targets import Reach
-from model_runtime.config import EMBEDDED, read_config
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.weights import read_weights
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests import models
 from tests.models import Tiny
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from model_runtime.config import ModelConfig, UnknownArchitecture, parse_config
+from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config
+from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
-from model_runtime.rope import Rope
-from model_runtime.weights import expected_shapes
 from tests.models import FIELDS, Tiny, config
 
 # As on the models' pages: fields of config.json, and the number of parameters.

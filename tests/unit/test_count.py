@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from editor_clients.headless.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
-from efim_ls.count import POLICIES, Count, count
-from efim_ls.window import Budget
+from efim_lab.replay.policies import POLICIES, Count, count
+from efim_lab.replay.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
+from efim_ls.completion.window import Budget
 
 BUDGET = Budget(head=64, tail=16)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.debounce import ENOUGH, FASTEST, LONGEST, PAUSE, RECENT, STEPS, Debounce
+from efim_ls.session.debounce import ENOUGH, FASTEST, LONGEST, PAUSE, RECENT, STEPS, Debounce
 
 Answers = list[tuple[float, float]]
 gaps = st.lists(st.floats(0, 3 * PAUSE), max_size=2 * RECENT)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.document import Change, Document, Encoding, Position
+from efim_ls.text.document import Change, Document, Encoding, Position
 
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 PIECES = [*"ab \n\r\f\x0b\x1c\x85\u2028é€😀\ud83d\ude00", "\r\n"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.drafts import DOUBT, LONGEST_MATCH, MEMORY, MOST, NOTHING, Drafts, after, lookup
+from model_runtime.engine.drafts import DOUBT, LONGEST_MATCH, MEMORY, MOST, NOTHING, Drafts, after, lookup
+from model_runtime.engine.pass_costs import Pace
 from model_runtime.ids import Ids
-from model_runtime.pace import Pace
 
 unhurried = settings(deadline=None, max_examples=300)
 tokens = st.one_of(st.integers(0, 1), st.integers(0, 4), st.integers(-1, 4))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.engine_thread import EngineThread, Stopped, Superseded
+from efim_ls.session.engine_thread import EngineThread, Stopped, Superseded
 
 
 @pytest.fixture

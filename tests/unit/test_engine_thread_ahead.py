@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls import allowance as allowances
-from efim_ls.allowance import Allowance
-from efim_ls.engine_thread import EngineThread, Stopped, Superseded
+from efim_ls.session import time_budget as allowances
+from efim_ls.session.engine_thread import EngineThread, Stopped, Superseded
+from efim_ls.session.time_budget import Allowance
 
 
 class Clock:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.allowance import Allowance
-from efim_ls.engine_thread import EngineThread, Job, Stopped
+from efim_ls.session.engine_thread import EngineThread, Job, Stopped
+from efim_ls.session.time_budget import Allowance
 
 
 @pytest.fixture

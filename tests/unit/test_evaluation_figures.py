@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from model_runtime.evaluation import heuristic, markdown, metrics
-from model_runtime.evaluation.intervals import Estimate, mean, proportion, ratio
-from model_runtime.evaluation.places import Context, Place
-from model_runtime.evaluation.report import Report, Sample, as_json, exact_difference, figures, samples, table
+from efim_lab.evaluation import heuristic
+from efim_lab.evaluation.figures import markdown, metrics
+from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
+from efim_lab.evaluation.places.cursors import Context, Place
+from efim_lab.evaluation.report import Report, Sample, as_json, exact_difference, figures, samples, table
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.config import EMBEDDED
-from model_runtime.documents import Document
+from efim_lab.documents import Document
+from efim_lab.evaluation.figures.intervals import proportion
+from efim_lab.evaluation.gate import LEVELS, Guess, measure, report, table
+from efim_lab.evaluation.places.cursors import Context, Place
+from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.errors import WorkError
-from model_runtime.evaluation.gate import LEVELS, Guess, measure, report, table
-from model_runtime.evaluation.intervals import proportion
-from model_runtime.evaluation.places import Context, Place
 
 
 def place(rest: str, typed: str = "x = ") -> Place:

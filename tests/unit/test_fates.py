@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from efim_ls.answer import Request
-from efim_ls.counters import Counters
-from efim_ls.document import Change, Document, Encoding
-from efim_ls.fates import Fates
+from efim_ls.request import Request
+from efim_ls.text.document import Change, Document, Encoding
+from efim_ls.usage.counters import Counters
+from efim_ls.usage.fates import Fates
 
 HANG = 30  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: what is accepted is judged as the document is closed

@@ -21,11 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.training import base, checkpoint, code_files
-from model_runtime.training.__main__ import main
-from model_runtime.training.base import Base
-from model_runtime.training.samples import SampleMaker, Shares
+from efim_lab.training import checkpoint
+from efim_lab.training.command import main
+from efim_lab.training.corpus import code_files
+from efim_lab.training.finetune import base
+from efim_lab.training.finetune.base import Base
+from efim_lab.training.samples.samples import SampleMaker, Shares
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.damage import cut_short, lacking
 from tests.models import CODE, Tiny, config, make, shard
 from tests.tiny_tokenizers import KINDS, write
@@ -202,7 +204,7 @@ def test_a_package_that_is_too_old_is_told_with_what_to_install(
     refusal: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("finetune", "tuned_card", "tuner", "lora"):
-        monkeypatch.delitem(sys.modules, f"model_runtime.training.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"efim_lab.training.finetune.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "peft", ModuleType("peft"))
     assert re.search(r"cannot import name .*'peft'.*: pip install 'efim-ls\[train\]'", refusal())
 

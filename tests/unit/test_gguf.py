@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from model_runtime.config import read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
-from model_runtime.weights import read_weights
 from tests import models
 from tests.models import Tiny
 

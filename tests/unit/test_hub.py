@@ -17,16 +17,16 @@ from huggingface_hub.utils import HFValidationError, validate_repo_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.loading import fetch
+from efim_lab.training.finetune import base
+from efim_ls.completion.model_loading import fetch
 from efim_ls.settings import Settings
-from model_runtime.config import read_config
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.hub import download
+from model_runtime.checkpoint.hub.fetching import fetch_folder
+from model_runtime.checkpoint.hub.names import NAME as NAMES
+from model_runtime.checkpoint.hub.names import cached_folder, kept, local_folder, origin
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
-from model_runtime.hub import download
-from model_runtime.hub.fetching import fetch_folder
-from model_runtime.hub.names import NAME as NAMES
-from model_runtime.hub.names import cached_folder, kept, local_folder, origin
-from model_runtime.training import base
-from model_runtime.weights import read_weights
 from tests.hub_server import COMMIT, TOKEN, Hub, serving
 from tests.models import make, shard
 
@@ -231,12 +231,12 @@ def test_what_cannot_be_used_here_is_refused_before_its_weights_are_asked_for(hu
 
 def test_beside_another_model_what_that_one_holds_counts_as_free(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, silent = Settings(model=NAME, device="cpu", weights="fp32"), lambda said, percent: None
-    monkeypatch.setattr("model_runtime.fits.available", lambda: 0)
-    monkeypatch.setattr("efim_ls.loading.held", lambda: 1 << 10)
+    monkeypatch.setattr("model_runtime.loading.memory_fit.available", lambda: 0)
+    monkeypatch.setattr("efim_ls.completion.model_loading.held", lambda: 1 << 10)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=True)
     assert "model.safetensors" not in hub.files_asked()
-    monkeypatch.setattr("efim_ls.loading.held", lambda: 1 << 30)
+    monkeypatch.setattr("efim_ls.completion.model_loading.held", lambda: 1 << 30)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=False)
     assert "model.safetensors" not in hub.files_asked()
@@ -310,7 +310,7 @@ def test_a_name_is_a_folder_where_there_is_one(tmp_path: Path, monkeypatch: pyte
     (tmp_path / NAME).mkdir(parents=True)
     assert local_folder(NAME) == Path(NAME)
     assert local_folder(str(tmp_path / NAME)) == local_folder(f"~/{NAME}") == tmp_path / NAME
-    assert local_folder("") == Path(download.__file__).parents[1] / "embedded"
+    assert local_folder("") == Path(download.__file__).parents[2] / "embedded"
     assert origin(tmp_path / NAME) == (str(tmp_path / NAME), "")
 
 
@@ -343,7 +343,7 @@ def test_what_is_taken_for_a_name_the_client_of_the_hub_takes(name: str) -> None
 
 def test_a_model_in_a_folder_needs_no_client_of_the_hub() -> None:
     """Nor transformers, which takes seconds to import."""
-    told = "from efim_ls.complete import Completer; from efim_ls.settings import Settings; import sys;"
+    told = "from efim_ls.completion.completer import Completer; from efim_ls.settings import Settings; import sys;"
     told += "Completer.load(Settings(weights='fp32', persist=False), lambda said, percent: None);"
     told += "print({'huggingface_hub', 'transformers', 'httpx2'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=100, check=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.kept import Edit, Kept, narrowed
+from efim_ls.usage.retention import Edit, Kept, narrowed
 
 ROOM = 12  # characters of a text that is edited: small, so that edits meet what is followed
 TEXTS = st.text("ab\n", max_size=ROOM)

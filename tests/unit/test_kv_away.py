@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kv_store.away import DEFAULT, ENOUGH, LEAST, MOST, REMEMBERED, Away, read, write
+from kv_store.idle_times import DEFAULT, ENOUGH, LEAST, MOST, REMEMBERED, Away, read, write
 
 SECONDS = st.floats(0, 1e6)
 TIMES = st.lists(SECONDS, max_size=2 * REMEMBERED)

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kv_store.block import Block
 from kv_store.complaints import VANISHED
-from kv_store.place import READ_BYTES
+from kv_store.disk.reading import READ_BYTES
 from tests.unit.kv_blocks import (
     DOCUMENTS,
     SLOT,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.disk import DiskTier
-from kv_store.geometry import PAGE, Geometry
-from kv_store.segment import COUNT, COUNT_AT
+from kv_store.disk.header import PAGE, Geometry
+from kv_store.disk.segment import COUNT, COUNT_AT
+from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, document_of, names_of, read, same, tier_of
 
 SLOTS, LENGTH = 8, 4

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from kv_store import disk
 from kv_store.complaints import DAMAGED, NOT_HERE, READ_ONLY, TOO_SMALL
-from kv_store.disk import DiskTier
-from kv_store.geometry import Geometry
+from kv_store.disk import tier as disk
+from kv_store.disk.header import Geometry
+from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, names_of, read, same, tier_of
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def test_where_the_system_cannot_there_is_no_tier(path: Path, monkeypatch: pytes
 
 def test_it_is_imported_where_the_system_cannot() -> None:
     without = "import sys, os, numpy, xxhash; sys.modules['fcntl'] = None; del os.preadv; sys.platform = 'win32'"
-    check = f"{without}; from kv_store.disk import AVAILABLE; sys.exit(AVAILABLE)"
+    check = f"{without}; from kv_store.disk.tier import AVAILABLE; sys.exit(AVAILABLE)"
     subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=True)
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from kv_store.block import Block
 from kv_store.complaints import VANISHED
-from kv_store.geometry import Geometry
-from kv_store.segment import Segment
+from kv_store.disk.header import Geometry
+from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, names_of, read, same, tier_of
 
 SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)

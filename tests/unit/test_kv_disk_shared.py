@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kv_store.block import Block
-from kv_store.place import READ_BYTES
+from kv_store.disk.reading import READ_BYTES
 from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
 CHAINS, LENGTH = 5, 6

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from model_runtime.arena.kv_format import hashing
 from model_runtime.errors import ModelError
-from model_runtime.kv_format import hashing
 
 HANG = 100  # seconds
 
@@ -31,5 +31,6 @@ def test_a_file_that_cannot_be_read_is_told_to_who_waits(tmp_path: Path) -> None
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_process_ends_without_what_nobody_waits_for(tmp_path: Path) -> None:
     os.mkfifo(endless := tmp_path / "endless")
-    code = f"from pathlib import Path; from model_runtime.kv_format import hashing; hashing([Path({str(endless)!r})])"
+    imports = "from pathlib import Path; from model_runtime.arena.kv_format import hashing"
+    code = f"{imports}; hashing([Path({str(endless)!r})])"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG)

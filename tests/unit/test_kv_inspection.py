@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.inspection import Usage, Verified, forget, usage, verify
-from kv_store.segment import Segment
+from kv_store.disk.inspection import Usage, Verified, forget, usage, verify
+from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
 SIZES = (SLOT, 3 * SLOT - 5, SLOT, 1)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from kv_store.ledger import Ledger, Taken
+from kv_store.eviction import Ledger, Taken
 from kv_store.names import Name
 
 ROOT = b"root"

@@ -14,16 +14,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kv_store.geometry import (
-    DamagedHeader,
-    Geometry,
-    NotASegment,
-    OtherVersion,
-    SegmentError,
-    WrongLength,
-)
-from kv_store.record import RECORD_BYTES, Records, changed, damaged, describe, parsed, runs, whole_blocks
-from kv_store.segment import Segment
+from kv_store.disk.header import DamagedHeader, Geometry, NotASegment, OtherVersion, SegmentError, WrongLength
+from kv_store.disk.record import RECORD_BYTES, Records, changed, damaged, describe, parsed, runs, whole_blocks
+from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, block_of, name_of
 
 SLOTS = 100

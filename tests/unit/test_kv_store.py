@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kv_store.away import ENOUGH
 from kv_store.block import Codec, Shape
 from kv_store.codec import Coder
+from kv_store.idle_times import ENOUGH
 from kv_store.memory import MemoryTier
 from kv_store.names import TOKENS
-from kv_store.opening import Opened, Options, open_store
+from kv_store.open import Opened, Options, open_store
 from kv_store.store import Computed, Store
 
 SHAPE = Shape(layers=1, kv_heads=1, head_dim=2)

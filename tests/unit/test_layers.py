@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
-WITHOUT_LSP = ("efim_ls.complete", "efim_ls.planner", "efim_ls.window", "efim_ls.document", "efim_ls.postprocess")
+WITHOUT_LSP = (
+    "efim_ls.completion.completer",
+    "efim_ls.completion.planner",
+    "efim_ls.completion.window",
+    "efim_ls.text.document",
+    "efim_ls.completion.postprocess",
+)
 
 
 def imports(path: Path) -> set[str]:
@@ -49,12 +55,13 @@ def assert_only(names: tuple[str, ...], *packages: str) -> None:
 @pytest.mark.parametrize(
     "imported, importing",
     [
-        (("efim_ls",), ("efim_ls",)),
-        (("model_runtime",), ("model_runtime", "efim_ls")),
+        (("efim_ls",), ("efim_ls", "efim_lab")),
+        (("model_runtime",), ("model_runtime", "efim_ls", "efim_lab")),
         (("kv_store",), ("kv_store", "efim_ls")),
-        (("editor_clients",), ("editor_clients", "efim_ls.cli")),
-        (LSP, ("efim_ls", "editor_clients.headless")),
-        (MODEL, ("model_runtime",)),
+        (("efim_lab",), ("efim_lab", "efim_ls.cli", "efim_ls.commands", "editor_clients.headless.demo")),
+        (("editor_clients",), ("editor_clients", "efim_ls.cli", "efim_lab")),
+        (LSP, ("efim_ls.lsp", "editor_clients.headless")),
+        (MODEL, ("model_runtime", "efim_lab")),
     ],
     ids=lambda names: ", ".join(names),
 )
@@ -63,7 +70,7 @@ def test_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...])
 
 
 def test_the_two_leaves_meet_in_one_module() -> None:
-    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.backing"}
+    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
 
 
 def test_planning_and_completing_know_no_lsp() -> None:

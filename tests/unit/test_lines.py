@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.lines import enclosing_line, line_start, lines_upwards
+from efim_ls.text.lines import enclosing_line, line_start, lines_upwards
 
 texts = st.lists(st.sampled_from([*"ab \n\n\r\f\x0b\x1c\x85\u2028é😀\ud83d", "\r\n"]), max_size=20).map("".join)
 unhurried = settings(deadline=None, max_examples=200)

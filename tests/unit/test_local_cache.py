@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.config import EMBEDDED
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.engine.ngram_cache import FILE, LocalCache, matches, read
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.local_cache import FILE, LocalCache, matches, read
 
 VOCAB = 5
 CACHE = LocalCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)

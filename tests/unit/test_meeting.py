@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.meeting import EVIDENCE, evidence, meeting, until
+from model_runtime.engine.meeting import EVIDENCE, evidence, meeting, until
 
 texts = st.text("ab_ =(\n", max_size=12)
 rests = st.text("ab_ =(", min_size=1, max_size=8).filter(str.strip)

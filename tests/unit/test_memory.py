@@ -12,10 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.config import EMBEDDED, read_config
-from model_runtime.errors import ModelError
-from model_runtime.fits import BYTES, Size, fitting, need, refusal, size_of, usable, usable_on_gpu
-from model_runtime.gpu.device import (
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.decoder.gpu.device import (
     MIB,
     RESERVE,
     Form,
@@ -24,7 +22,9 @@ from model_runtime.gpu.device import (
     needed_bytes,
     weight_bytes,
 )
-from model_runtime.known import KNOWN, largest_within
+from model_runtime.errors import ModelError
+from model_runtime.loading.known_models import KNOWN, largest_within
+from model_runtime.loading.memory_fit import BYTES, Size, fitting, need, refusal, size_of, usable, usable_on_gpu
 from model_runtime.memory import available, bandwidth, held
 
 GIB = 1 << 30
@@ -143,7 +143,7 @@ def test_the_largest_that_fits_is_named() -> None:
 def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
     config = read_config(EMBEDDED)
     size, kv = size_of(config), 1 << 20
-    monkeypatch.setattr("model_runtime.fits.available", lambda: need(size, "fp16", kv).total)
+    monkeypatch.setattr("model_runtime.loading.memory_fit.available", lambda: need(size, "fp16", kv).total)
     assert "fp32" not in usable(config, "auto", kv)
     with pytest.raises(ModelError, match=r"fp32 weights .* set weights to '(fp16|int8)', which needs"):
         usable(config, "fp32", kv)
@@ -151,7 +151,7 @@ def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: p
 
 def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config = read_config(EMBEDDED)
-    monkeypatch.setattr("model_runtime.fits.formats", lambda config: ["fp32"])
+    monkeypatch.setattr("model_runtime.loading.memory_fit.formats", lambda config: ["fp32"])
     assert usable(config, "auto", 0) == ["fp32"]
     with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
         usable(config, "int8", 0)
@@ -161,7 +161,7 @@ def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.Mo
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    for module in ("fits", "gpu.device"):
+    for module in ("loading.memory_fit", "decoder.gpu.device"):
         monkeypatch.setattr(f"model_runtime.{module}.cuda_missing", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 80 * GIB))

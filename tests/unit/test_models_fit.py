@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from efim_ls.models import Machine, _costs, _frame
+from efim_ls.commands.models import Machine, _costs, _frame
 from efim_ls.settings import DEFAULTS
-from model_runtime.config import parse_config
-from model_runtime.fits import need, size_of
+from model_runtime.checkpoint.config import parse_config
+from model_runtime.loading.memory_fit import need, size_of
 
 
 @pytest.mark.parametrize("room", [0, -1])

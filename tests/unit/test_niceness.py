@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.engine_thread import EngineThread, Superseded
-from efim_ls.niceness import describe, make_way
+from efim_ls.session.engine_thread import EngineThread, Superseded
+from efim_ls.session.niceness import describe, make_way
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from efim_ls.answer import Request
-from efim_ls.counters import Counters
-from efim_ls.offers import REMEMBERED, Event, Offers
+from efim_ls.request import Request
+from efim_ls.usage.counters import Counters
+from efim_ls.usage.offers import REMEMBERED, Event, Offers
 
 BEFORE = "x = "
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.planner import Plan, Planner
-from model_runtime.fragments import fragments
+from efim_ls.completion.planner import Plan, Planner
+from model_runtime.arena.pool import WORTH_COPYING
 from model_runtime.ids import common_prefix
-from model_runtime.pool import WORTH_COPYING
+from model_runtime.prompt.fragments import fragments
 from tests.unit.planning import (
     REALLY,
     Counter,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.lines import starts_line
-from efim_ls.planner import CHEAP, FRAMES, UNBEATABLE, Plan
-from efim_ls.window import Budget
+from efim_ls.completion.planner import CHEAP, FRAMES, UNBEATABLE, Plan
+from efim_ls.completion.window import Budget
+from efim_ls.text.lines import starts_line
+from model_runtime.arena.pool import WORTH_COPYING
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.pool import WORTH_COPYING
 from tests.unit.planning import (
     CHEAPLY,
     REALLY,

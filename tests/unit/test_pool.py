@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from model_runtime.arena.pool import WORTH_COPYING, Owner, Pool
+from model_runtime.arena.sequence import Sequence
 from model_runtime.ids import Ids
-from model_runtime.pool import WORTH_COPYING, Owner, Pool
-from model_runtime.sequence import Sequence
 
 CAPACITY = 48
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.postprocess import FILTERS, Place, clean
-from efim_ls.postprocess.before_code import before_code
-from model_runtime.closers import PUNCTUATION, is_closers
-from model_runtime.meeting import evidence
+from efim_ls.completion.postprocess import FILTERS, Place, clean
+from efim_ls.completion.postprocess.before_code import before_code
+from model_runtime.engine.closers import PUNCTUATION, is_closers
+from model_runtime.engine.meeting import evidence
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "postprocess"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.private import may_reach_disk
+from efim_ls.access.secrets import may_reach_disk
 
 
 @pytest.mark.parametrize(

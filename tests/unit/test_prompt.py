@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.planner import Plan, Planner
-from efim_ls.window import Budget
-from model_runtime.config import EMBEDDED
-from model_runtime.fragments import LONGEST_FRAGMENT
-from model_runtime.prompt import LONGEST_STUB, Prompt, Surroundings, build, heal
-from model_runtime.template import find_template
-from model_runtime.tokenizer import Tokenizer
+from efim_ls.completion.planner import Plan, Planner
+from efim_ls.completion.window import Budget
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.fragments import LONGEST_FRAGMENT
+from model_runtime.prompt.prompt import LONGEST_STUB, Prompt, Surroundings, build, heal
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")

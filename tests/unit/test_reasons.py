@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from efim_ls.answer import Answer, Reason, Request
-from efim_ls.last_answers import LastAnswers
-from efim_ls.reasons import SENTENCES, refusal
+from efim_ls.access.last_answers import LastAnswers
+from efim_ls.access.reasons import SENTENCES, refusal
+from efim_ls.request import Answer, Reason, Request
 
 FIGURES = {"pattern": "*.sql", "language": "rust", "size": 5000, "most": 1024, "cause": "it is gone; choose another"}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from editor_clients.headless import report
-from editor_clients.headless.report import ENOUGH, Made, Row, percentile, row_of, summary
+from efim_lab.replay import report
+from efim_lab.replay.report import ENOUGH, Made, Row, percentile, row_of, summary
 
 COSTS: dict[str, Any] = {
     "frame": "kept", "head": 50, "tail": 20, "typed": 27, "reused": 97, "recomputed": 3,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.rules import Rules
+from efim_ls.access.rules import Rules
 from efim_ls.settings import PROSE, Settings
 
 CODE = "file:///home/me/job/app.py"

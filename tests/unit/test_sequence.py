@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from model_runtime.arena.sequence import Sequence
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.sequence import Sequence
 
 CAPACITY = 24
 tokens = st.lists(st.integers(0, 2), min_size=1, max_size=9)

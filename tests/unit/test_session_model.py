@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from efim_ls.completer import LOADING
-from efim_ls.document import Document
-from efim_ls.engine_thread import Stopped
-from efim_ls.session import Session
+from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.model_loader import LOADING
+from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from efim_ls.text.document import Document
 from tests.unit.test_session_requests import FOREVER, Fake, Fixed, ask, asked
 
 

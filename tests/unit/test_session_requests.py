@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from efim_ls.answer import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.debounce import Debounce
-from efim_ls.engine_thread import Stopped
-from efim_ls.session import Session
+from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
+from efim_ls.session.debounce import Debounce
+from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.session import Session
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
 FOREVER = 20.0  # seconds: no test waits so long unless it is to fail

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from efim_ls.answer import Answer, Request
-from efim_ls.document import Document
-from efim_ls.engine_thread import Stopped
-from efim_ls.session import Session
+from efim_ls.request import Answer, Request
+from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from efim_ls.text.document import Document
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()
 

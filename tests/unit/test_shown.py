@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.shown import NEARBY, REMEMBERED, Shown
+from efim_ls.completion.recent_suggestions import NEARBY, REMEMBERED, Shown
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 

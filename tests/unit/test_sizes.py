@@ -9,9 +9,9 @@ from statistics import median
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-LONGEST_FILE, MEDIAN_FILE = 300, 120
+LONGEST_FILE, MEDIAN_FILE = 400, 120
 LONGEST_FUNCTION, MEDIAN_FUNCTION = 50, 12
 MOST_PARAMETERS = 8
 

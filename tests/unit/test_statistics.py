@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.counters import Count
 from efim_ls.settings import Settings
-from efim_ls.statistics import COLUMNS, DAMAGED, STATISTICS, Statistics, add_to, sums
+from efim_ls.usage.counters import Count
+from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, Statistics, add_to, sums
 
 HANG = 60  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: nothing is written before the test says so
@@ -117,7 +117,7 @@ import sys
 from datetime import date
 from pathlib import Path
 from efim_ls.settings import Settings
-from efim_ls.statistics import STATISTICS, Statistics, sums
+from efim_ls.usage.history import STATISTICS, Statistics, sums
 folder, own = sys.argv[1:]
 statistics = Statistics(lambda: Settings(cache_folder=folder), print, 3600.0)
 for _ in range(30):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.meeting import evidence, meeting, until
-from model_runtime.stops import StopRule, stop_rule, width
+from model_runtime.engine.meeting import evidence, meeting, until
+from model_runtime.engine.stops import StopRule, stop_rule, width
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stops"
 

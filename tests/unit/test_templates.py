@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.count import POLICIES, count
-from efim_ls.window import Budget
+from efim_lab.replay.policies import POLICIES, count
+from efim_ls.completion.window import Budget
 from model_runtime.errors import ModelError
-from model_runtime.families import FAMILIES
-from model_runtime.prompt import build, heal, in_order
-from model_runtime.template import Template, find_template
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.families import FAMILIES
+from model_runtime.prompt.prompt import build, heal, in_order
+from model_runtime.prompt.template import Template, find_template
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE, Tiny, config
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, text_of, write
 

@@ -10,10 +10,10 @@ import tokenizers
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.config import EMBEDDED
+from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.errors import ModelError
-from model_runtime.fragments import LONGEST_FRAGMENT, fragments
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.fragments import LONGEST_FRAGMENT, fragments
+from model_runtime.prompt.tokenizer import Tokenizer
 
 PATH = EMBEDDED / "tokenizer.json"
 TOKENIZER = Tokenizer(PATH)

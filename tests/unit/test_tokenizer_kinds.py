@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Raw
 
 from model_runtime.errors import ModelError
-from model_runtime.fragments import LONGEST_FRAGMENT
-from model_runtime.spelling import SPACE, as_it_is
-from model_runtime.tokenizer import Tokenizer
+from model_runtime.prompt.fragments import LONGEST_FRAGMENT
+from model_runtime.prompt.spelling import SPACE, as_it_is
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, tokenizer, write
 

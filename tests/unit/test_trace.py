@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from editor_clients.headless import trace
-from editor_clients.headless.trace import BadTrace, Event, Patch, Trace
+from efim_lab.replay import trace
+from efim_lab.replay.trace import BadTrace, Event, Patch, Trace
 
 TIME = "2020-09-10T04:23:15.000Z"
 

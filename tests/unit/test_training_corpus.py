@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime import documents
-from model_runtime.documents import Document
+from efim_lab import documents
+from efim_lab.documents import Document
+from efim_lab.training.command import main
+from efim_lab.training.corpus import corpus
+from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
+from efim_lab.training.corpus.licences import is_permissive, stated_licence
+from efim_lab.training.corpus.sources import Refused, Source, found_in, installed, packages, standard_library
 from model_runtime.errors import WorkError
-from model_runtime.training import corpus
-from model_runtime.training.__main__ import main
-from model_runtime.training.filters import SeenLines, looks_written, without_notices
-from model_runtime.training.licences import is_permissive, stated_licence
-from model_runtime.training.sources import Refused, Source, found_in, installed, packages, standard_library
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 

@@ -8,17 +8,19 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from model_runtime import local_cache
-from model_runtime.documents import Document
+from efim_lab.documents import Document
+from efim_lab.training import card, checkpoint, network, run, trainer
+from efim_lab.training.command import main
+from efim_lab.training.corpus import corpus
+from efim_lab.training.corpus.sources import Source
+from efim_lab.training.export import export
+from efim_lab.training.report import Reporter, read_log
+from efim_lab.training.samples import bpe, samples, spans
+from efim_lab.training.samples.packing import PADDING
+from efim_lab.training.samples.stream import Batches, ShardSource
+from efim_lab.training.trainer import Settings, Trainer
+from model_runtime.engine import ngram_cache as local_cache
 from model_runtime.errors import WorkError
-from model_runtime.training import bpe, card, checkpoint, corpus, network, run, samples, spans, trainer
-from model_runtime.training.__main__ import main
-from model_runtime.training.export import export
-from model_runtime.training.packing import PADDING
-from model_runtime.training.report import Reporter, read_log
-from model_runtime.training.sources import Source
-from model_runtime.training.stream import Batches, ShardSource
-from model_runtime.training.trainer import Settings, Trainer
 
 SHAPE = network.Shape(vocabulary=500, width=32, layers=1, heads=2, kv_heads=1, head_dim=16, feed_forward=48)
 SETTINGS = Settings(shape=SHAPE, warmup_steps=2, tokens_per_step=256, lengths=((0.0, 64), (0.5, 128)))

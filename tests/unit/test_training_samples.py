@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.closers import is_closers
-from model_runtime.tokenizer import Tokenizer
-from model_runtime.training import bpe, fragments, samples, spans, stream
-from model_runtime.training.packing import pack
-from model_runtime.training.samples import WITHOUT_FRAGMENTS, Sample, SampleMaker, Shares
+from efim_lab.training.samples import bpe, fragments, samples, spans, stream
+from efim_lab.training.samples.packing import pack
+from efim_lab.training.samples.samples import WITHOUT_FRAGMENTS, Sample, SampleMaker, Shares
+from model_runtime.engine.closers import is_closers
+from model_runtime.prompt.tokenizer import Tokenizer
 
 SOURCE = Path(samples.__file__).read_text(encoding="utf-8")
 with tempfile.TemporaryDirectory() as made:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.lines import line_start
-from efim_ls.window import MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
-from model_runtime.config import EMBEDDED
-from model_runtime.fragments import fragments
-from model_runtime.tokenizer import Tokenizer
+from efim_ls.completion.window import MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
+from efim_ls.text.lines import line_start
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.fragments import fragments
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import write
 

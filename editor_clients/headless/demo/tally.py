@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rich.table import Table
 
 from editor_clients.headless.demo.typist import Moment
-from editor_clients.headless.report import percentile
+from efim_lab.replay.report import percentile
 
 
 def infilling(moment: Moment) -> int:

@@ -1,0 +1,1 @@
+"""What no keystroke needs: training, evaluation, replay and published experiments."""

@@ -1,0 +1,31 @@
+"""Held-out code: a file that `train corpus` writes, or any folder of Python files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from efim_lab.documents import Document
+from efim_lab.documents import read as read_file
+from model_runtime.errors import WorkError
+
+
+def read(path: Path) -> list[Document]:
+    """Read documents in a stable order; WorkError where there are none or the file is damaged."""
+    documents = _folder(path) if path.is_dir() else read_file(path)
+    if not documents:
+        raise WorkError(f"{path} has no code: name a heldout.jsonl or a folder of .py files")
+    return documents
+
+
+def _folder(folder: Path) -> list[Document]:
+    """Files in hidden folders, and such that are not UTF-8, are left out."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    found = ((name, _text(folder / name)) for name in names if not f"/{name}".count("/."))
+    return [Document(name, text) for name, text in found if text]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,1 @@
+"""Measures of a completion, their intervals and tables."""

@@ -1,0 +1,118 @@
+"""What is gained and lost by showing only suggestions that the model is sure enough of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from efim_lab.documents import Document
+from efim_lab.evaluation.arms import SERVER
+from efim_lab.evaluation.figures import markdown, metrics
+from efim_lab.evaluation.figures.intervals import Estimate, proportion
+from efim_lab.evaluation.held_out import LONGEST_COMPLETION, Progress, model_name, places_in, silent
+from efim_lab.evaluation.places.cursors import Place
+from efim_lab.evaluation.report import percent
+from efim_lab.evaluation.subject import LINE, Subject
+
+LEVELS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
+HEADER = ("least confidence", "shown %", "exact of those %", "exact kept %", "first word kept %", "wrong kept %")
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A suggestion for the rest of a line, and how sure the model is of it, 0 to 1."""
+
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a least confidence leaves: of all suggestions, of the right ones, of characters after the first wrong one.
+
+    `exact` is the share of right ones among those that are shown. None where a share is of nothing.
+    """
+
+    shown: Estimate
+    exact: Estimate | None
+    exact_kept: Estimate | None
+    first_word_kept: Estimate | None
+    wrong_kept: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A model's figures by least confidence, at the same cursors."""
+
+    suggestions: int
+    levels: Mapping[float, Level]
+
+
+def measure(folder: Path, documents: Sequence[Document], count: int, progress: Progress = silent) -> Report:
+    """Ask the model in `folder` as the server does at up to `count` places that depend on the documents alone."""
+    places = places_in(documents, count)
+    subject, what = Subject(folder), f"{model_name(folder)}, confidence"
+    guesses: list[Guess] = []
+    for done, place in enumerate(places):
+        progress(what, done, len(places))
+        guesses.append(_guess(subject, place))
+    progress(what, len(places), len(places))
+    return report(places, guesses)
+
+
+def report(places: Sequence[Place], guesses: Sequence[Guess]) -> Report:
+    """Score guesses, one for each place; those that say nothing are none."""
+    said = [(place, guess) for place, guess in zip(places, guesses, strict=True) if guess.text.strip()]
+    return Report(len(said), {least: _level(said, least) for least in LEVELS} if said else {})
+
+
+def table(reports: Mapping[str, Report]) -> str:
+    """All figures in Markdown, 95 % intervals in brackets."""
+    rows = [
+        [f"{least:.0%}, {model}" if len(reports) > 1 else f"{least:.0%}", *_cells(each.levels[least])]
+        for least in LEVELS
+        for model, each in reports.items()
+        if each.levels
+    ]
+    counts = ", ".join(f"{each.suggestions:,}" for each in reports.values())
+    title = f"Showing only suggestions the model is sure enough of, of {counts}, 95 % intervals in brackets"
+    return f"{title}\n\n{markdown.table([HEADER, *rows])}"
+
+
+def _guess(subject: Subject, place: Place) -> Guess:
+    (prompt,) = subject.prompts(place.context, [SERVER], LONGEST_COMPLETION)
+    made = subject.generate(SERVER, prompt, LINE, LONGEST_COMPLETION)
+    return Guess(made.text, made.confidence)
+
+
+def _level(said: Sequence[tuple[Place, Guess]], least: float) -> Level:
+    shown = [guess.confidence >= least for _, guess in said]
+    exact = [metrics.is_exact(guess.text, place.rest) for place, guess in said]
+    words = [metrics.is_first_word_right(guess.text, place.rest, place.context.typed) for place, guess in said]
+    wrong = [_wrong(guess.text.rstrip(), place.rest) for place, guess in said]
+    left = [characters if is_shown else 0 for characters, is_shown in zip(wrong, shown, strict=True)]
+    return Level(
+        shown=proportion(shown),
+        exact=_share(shown, exact),
+        exact_kept=_share(exact, shown),
+        first_word_kept=_share(words, shown),
+        wrong_kept=sum(left) / sum(wrong) if any(wrong) else None,
+    )
+
+
+def _share(among: Sequence[bool], hits: Sequence[bool]) -> Estimate | None:
+    """The share of hits among those that count."""
+    counted = [hit for counts, hit in zip(among, hits, strict=True) if counts]
+    return proportion(counted) if counted else None
+
+
+def _wrong(text: str, rest: str) -> int:
+    """Characters from the first one on that is not the rest's."""
+    right = next((i for i, pair in enumerate(zip(text, rest, strict=False)) if pair[0] != pair[1]), None)
+    return len(text) - (min(len(text), len(rest)) if right is None else right)
+
+
+def _cells(each: Level) -> tuple[str, ...]:
+    shares = (each.shown, each.exact, each.exact_kept, each.first_word_kept)
+    return *map(percent, shares), "" if each.wrong_kept is None else f"{100 * each.wrong_kept:.1f}"

@@ -1,0 +1,1 @@
+"""HumanEval-Infilling: its tasks, and the sandbox that runs their programs."""

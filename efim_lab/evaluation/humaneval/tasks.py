@@ -1,0 +1,99 @@
+"""HumanEval-Infilling: the share of functions that pass their tests once a model has filled a hole in them.
+
+The tasks are Bavarian et al.'s (arXiv 2207.14255), in the files of github.com/openai/human-eval-infilling.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from efim_lab.evaluation.arms import EFIM, FIM, SERVER
+from efim_lab.evaluation.figures.intervals import Estimate, proportion
+from efim_lab.evaluation.held_out import Progress, model_name, silent
+from efim_lab.evaluation.humaneval import sandbox
+from efim_lab.evaluation.places.cursors import context_at, draw_increment
+from efim_lab.evaluation.subject import LINE, UNTIL_END, Subject
+from model_runtime.errors import WorkError
+
+SINGLE_LINE, RANDOM_SPAN = "single line", "random span"
+FILES = {
+    SINGLE_LINE: "HumanEval-SingleLineInfilling.jsonl.gz",
+    RANDOM_SPAN: "HumanEval-RandomSpanInfillingLight.jsonl.gz",
+}
+ARMS = (FIM, EFIM, SERVER)
+LONGEST_COMPLETION = 128  # tokens
+PROGRAMS = 2  # that run at a time
+
+Passed = Mapping[str, Mapping[str, Estimate]]  # pass@1 by kind of task and by arm
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function with a hole between `prompt` and `suffix`; `test` defines `check(function)`."""
+
+    prompt: str
+    suffix: str
+    test: str
+    entry_point: str
+
+    def program(self, completion: str) -> str:
+        """The function with its hole filled, and its test."""
+        return f"{self.prompt}{completion}{self.suffix}\n{self.test}\ncheck({self.entry_point})\n"
+
+
+def read(folder: Path) -> dict[str, list[Task]]:
+    """Read both files of tasks, by kind; WorkError where one is missing or damaged."""
+    sandbox.check()
+    return {kind: _read(folder / name) for kind, name in FILES.items()}
+
+
+def measure(folder: Path, tasks: Mapping[str, Sequence[Task]], progress: Progress = silent) -> Passed:
+    """Fill every hole greedily with the model in `folder`, and run the programs."""
+    subject, name = Subject(folder), model_name(folder)
+    return {kind: _passed(subject, kind, some, f"{name}, {kind}", progress) for kind, some in tasks.items()}
+
+
+def _passed(subject: Subject, kind: str, tasks: Sequence[Task], what: str, progress: Progress) -> dict[str, Estimate]:
+    """Pass@1 by arm; programs run while the next ones are written."""
+    rng = random.Random(0)
+    running = {arm.name: list[Future[bool]]() for arm in ARMS}
+    with ThreadPoolExecutor(PROGRAMS) as pool:
+        for done, task in enumerate(tasks):
+            progress(what, done, len(tasks))
+            for arm, completion in _completions(subject, kind, task, draw_increment(rng)).items():
+                running[arm].append(pool.submit(sandbox.passes, task.program(completion)))
+    progress(what, len(tasks), len(tasks))
+    return {arm: proportion([each.result() for each in futures]) for arm, futures in running.items()}
+
+
+def _completions(subject: Subject, kind: str, task: Task, increment: int) -> dict[str, str]:
+    """The suffix is shown whole, also where it begins inside a line."""
+    context = context_at(task.prompt + task.suffix, len(task.prompt), len(task.prompt), increment)
+    prompts = subject.prompts(context, ARMS, LONGEST_COMPLETION)
+    rule, end = (LINE, "\n") if kind == SINGLE_LINE else (UNTIL_END, "")
+    return {
+        arm.name: subject.complete(arm, prompt, rule, LONGEST_COMPLETION) + end
+        for arm, prompt in zip(ARMS, prompts, strict=True)
+    }
+
+
+def _read(path: Path) -> list[Task]:
+    names = ("prompt", "suffix", "test", "entry_point")
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            tasks = [Task(*(json.loads(line)[name] for name in names)) for line in lines]
+    except FileNotFoundError:
+        source = "github.com/openai/human-eval-infilling has it"
+        raise WorkError(f"{path.parent} has no {path.name}: {source}") from None
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise WorkError(f"{path} is damaged ({error}): fetch it again") from error
+    if not tasks:
+        raise WorkError(f"{path} has no task: fetch it again")
+    return tasks

@@ -1,0 +1,1 @@
+"""Where completions are measured."""

@@ -1,0 +1,90 @@
+"""`efim-ls bench efim-paper`: the experiment from its arguments to its table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import Progress
+
+from efim_lab.evaluation import data
+from efim_lab.evaluation.held_out import model_name
+from efim_lab.paper import texts
+from efim_lab.paper.experiment import REPEATS, Prompts, measure
+from efim_lab.paper.loading import load
+from efim_lab.paper.prompts import FIM, SCHEMES, cut
+from efim_lab.paper.report import Setup, as_json, table
+from model_runtime.checkpoint.config import ModelConfig, read_config
+from model_runtime.errors import ModelError
+from model_runtime.loading.checkpoint import read_checkpoint
+
+
+class Size(NamedTuple):
+    """How many users ask, how often each, and how many tokens each answer has."""
+
+    users: int
+    rounds: int
+    tokens: int
+
+
+def run(source: Path, folder: Path, size: Size, measured: Path | None, print_json: bool) -> None:
+    """Measure the model in `folder` on files of `source`; prints a table, and if asked a line of JSON as the last.
+
+    WorkError where the data does not do, ModelError where the model does not. `measured` is the file that remembers
+    the CPU's fastest decoder.
+    """
+    config = read_config(folder)
+    longest = texts.longest(config.context, size.tokens)
+    prompts = _prompts(source, folder, size, longest)
+    lengths = [len(ids) for asked in prompts[FIM] for ids in asked]
+    capacity = _capacity(config, prompts, size.tokens)
+    device, runtime = load(folder, config, capacity, size.users * len(SCHEMES), measured)
+    with _bar(REPEATS * len(SCHEMES) * len(lengths)) as answered:
+        found = measure(runtime.decoder, runtime.arena, prompts, size.tokens, answered)
+    setup = Setup(
+        model=model_name(folder),
+        device=device,
+        decoder=f"{runtime.weights} {runtime.name}",
+        data=str(source),
+        users=size.users,
+        rounds=size.rounds,
+        tokens=size.tokens,
+        longest=longest,
+        prompt_tokens=mean(lengths),
+        context=config.context,
+    )
+    Console(width=120).print(table(setup, found))
+    if print_json:
+        print(json.dumps(as_json(setup, found)))
+
+
+def _prompts(source: Path, folder: Path, size: Size, longest: int) -> Prompts:
+    _, _, tokenizer, template = read_checkpoint(folder)
+    works = [cut(text, size.rounds) for text in texts.choose(data.read(source), tokenizer, size.users, longest)]
+    return {scheme: [scheme.prompts(tokenizer, template, work) for work in works] for scheme in SCHEMES}
+
+
+def _capacity(config: ModelConfig, prompts: Prompts, tokens: int) -> int:
+    """Tokens that an arena must hold: the last one of an answer is never computed."""
+    every = [ids for users in prompts.values() for asked in users for ids in asked]
+    capacity = max(len(ids) for ids in every) + tokens - 1
+    if capacity > config.context:
+        raise ModelError(
+            f"a prompt and its answer take {capacity:,} tokens of the model's {config.context:,}: lower --tokens"
+        )
+    return capacity
+
+
+@contextmanager
+def _bar(requests: int) -> Generator[Callable[[int], None]]:
+    """Show how many requests are answered, on a terminal only."""
+    console = Console(file=sys.stdout)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task("requests answered", total=requests)
+        yield lambda answers: progress.advance(task, answers)

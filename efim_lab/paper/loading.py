@@ -1,0 +1,40 @@
+"""What the experiment runs on: the GPU where there is one that can be used, else the fastest decoder of the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from model_runtime.arena.arena import arena_bytes
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.gpu.device import choose_device
+from model_runtime.decoder.runtime import Runtime
+from model_runtime.errors import ModelError
+from model_runtime.loading.load import Wanted, on_cpu
+from model_runtime.loading.memory_fit import usable
+
+MIB = 1 << 20
+THREADS = 1  # as the server does by default
+
+
+def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None) -> tuple[str, Runtime]:
+    """Load a model with so many arenas of `capacity` tokens; returns the device's name, too.
+
+    ModelError where memory is too small. `measured` is the file that remembers the CPU's fastest decoder.
+    """
+    memory = -(-arenas * arena_bytes(config, capacity) // MIB)
+    device = choose_device("auto", config, memory)
+    torch.set_num_threads(THREADS)
+    weights = read_weights(folder, config)
+    if device.device == "cpu":
+        wanted = Wanted(weights="auto", threads=THREADS, measured=measured)
+        forms = usable(config, "auto", arenas * arena_bytes(config, capacity))
+        return "CPU, one thread", on_cpu(config, weights, capacity, arenas, wanted, forms)
+    from model_runtime.decoder.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
+
+    runtime = on_gpu(config, weights, capacity, arenas)
+    if runtime.arenas < arenas:
+        raise ModelError(f"the GPU can hold {runtime.arenas} KV caches, {arenas} are needed: lower --users")
+    return torch.cuda.get_device_name(), runtime

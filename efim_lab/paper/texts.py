@@ -1,0 +1,52 @@
+"""Texts for users to work in: pieces of files, as long as the model's context allows, at most as the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
+from random import Random
+
+from efim_lab.documents import Document
+from model_runtime.errors import ModelError, WorkError
+from model_runtime.prompt.tokenizer import Tokenizer
+
+LONGEST = 4096  # tokens of a text; the paper's have 2,048 to 4,096
+SPARE = 35  # tokens for the markers, and for words that a cut makes longer
+LEAST = 64  # tokens of the longest text, below which nothing is to be measured
+
+
+def longest(context: int, tokens: int) -> int:
+    """The most tokens of a text whose prompts leave room for so many new ones; ModelError where that is too few."""
+    most = min(LONGEST, context - tokens - SPARE)
+    if most < LEAST:
+        limits = f"a context of {context} tokens has no room for {tokens} new ones behind a prompt"
+        raise ModelError(f"{limits}: lower --tokens or use a model with a longer context")
+    return most
+
+
+def choose(documents: Sequence[Document], tokenizer: Tokenizer, users: int, most: int) -> list[str]:
+    """A text for each user, from half of `most` tokens up to all of them, of as many files as there are.
+
+    WorkError where the documents have too few. The same documents give the same texts.
+    """
+    random = Random(0)
+    pieces = [_pieces(document.text, tokenizer, most, random) for document in documents]
+    in_turn = chain.from_iterable(zip_longest(*pieces))
+    texts = [text for text, _ in zip(filter(None, in_turn), range(users), strict=False)]
+    if len(texts) < users:
+        found = f"the data has {len(texts)} texts of {most // 2:,} tokens or more, for {users} users"
+        raise WorkError(f"{found}: name a folder with more code in --data, or lower --users")
+    return texts
+
+
+def _pieces(text: str, tokenizer: Tokenizer, most: int, random: Random) -> Iterator[str]:
+    """Cut a file where its fragments end; a rest that is too short is left out."""
+    piece, length, size = "", 0, random.randint(most // 2, most)
+    for fragment, count in tokenizer.pieces(text):
+        if length + count > size:
+            if length >= most // 2:
+                yield piece
+            piece, length, size = "", 0, random.randint(most // 2, most)
+        piece, length = piece + fragment, length + count
+    if length >= most // 2:
+        yield piece

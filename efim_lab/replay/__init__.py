@@ -1,0 +1,1 @@
+"""Recorded editing sessions, replayed or counted."""

@@ -1,0 +1,136 @@
+"""The model card: what a model is, what it learnt from, and what was measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from efim_lab.training.corpus.corpus import APART, Entry
+from efim_lab.training.samples.samples import Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How a run went; `loss` is the mean of its last 100 steps in nats per token."""
+
+    parameters: int
+    vocabulary: int
+    context: int
+    device: str
+    tokens: int
+    minutes: float
+    loss: float
+    shares: Shares
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was measured, in Markdown: prompts compared, the local cache's part, and samples."""
+
+    prompts: str
+    local_cache: str
+    samples: str
+
+
+def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> str:
+    """Write the model card in Markdown."""
+    learnt = [entry for entry in entries if entry.learnt]
+    rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
+    return _TEXT.format(
+        millions=f"{training.parameters / 1e6:.1f}",
+        vocabulary=f"{training.vocabulary:,}",
+        context=f"{training.context:,}",
+        corpus=f"{sum(entry.bytes for entry in learnt) / 1e6:.0f}",
+        tokens=f"{training.tokens / 1e6:.1f}",
+        minutes=f"{training.minutes:.0f}",
+        device={"cpu": "CPU", "cuda": "GPU"}[training.device],
+        loss=f"{training.loss:.2f}",
+        mixture=mixture(training.shares),
+        held_out=_apart(entries, "heldout"),
+        tuning=_apart(entries, "tuning"),
+        tables=tables,
+        sources="\n".join(rows),
+    )
+
+
+def _apart(entries: Sequence[Entry], part: str) -> str:
+    """The packages that were put apart, or how files were where none of them was there."""
+    return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
+
+
+def mixture(shares: Shares) -> str:
+    """Say what the training text was made into."""
+    whole = shares.plain + shares.fim + shares.fragments + shares.efim + shares.served
+    kinds = {
+        "plain text": shares.plain,
+        "infilling in the usual order": shares.fim,
+        "infilling over fragments of 1 to 200 characters, tokenized apart": shares.fragments,
+        "EFIM's order with a random increment": shares.efim,
+        "this server's prompts": shares.served,
+    }
+    parts = [f"{share / whole:.0%} {kind}" for kind, share in kinds.items() if share]
+    return f"{', '.join(parts)} ({shares.cut:.0%} of them not healed)"
+
+
+_TEXT = """\
+---
+license: apache-2.0
+language: code
+pipeline_tag: text-generation
+---
+# A small model that completes Python
+
+A decoder of {millions} million parameters, made with `efim-ls train`. A model of this size ships with the language
+server, so that completion works without a download; a larger code model gives better suggestions.
+
+## Prompts
+
+`<|fim_prefix|>head<|fim_suffix|>tail<|fim_middle|>typed`, with the markers of Qwen2.5-Coder. The anchor between head
+and typed is the start of a line, best some lines above the cursor's, and the tail starts at the next line. The word
+at the cursor is healed: the prompt ends before it, and its characters constrain the first new tokens.
+`<|endoftext|>` ends a completion. The tokenizer is byte-level BPE with {vocabulary} entries; it always cuts before a
+line that is not blank, so that lines can be tokenized apart. The context is {context} tokens.
+
+## Training
+
+From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated files,
+near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
+lengths up to the context, and ended at a loss of {loss} nats per token. The architecture is Llama; the optimizers are
+Muon for matrices and AdamW for embeddings and norms. The mixture: {mixture}. Spans are cut like completions: the rest
+of a line, further lines, a block, a part of a line. Fragments are EFIM's (arXiv 2505.21889).
+
+![loss over tokens](loss.png)
+
+## Measured
+
+On code that it has not seen ({held_out}): a random character cursor in a line, inside words
+too, 1,400 characters before it and 500 after its line, greedy. `server` is what the language server does: EFIM line
+healed, with the local cache. `heuristic` asks no model: it takes the rest of the last earlier line that begins alike,
+or else that of the last such word. `recomputed/key` is how many tokens go through the model before the first new one
+at each key of these lines up to the cursor, with what the keys before left behind; the median is of all keys.
+
+{tables.prompts}
+
+Ten samples, the first of these lines in order:
+
+{tables.samples}
+
+The local cache was fitted on more such code ({tuning}), and is judged here on those of its files
+that it was not fitted on, with up to 1,024 tokens before the cursor, the rest of the file, and four more
+files of the same project open:
+
+{tables.local_cache}
+
+## Limits
+
+It finishes words, attributes and common phrases, and now and then a line; it knows little of what code means. In
+FIM's usual order, with nothing after the last marker, it hardly knows where to go on: ask it in the order above. It
+learnt Python alone, mostly from libraries with English comments. It may spell out pieces of the files it learnt from.
+Read what it suggests.
+
+## Sources
+
+With the licences that they state. The copyright of the files is their authors'.
+
+| distribution | version | licence | files | kB |
+| --- | --- | --- | --- | --- |
+{sources}
+"""

@@ -1,0 +1,1 @@
+"""What is learnt from: permissively licensed files, filtered and without duplicates."""

@@ -1,0 +1,55 @@
+"""Code files of any language in a folder, as documents to learn from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from efim_lab import documents
+from efim_lab.documents import Document
+from efim_lab.training.corpus.filters import SeenLines, looks_written
+from model_runtime.errors import WorkError
+
+CORPUS = "train.jsonl"  # of a folder that `corpus` wrote
+LANGUAGES = frozenset(  # what files' names end in
+    """
+    adb ads asm awk bash bat c cc clj cljs cmake cpp cr cs css cu cuh cxx d dart el elm erl ex exs f90 fs fsx gd glsl
+    go gradle graphql groovy h hcl hh hpp hrl hs html hxx inl ipp java jl js jsx kt kts less lisp lua m mjs ml mli mm
+    nim nix pas php pl pm proto ps1 py pyi r rb rkt rs sass scala scm scss sh sol sql sv svelte swift tcl tf toml ts
+    tsx v vb vhd vim vue wgsl xml yaml yml zig zsh
+    """.split()  # noqa: SIM905 - as a list it would be a page
+)
+_LARGEST = 1 << 20  # bytes; what `looks_written` is smaller
+_OTHERS = frozenset({"node_modules", "site-packages", "build", "dist", "target", "vendor", "__pycache__"})
+
+
+def write(data: Path, target: Path) -> None:
+    """Write the documents to learn from: those of a corpus, or a folder's files that people wrote, each once."""
+    found = documents.read(data / CORPUS) if (data / CORPUS).exists() else list(gather(data))
+    if not any(document.text.strip() for document in found):
+        raise WorkError(f"{data} has no code that people wrote: name a folder with code, or one that `corpus` wrote")
+    documents.write(target, found)
+
+
+def gather(folder: Path) -> Iterator[Document]:
+    """Read a folder's code; files in hidden folders, generated ones and near duplicates are left out."""
+    if not folder.is_dir():
+        raise WorkError(f"{folder} is no folder: name one with code, or one that `corpus` wrote")
+    seen = SeenLines()
+    for path in sorted(path for path in folder.rglob("*") if _wanted(path.relative_to(folder))):
+        text = _text(path)
+        if looks_written(text) and seen.add_if_new(text):
+            yield Document(path.relative_to(folder).as_posix(), text)
+
+
+def _wanted(path: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.parts)
+    return path.suffix[1:].lower() in LANGUAGES and not hidden and _OTHERS.isdisjoint(path.parts)
+
+
+def _text(path: Path) -> str:
+    """What is no file, is too large, cannot be read or is not UTF-8 counts as empty."""
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return ""
+        return path.read_text(encoding="utf-8").removeprefix("\ufeff")
+    except (OSError, UnicodeDecodeError):
+        return ""

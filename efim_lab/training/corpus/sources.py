@@ -1,0 +1,101 @@
+"""Where the corpus comes from: the standard library, installed distributions, and folders that a user names."""
+
+import platform
+import re
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import Message
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import cast
+
+from efim_lab.training.corpus.licences import is_permissive, stated_licence
+from model_runtime.errors import WorkError
+
+_TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
+_OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules|build|dist)/")
+_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A distribution that may be learnt from; `files` are its Python files relative to `root`, sorted."""
+
+    name: str
+    version: str
+    licence: str
+    root: Path
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A distribution that is left out, with the licence it states."""
+
+    name: str
+    version: str
+    licence: str
+
+
+def here() -> list[Path]:
+    """The folders of the running Python: its standard library and its installed distributions."""
+    return sorted({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
+
+
+def found_in(folder: Path) -> list[Source | Refused]:
+    """List what a folder holds: a standard library, a site-packages folder's distributions, or a user's packages."""
+    if not folder.is_dir():
+        raise WorkError(f"{folder} is not a folder: name one with Python files")
+    if (folder / "asyncio" / "base_events.py").exists():
+        return [*standard_library(folder)]
+    return [*(installed(folder) if any(folder.glob("*.dist-info")) else packages(folder))]
+
+
+def standard_library(root: Path) -> list[Source]:
+    """List a standard library folder as two sources: asyncio, which may be put apart, and all else."""
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+    kept = [name for name in names if not name.startswith("site-packages/") and _wanted(name)]
+    asyncio = tuple(name for name in kept if name.startswith("asyncio/"))
+    rest = tuple(name for name in kept if not name.startswith("asyncio/"))
+    version = platform.python_version() if root == Path(sysconfig.get_path("stdlib")) else root.name
+    return [
+        Source("asyncio", version, "PSF-2.0", root, asyncio),
+        Source("python-standard-library", version, "PSF-2.0", root, rest),
+    ]
+
+
+def packages(folder: Path) -> list[Source]:
+    """List a user's own folder: each folder in it is a source, and the files beside them are one."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    grouped: dict[str, list[str]] = {}
+    for name in names:
+        if _wanted(name) and not _OTHERS.search(name):
+            top, inner, _ = name.partition("/")
+            grouped.setdefault(top if inner else folder.resolve().name, []).append(name)
+    return [Source(name, "0", "as its owner decides", folder, tuple(files)) for name, files in grouped.items()]
+
+
+def installed(folder: Path) -> Iterator[Source | Refused]:
+    """List a site-packages folder's distributions in order of name, each as a source or as refused."""
+    found = {_canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
+    for name, dist in sorted(found.items()):
+        licence = stated_licence(cast("Message", dist.metadata))
+        if licence and is_permissive(licence):
+            yield Source(name, dist.version, licence, folder, _python_files(dist))
+        else:
+            yield Refused(name, dist.version, licence or "not stated")
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _python_files(dist: Distribution) -> tuple[str, ...]:
+    names = {path.as_posix() for path in dist.files or [] if path.suffix == ".py"}
+    return tuple(sorted(name for name in names if _wanted(name)))
+
+
+def _wanted(name: str) -> bool:
+    """Vendored files come under licences that the distribution's metadata need not state."""
+    return ".." not in name and not _TEST.search(name) and not _VENDORED.search(name)

@@ -1,0 +1,25 @@
+"""Writes the folder that ships: configuration, weights in half precision and tokenizer."""
+
+import copy
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
+from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM
+
+from efim_lab.training.samples import bpe
+
+
+def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write a folder that `LlamaForCausalLM.from_pretrained` loads; the tied output layer is stored once."""
+    bpe.save(tokenizer, folder)
+    config = copy.deepcopy(model.config)
+    config.architectures = ["LlamaForCausalLM"]
+    config.dtype = torch.float16
+    config.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    halves = {name: tensor.to(torch.float16).contiguous() for name, tensor in tensors.items()}
+    weights = folder / "model.safetensors"
+    save_file(halves, weights, metadata={"format": "pt"})
+    weights.chmod(0o644)

@@ -1,0 +1,1 @@
+"""Teaching a model that somebody else trained."""

@@ -1,0 +1,93 @@
+"""The model that a fine-tuning begins with: any that transformers knows, with infilling markers."""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from efim_lab.training.samples.samples import Layout
+from model_runtime.checkpoint.config import read_json
+from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.hub.fetching import fetch_folder
+from model_runtime.checkpoint.hub.names import cached_folder, local_folder, origin
+from model_runtime.errors import WorkError
+from model_runtime.loading.checkpoint import Override, read_checkpoint
+from model_runtime.prompt.families import FAMILIES
+from model_runtime.prompt.template import Template
+from model_runtime.prompt.tokenizer import Tokenizer
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: *([^\n]+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A checkpoint folder as training sees it; `context` in tokens, `dtype` is what its weights are stored in."""
+
+    folder: Path
+    hidden: int
+    context: int
+    dtype: torch.dtype
+    layout: Layout
+
+    @property
+    def name(self) -> str:
+        """What it is called on the hub, or its folder is."""
+        name, commit = origin(self.folder)
+        return name if commit else self.folder.resolve().name
+
+    @property
+    def licence(self) -> str:
+        """The licence that its model card states, or ""."""
+        card = self.folder / "README.md"
+        found = _LICENCE.search(card.read_text(encoding="utf-8", errors="replace")) if card.exists() else None
+        return found[1].strip("\"' ") if found else ""
+
+
+def find(name: str, revision: str = "", override: Override = ()) -> Base:
+    """Look at a model, fetched if need be; ModelError where there is none that the server could complete with."""
+    folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
+    end = _end(tokenizer, template) or next(iter(config.end_ids), None)
+    if end is None:
+        raise WorkError(f"{folder / 'config.json'} names no eos_token_id: write the token there that ends a text")
+    return Base(
+        folder=folder,
+        hidden=config.hidden,
+        context=config.context,
+        dtype=_dtype(folder),
+        layout=Layout(template, end),
+    )
+
+
+def _folder(name: str, revision: str, override: Override) -> Path:
+    if here := local_folder(name) or cached_folder(name, revision):
+        return here
+
+    def look(folder: Path, _size: int) -> None:  # every size is fetched: training takes another amount of memory
+        read_checkpoint(folder, override)
+
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=100)
+        told = partial(bar.update, task)
+        return fetch_folder(name, revision, lambda said, percent: told(description=said, completed=percent), look)
+
+
+def _dtype(folder: Path) -> torch.dtype:
+    fields = Fields(read_json(folder / "config.json"))
+    stored = fields.text("dtype", fields.text("torch_dtype", "float32"))
+    if stored not in DTYPES:
+        remedy = f"write there what the weights are stored in, {' or '.join(DTYPES)}"
+        raise WorkError(f"{folder / 'config.json'} says dtype {stored!r}: {remedy}")
+    return DTYPES[stored]
+
+
+def _end(tokenizer: Tokenizer, template: Template) -> int | None:
+    """The token that ends a completion of this family, where that is not the one that ends a text."""
+    family = next((family for family in FAMILIES if family.name == template.family), None)
+    if family is None or family.end_id is not None:
+        return family and family.end_id
+    return next((tokenizer.token(name) for name in family.ends), None)

@@ -1,0 +1,108 @@
+"""Teaches a model that somebody else trained to go on inside words: EFIM's fragments, in its own template."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from efim_lab import documents
+from efim_lab.training import checkpoint
+from efim_lab.training.corpus import code_files
+from efim_lab.training.finetune import base, tuned_card
+from efim_lab.training.finetune.base import Base
+from efim_lab.training.finetune.tuned_card import Tuned
+from efim_lab.training.finetune.tuner import RATES, Method, Settings, Tuner
+from efim_lab.training.loop import device, worth_compiling
+from efim_lab.training.report import plot, read_log
+from efim_lab.training.samples.stream import ShardSource
+from model_runtime.errors import WorkError
+from model_runtime.loading.checkpoint import Override
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to fine-tune on what, how and for how long; without a rate, the one for the model's width."""
+
+    base: str
+    revision: str
+    template: Override
+    method: Method
+    data: Path
+    out: Path
+    seconds: float
+    resume: bool
+    rank: int
+    rate: float | None
+
+
+def run(order: Order) -> Path:
+    """Fine-tune a model; return the folder with the finished one."""
+    found = base.find(order.base, order.revision, order.template)
+    corpus = _corpus(order)
+    settings = _settings(order, found)
+    tuner = Tuner(found, settings, order.out, order.seconds, worth_compiling(order.seconds))
+    if order.resume:
+        tuner.resume()
+    tuner.learn(ShardSource(corpus, found.folder, settings.seed, shares=settings.shares, layout=found.layout))
+    return _finished(order, tuner, corpus)
+
+
+def _settings(order: Order, found: Base) -> Settings:
+    """A data-centre GPU has time for larger steps; no row is longer than what the base can attend to.
+
+    All rows are of one length: what is compiled for another costs a part of a short run.
+    """
+    is_gpu = device().type == "cuda"
+    return Settings(
+        base=str(found.folder.resolve()),
+        template=order.template,
+        method=order.method,
+        rank=order.rank,
+        rate=order.rate or RATES[order.method] / found.hidden,
+        warmup_steps=20,
+        tokens_per_step=32768 if is_gpu else 2048,
+        tokens_at_once=8192 if is_gpu else 2048,
+        lengths=((0.0, min(2048 if is_gpu else 1024, found.context)),),
+    )
+
+
+def _corpus(order: Order) -> Path:
+    """What a run learns from: written beside it when it begins, and read there when it is resumed."""
+    corpus = order.out / code_files.CORPUS
+    if order.resume:
+        return corpus
+    if checkpoint.found(order.out):
+        raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
+    try:
+        order.out.mkdir(parents=True, exist_ok=True)
+        code_files.write(order.data, corpus)
+    except OSError as error:
+        raise WorkError(f"cannot write to {order.out} ({error}): make room there, or name another folder") from error
+    return corpus
+
+
+def _finished(order: Order, tuner: Tuner, corpus: Path) -> Path:
+    target, log = order.out / "export", order.out / "log.jsonl"
+    card = tuned_card.card(_summary(order, tuner, corpus))
+    try:
+        tuner.export(target)
+        plot(log, target / "loss.png")
+        (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
+    except (OSError, RuntimeError) as error:  # RuntimeError: how safetensors tells a full disk
+        raise WorkError(f"cannot write {target} ({error}): make room and --resume") from error
+    return target
+
+
+def _summary(order: Order, tuner: Tuner, corpus: Path) -> Tuned:
+    losses = [entry["loss"] for entry in read_log(order.out / "log.jsonl")]
+    some = min(100, len(losses))
+    learnt = documents.read(corpus)
+    return Tuned(
+        base=tuner.base.name,
+        licence=tuner.base.licence,
+        settings=tuner.settings,
+        device=tuner.device.type,
+        files=len(learnt),
+        characters=sum(len(document.text) for document in learnt),
+        tokens=tuner.progress.tokens,
+        minutes=tuner.progress.elapsed / 60,
+        losses=(sum(losses[:some]) / some, sum(losses[-some:]) / some),
+    )

@@ -1,0 +1,85 @@
+"""Trains a model that somebody else made, whole or beside it, and writes it as its base is written."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import torch
+from peft import PeftModel
+from torch import Tensor
+from torch.optim import AdamW
+from transformers import PreTrainedModel
+
+from efim_lab.training.finetune import lora
+from efim_lab.training.finetune.base import Base
+from efim_lab.training.loop import Learner, Loop, Schedule, device
+from efim_lab.training.network import loss_of
+from efim_lab.training.samples.samples import Shares
+from model_runtime.decoder.hf.reading import read_model
+from model_runtime.loading.checkpoint import Override
+
+Method = Literal["lora", "full"]
+# Most of what a base has to learn: a text in fragments has a cut inside a word every 100 characters, others have one.
+SHARES = Shares(plain=0.05, fim=0.05, fragments=0.6, efim=0.2, served=0.1, cut=1.0)
+# The rate of a model as wide as one number: what an Adam step changes grows with the width.
+RATES: dict[Method, float] = {"lora": 0.64, "full": 0.16}
+# All that a folder of a model has besides its weights; figures that were fitted to other weights stay behind.
+COPIED = (
+    *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "merges.txt", "LICENSE*", "NOTICE*"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Schedule):
+    """What is trained from what, and how; `base` tells one model from another."""
+
+    base: str
+    method: Method
+    rank: int
+    template: Override = ()
+    shares: Shares = field(default_factory=lambda: SHARES)
+
+
+class Tuner(Loop):
+    """A run from another model's weights."""
+
+    def __init__(
+        self,
+        begun: Base,
+        settings: Settings,
+        folder: Path,
+        seconds: float,
+        compiled: bool,
+        **clock: Callable[[], float],
+    ) -> None:
+        self.base, self.settings = begun, settings
+        self.model = _loaded(begun, settings)
+        self.model.train()
+        trained = torch.nn.ParameterList(p for p in self.model.parameters() if p.requires_grad)
+        optimizer = AdamW(trained, lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+        compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
+        loss: Callable[[Tensor], Tensor] = partial(compile_loss(loss_of) if compiled else loss_of, self.model)
+        super().__init__(Learner(trained, [optimizer], loss), settings, folder, seconds, **clock)
+
+    def export(self, folder: Path) -> None:
+        """Write a checkpoint folder like the base's, in its number format."""
+        model = lora.merged(self.model) if isinstance(self.model, PeftModel) else self.model
+        model.to(dtype=self.base.dtype)  # pyright: ignore
+        model.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
+        for weights in folder.glob("*.safetensors"):
+            weights.chmod(0o644)
+        for pattern in COPIED:
+            for path in self.base.folder.glob(pattern):
+                shutil.copy(path, folder)
+
+
+def _loaded(begun: Base, settings: Settings) -> PreTrainedModel | PeftModel:
+    """Weights that are trained are kept in fp32; those beside adapters only need to be read."""
+    only_read = settings.method == "lora" and device().type == "cuda"
+    model = read_model(begun.folder, torch.bfloat16 if only_read else torch.float32)
+    model.to(device=device())  # pyright: ignore
+    return lora.adapted(model, settings.rank, settings.seed) if settings.method == "lora" else model

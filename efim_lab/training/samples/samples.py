@@ -1,0 +1,139 @@
+"""Turns a window of a document into a training sequence: plain text, or one of four infilling orders.
+
+Texts become ids as the server makes them: by the runtime's own tokenizer, healing and rule for closers.
+"""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from efim_lab.training.samples import bpe, fragments, spans
+from model_runtime.prompt.prompt import heal, in_order
+from model_runtime.prompt.template import Template, find_template
+from model_runtime.prompt.tokenizer import Tokenizer
+
+TAIL_SHARE = 0.25  # of a window's characters, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How often a window becomes each kind of sample, as weights.
+
+    `fim` is PSM order, `fragments` FIM over fragments, `efim` EFIM's order with a random increment, `served` this
+    server's prompts; the share `cut` of these is not healed: the text is cut at the cursor, inside words too.
+    """
+
+    plain: float = 0.2
+    fim: float = 0.1
+    fragments: float = 0.15
+    efim: float = 0.15
+    served: float = 0.4
+    cut: float = 0.25
+
+
+# No text is cut inside a word but beside a FIM marker.
+WITHOUT_FRAGMENTS = Shares(plain=0.25, fim=0.35, fragments=0, efim=0, served=0.4, cut=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A training sequence; only a plain one may be split over rows."""
+
+    ids: list[int]
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a model's samples are put together: its template, and the token that ends a text and a completion."""
+
+    template: Template
+    end: int
+
+
+class SampleMaker:
+    """Makes samples of at most `limit` tokens with one tokenizer; without a layout, in that of our own models."""
+
+    def __init__(self, tokenizer: Tokenizer, shares: Shares, limit: int, layout: Layout | None = None) -> None:
+        self.tokenizer, self.shares, self.limit = tokenizer, shares, limit
+        self._layout = layout or Layout(find_template(tokenizer), bpe.ID[bpe.END])
+        self._frame = len(self._joined([], [], [])) + len(self._layout.template.lead)
+
+    def make(self, window: str, is_end: bool, rng: random.Random) -> Sample:
+        """Make one sample of a window of lines; `is_end` tells that its document ends there."""
+        shares = self.shares
+        kinds = {self.fim: shares.fim, self.fragments: shares.fragments, self.efim: shares.efim}
+        kinds |= {self.served: shares.served, None: shares.plain}
+        (kind,) = rng.choices(list(kinds), list(kinds.values()))
+        ids = kind(window, rng) if kind else None
+        if ids is not None:
+            return Sample(ids, plain=False)
+        return Sample(self._encode(window) + [self._layout.end] * is_end, plain=True)
+
+    def fim(self, window: str, rng: random.Random) -> list[int] | None:
+        """PREFIX P SUFFIX S MIDDLE M END; None where the window cannot be cut or does not fit."""
+        span = spans.choose(window, rng)
+        if span is None:
+            return None
+        middle = self._encode(window[span.cursor : span.end])
+        return self._fitted(window[: span.cursor], self._tail(window, span), middle)
+
+    def fragments(self, window: str, rng: random.Random) -> list[int] | None:
+        """FIM as the paper trains it: the ids of a text's fragments, joined, then cut in three at random."""
+        ids = self._in_fragments(window, rng)
+        start, end = sorted(rng.choices(range(len(ids) + 1), k=2))
+        sample = self._joined(ids[:start], ids[end:], ids[start:end])
+        return sample if len(sample) <= self.limit else None
+
+    def efim(self, window: str, rng: random.Random) -> list[int] | None:
+        """PREFIX P SUFFIX S MIDDLE increment M END, with an increment of up to 200 characters, in fragments."""
+        span = spans.choose(window, rng)
+        if span is None:
+            return None
+        start = max(0, span.cursor - rng.randint(1, fragments.LONGEST))
+        increment = self._in_fragments(window[start : span.cursor], rng)
+        after = increment + self._encode(window[span.cursor : span.end])
+        return self._fitted(window[:start], self._tail(window, span), after)
+
+    def served(self, window: str, rng: random.Random) -> list[int] | None:
+        """PREFIX head SUFFIX tail MIDDLE typed, the completion, END; cut and healed as the server does it."""
+        span = spans.choose(window, rng)
+        if span is None:
+            return None
+        span = spans.as_served(window, span)
+        typed = window[span.anchor : span.cursor]
+        seam = span.cursor if rng.random() < self.shares.cut else span.anchor + len(heal(self.tokenizer, typed)[0])
+        after = self._encode(window[span.anchor : seam]) + self._encode(window[seam : span.end])
+        return self._fitted(window[: span.anchor], self._tail(window, span), after)
+
+    def _tail(self, window: str, span: spans.Span) -> list[int]:
+        """Whole lines of the text after the span, up to a quarter of the window's characters."""
+        tail, most = window[span.tail :], int(TAIL_SHARE * len(window))
+        return self._encode(tail if len(tail) <= most else tail[: tail.rfind("\n", 0, most) + 1])
+
+    def _fitted(self, head: str, tail: list[int], after: list[int]) -> list[int] | None:
+        """Join a prompt's parts, with as many of the head's last lines as fit."""
+        room = self.limit - len(tail) - len(after) - self._frame
+        return self._joined(self._last_lines(head, room), tail, after) if room >= 0 else None
+
+    def _last_lines(self, head: str, room: int) -> list[int]:
+        size = 0
+        for piece, count in reversed(self.tokenizer.pieces(head)):
+            if (room := room - count) < 0:
+                break
+            size += len(piece)
+        return self._head(head[len(head) - size :])
+
+    def _head(self, text: str) -> list[int]:
+        return self._encode(text and self._layout.template.lead + text)
+
+    def _in_fragments(self, text: str, rng: random.Random) -> list[int]:
+        return [token for piece in fragments.cut(text, rng) for token in self._encode(piece)]
+
+    def _encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text).tolist()
+
+    def _joined(self, head: list[int], tail: list[int], after: list[int]) -> list[int]:
+        parts = (np.array(part, dtype=np.int32) for part in (head, tail, after))
+        return [*in_order(self._layout.template, *parts).tolist(), self._layout.end]

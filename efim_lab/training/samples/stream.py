@@ -1,0 +1,138 @@
+"""An endless, reproducible stream of training rows, made one shard ahead in a process of its own."""
+
+import functools
+import multiprocessing
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from efim_lab import documents
+from efim_lab.documents import Document
+from efim_lab.training.samples.packing import pack
+from efim_lab.training.samples.samples import Layout, SampleMaker, Shares
+from model_runtime.errors import WorkError
+from model_runtime.prompt.tokenizer import Tokenizer
+
+_CHARACTERS_PER_TOKEN = 3.8
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSource:
+    """What decides a shard's rows, besides its index and their length; about `characters` of text are in it.
+
+    `tokenizer` is a folder; without a layout it is one of ours.
+    """
+
+    corpus: Path
+    tokenizer: Path
+    seed: int = 0
+    characters: int = 2_000_000
+    shares: Shares = field(default_factory=Shares)
+    layout: Layout | None = None
+
+
+def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.int32]:
+    """Make the rows of one shard, (rows, length), in random order."""
+    rng = random.Random(f"{source.seed} {index} {length}")
+    maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length, source.layout)
+    samples = (maker.make(*window, rng) for window in shard_windows(source, index, length))
+    rows = pack(samples, length)
+    return rows[rng.sample(range(len(rows)), len(rows))]
+
+
+def shard_windows(source: ShardSource, index: int, length: int) -> list[tuple[str, bool]]:
+    """Return a shard's windows: in each pass over the corpus every window is in one shard, a random one.
+
+    Shards of whole files would be learnt one after the other, each at the cost of the one before.
+    """
+    size = sum(len(document.text) for document in _documents(source.corpus))
+    shards = -(-size // source.characters)
+    number, at = divmod(index, shards)
+    return _one_pass(source.corpus, f"{source.seed} {number}", length)[at::shards]
+
+
+def windows(text: str, length: int, rng: random.Random) -> Iterator[tuple[str, bool]]:
+    """Cut a text at line starts into windows of about 0.5..1 times `length` tokens; the last is flagged."""
+    start = 0
+    while start < len(text):
+        stop = start + int(rng.uniform(0.5, 1) * length * _CHARACTERS_PER_TOKEN)
+        stop = text.find("\n", stop) + 1 or len(text)
+        yield text[start:stop], stop == len(text)
+        start = stop
+
+
+class Batches:
+    """Batches of rows in order; `shard`, `row` and `length` are the place to go on from."""
+
+    def __init__(self, source: ShardSource, shard: int = 0, row: int = 0, length: int = 0) -> None:
+        self.shard, self.row, self.length = shard, row, length
+        self._source = source
+        self._rows: NDArray[np.int32] | None = None
+        self._next: Future[NDArray[np.int32]] | None = None
+        self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _follow_parent)
+
+    def take(self, count: int, length: int) -> NDArray[np.int64]:
+        """Return the next batch, (count, length); another length than before starts at the next shard."""
+        if length != self.length:
+            self.shard, self.row = self.shard + (self.length > 0), 0
+            self.length, self._rows, self._next = length, None, None
+        if self._rows is None:
+            self._rows = self._load()
+        if self.row + count > len(self._rows):
+            self.shard, self.row = self.shard + 1, 0
+            self._rows = self._load()
+        if count > len(self._rows):
+            raise WorkError(f"the corpus has too little text for {count} rows of {length}: gather more files")
+        self.row += count
+        return self._rows[self.row - count : self.row].astype(np.int64)
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._worker.shutdown(cancel_futures=True)
+
+    def _load(self) -> NDArray[np.int32]:
+        current = self._next or self._submit(self.shard)
+        self._next = self._submit(self.shard + 1)
+        return current.result()
+
+    def _submit(self, shard: int) -> Future[NDArray[np.int32]]:
+        return self._worker.submit(make_shard, self._source, shard, self.length)
+
+
+def _follow_parent() -> None:
+    """Leave Ctrl+C, which reaches a worker too, to its parent, and end with it, also where it was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@functools.lru_cache(maxsize=1)
+def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
+    rng = random.Random(seed)
+    found = [window for document in _documents(path) for window in windows(document.text, length, rng)]
+    rng.shuffle(found)
+    return found
+
+
+@functools.cache
+def _documents(path: Path) -> list[Document]:
+    return documents.read(path)
+
+
+@functools.cache
+def _tokenizer(folder: Path) -> Tokenizer:
+    return Tokenizer(folder / "tokenizer.json")

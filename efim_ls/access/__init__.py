@@ -1,0 +1,1 @@
+"""Where suggestions are allowed, which files are secret, and why there is no suggestion."""

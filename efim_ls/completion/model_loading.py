@@ -1,0 +1,100 @@
+"""From settings to a loaded model, and the most text that its context and memory leave to a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from efim_ls.completion.window import MARKERS, Budget
+from efim_ls.paths import SPEED, cache_folder
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.hub.fetching import fetch_folder
+from model_runtime.checkpoint.hub.names import cached_folder, local_folder
+from model_runtime.errors import ModelError
+from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
+from model_runtime.loading.load import Asked, Model, load, prepare
+from model_runtime.loading.memory_fit import usable
+from model_runtime.machine import cuda_missing
+from model_runtime.memory import held
+
+LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
+FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first
+
+Progress = Callable[[str, int], None]
+
+
+def load_model(settings: Settings, progress: Progress) -> tuple[Model, Budget]:
+    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
+    folder, progress = _found(settings, progress)
+    progress("reading the tokenizer", 5)
+    checkpoint, budget = _read(settings, folder)
+    model = load(checkpoint, local_cache=settings.local_cache, progress=progress, **_asked(settings, budget))
+    return model, budget
+
+
+def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
+    checkpoint = read_checkpoint(folder, settings.template)
+    return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+
+
+def _asked(settings: Settings, budget: Budget) -> Asked:
+    speed = cache_folder(settings.cache_folder) / SPEED
+    return Asked(
+        device=settings.device,
+        weights=settings.weights,
+        threads=settings.threads,
+        capacity=capacity(settings, budget),
+        kv_memory_mib=settings.kv_memory_mib,
+        measured=speed if settings.persist or speed.is_file() else None,
+    )
+
+
+def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
+    """Have the model that the settings name on this machine; raises ModelError where it cannot be had or used.
+
+    `beside` another that is loaded: what that one takes comes free before this one is loaded.
+    """
+    _found(settings, progress, beside)
+
+
+def _found(settings: Settings, progress: Progress, beside: bool = False) -> tuple[Path, Progress]:
+    """The folder of the model that the settings name, fetched if need be, and the progress that is left."""
+    name, revision = settings.model, settings.revision
+    if folder := local_folder(name) or cached_folder(name, revision):
+        return folder, progress
+    folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings, beside))
+    return folder, partial(_between, progress, FETCHED, LOADED)
+
+
+def _between(progress: Progress, start: int, end: int, message: str, percent: int) -> None:
+    progress(message, start + (end - start) * percent // 100)
+
+
+def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
+    """Refuse a model that cannot be used here before gigabytes are fetched.
+
+    Beside another one the GPU is not asked, which may be at work; and what this process holds counts as free.
+    """
+    checkpoint, budget = _read(settings, folder)
+    if not beside:
+        prepare(checkpoint, **_asked(settings, budget))
+    elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
+        usable(checkpoint.config, settings.weights, 0, folder, held())
+
+
+def capacity(settings: Settings, budget: Budget) -> int:
+    """Tokens of a frame: the longest prompt, and what may be said after it."""
+    return budget.prompt_tokens + settings.max_new_tokens
+
+
+def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
+    """Shrink the wanted budget in proportion where head, tail, typed and new text exceed the model's context."""
+    wanted = Budget(settings.head_tokens, settings.tail_tokens)
+    room = config.context - markers - settings.max_new_tokens
+    if room < LEAST_PROMPT:
+        limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
+        raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
+    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed))
+    return Budget(int(wanted.head * share), int(wanted.tail * share), markers)

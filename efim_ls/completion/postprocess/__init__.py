@@ -1,0 +1,49 @@
+"""What becomes of the model's text before an editor shows it: pure filters, in the order of `FILTERS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from efim_ls.completion.postprocess.before_code import before_code
+from efim_ls.completion.postprocess.indentation import indentation
+from efim_ls.completion.postprocess.lines_below import lines_below
+from efim_ls.completion.postprocess.notices import notices
+from efim_ls.completion.postprocess.place import Filter, Place
+from efim_ls.completion.postprocess.repetition import repetition
+from efim_ls.completion.postprocess.rest_of_line import rest_of_line
+from efim_ls.completion.postprocess.trimming import line_cap, trailing_blanks
+
+__all__ = ["FILTERS", "Filter", "Place", "clean"]
+
+FILTERS: tuple[Filter, ...] = (
+    notices,
+    rest_of_line,
+    lines_below,
+    indentation,
+    repetition,
+    trailing_blanks,
+)
+
+
+def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
+    """Return the suggestion as it may be shown and, where a filter left nothing of it, that filter's name.
+
+    Before code, `text` must say on into that code: what it says of it is the evidence that the two fit. The filters
+    then run until none finds more to do, so that cleaning twice is cleaning once.
+    """
+    if not text.strip():
+        return "", None
+    text = before_code(text, place)
+    if not text.strip():
+        return "", before_code.__name__
+    steps: dict[str, Callable[[str], str]] = {each.__name__: partial(each, place=place) for each in FILTERS}
+    steps[line_cap.__name__] = partial(line_cap, max_lines=max_lines)
+    before = None
+    while text != before:
+        before = text
+        for name, step in steps.items():
+            text = step(text)
+            if not text.strip():
+                return "", name
+    return text, None

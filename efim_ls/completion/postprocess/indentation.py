@@ -1,0 +1,106 @@
+"""The suggestion's indentation against the document's."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+from efim_ls.completion.postprocess.place import Place, filled_lines, indent_of, lines_with
+
+_OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
+_CLOSES_BLOCK = re.compile(r"(?:[)\]}]|end\b)[)\]};,]*")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a document indents: by tabs, by spaces or (None) not yet, and the columns of one level."""
+
+    tabs: bool | None
+    unit: int
+
+    def width(self, indent: str) -> int:
+        """Return the columns that an indentation takes."""
+        return len(indent.expandtabs(self.unit))
+
+
+def indentation(text: str, place: Place) -> str:
+    """Indent as the document does, not twice on the cursor's line, and end with the cursor's block."""
+    style = style_of(place)
+    return _within_block(_first_line(_converted(text, place, style), place, style), place, style)
+
+
+def style_of(place: Place) -> Style:
+    """Read the style off the cursor's line or, if that is not indented, off most lines around it."""
+    lines = [*filled_lines(place.above), place.before, *filled_lines(place.below)]
+    tabs, spaces = (sum(line.startswith(blank) for line in lines) for blank in ("\t", "  "))
+    if place.before[:1] in ("\t", " "):
+        return Style(place.before[0] == "\t", _unit(lines))
+    return Style(None if tabs == spaces else tabs > spaces, _unit(lines))
+
+
+def _unit(lines: list[str]) -> int:
+    """Return the commonest step from a line to a deeper one, 4 where there is none."""
+    widths = [len(indent_of(line)) for line in lines if not line.startswith("\t")]
+    steps = Counter(after - before for before, after in pairwise(widths) if after - before in (2, 3, 4, 8))
+    return steps.most_common(1)[0][0] if steps else 4
+
+
+def _converted(text: str, place: Place, style: Style) -> str:
+    if style.tabs is None:
+        return text
+    lines = text.split("\n")
+    begun = 1 if place.before.strip() else 0
+    own = Style(style.tabs, _spaces_for_tab(lines[begun:]) if style.tabs else style.unit)
+    return "\n".join([*lines[:begun], *(_convert(line, own) for line in lines[begun:])])
+
+
+def _spaces_for_tab(lines: list[str]) -> int:
+    """Return the spaces that a suggestion takes for one level: 2 if any line needs it, else 4."""
+    indents = [indent_of(line) for line in lines]
+    return 2 if any(len(each) % 4 == 2 for each in indents if "\t" not in each) else 4
+
+
+def _convert(line: str, style: Style) -> str:
+    indent = indent_of(line)
+    if not style.tabs:
+        return indent.replace("\t", " " * style.unit) + line[len(indent) :]
+    # An indentation that begins with a tab may end with spaces that align.
+    if not indent.startswith(" "):
+        return line
+    tabs, spaces = divmod(style.width(indent), style.unit)
+    return "\t" * tabs + " " * spaces + line[len(indent) :]
+
+
+def _first_line(text: str, place: Place, style: Style) -> str:
+    """On an indented blank line, drop leading blanks that would put it deeper than the line above allows.
+
+    At the line's start nothing was indented twice: what is too deep there belongs somewhere else, and goes.
+    """
+    blanks = indent_of(text.split("\n", 1)[0])
+    if place.before.strip():
+        return text
+    above = filled_lines(place.above)[-1:]
+    allowed = max([style.width(place.before), *(_depth_after(line, style) for line in above)])
+    if not place.before and style.width(blanks) > allowed:
+        return ""
+    while blanks and style.width(place.before + blanks) > allowed:
+        blanks, text = blanks[1:], text[1:]
+    return text
+
+
+def _depth_after(line: str, style: Style) -> int:
+    return style.width(indent_of(line)) + (style.unit if _OPENS_BLOCK.search(line) else 0)
+
+
+def _within_block(text: str, place: Place, style: Style) -> str:
+    """Stop where a line is less indented than the cursor's line, after it if it only closes the block."""
+    lines = text.split("\n")
+    first, *later = lines_with(text, place)
+    base = style.width(indent_of(first))
+    for number, line in enumerate(later, 1):
+        if line.strip() and style.width(indent_of(line)) < base:
+            closes = _CLOSES_BLOCK.fullmatch(line.strip()) is not None
+            return "\n".join(lines[: number + closes])
+    return text

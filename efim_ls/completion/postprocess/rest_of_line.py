@@ -1,0 +1,57 @@
+"""The suggestion against closers that already stand right of the cursor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from efim_ls.completion.postprocess.balance import Balance, BalancedCode
+from efim_ls.completion.postprocess.place import Place
+from model_runtime.engine.closers import CLOSING, is_closers
+
+_ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
+
+
+def rest_of_line(text: str, place: Place) -> str:
+    """Take out closers and punctuation that the rest of the line has already."""
+    rest = place.rest.strip()
+    if not rest or not is_closers(rest):
+        return text
+    cut = _cut(text.rstrip(), rest, place)
+    if cut is None:
+        return text
+    return text[:cut].rstrip(" \t") if place.rest[0].isspace() else text[:cut]
+
+
+def _cut(text: str, rest: str, place: Place) -> int | None:
+    """Return where the suggestion meets the rest of the line, or None where they do not overlap.
+
+    The brackets and strings of the whole line decide, so that a closer of what the suggestion opened stays.
+    """
+    start, code = len(place.before), BalancedCode(place.before + text, _ANGLE.match(rest) is not None)
+    without, whole = code.cut(start, place.rest), code.cut(start + len(text), place.rest)
+    spills = whole.unmatched > without.unmatched or whole.quote not in ("", without.quote)
+    for cut in _inner_cuts(text, rest) if spills and rest[0] in CLOSING else _outer_cuts(text, rest):
+        left = code.cut(start + cut, place.rest)
+        if left == whole or (spills and _no_worse(left, without)):
+            return cut
+    return None
+
+
+def _no_worse(left: Balance, without: Balance) -> bool:
+    same = (left.unmatched, left.quote) == (without.unmatched, without.quote)
+    return same and left.open <= without.open
+
+
+def _inner_cuts(text: str, rest: str) -> Iterator[int]:
+    """Every place where the rest, or failing that its first closer, is written again."""
+    yield from (cut for cut in range(len(text) - len(rest), -1, -1) if text.startswith(rest, cut))
+    yield from (cut for cut, character in enumerate(text) if character == rest[0])
+
+
+def _outer_cuts(text: str, rest: str) -> Iterator[int]:
+    """Where the text ends with the rest, or its first line with punctuation, or the text with part of it."""
+    lines = [text] if rest[0] in CLOSING else [text, text.split("\n", 1)[0].rstrip()]
+    ends = [len(each) - len(rest) for each in lines if each.endswith(rest)]
+    parts = [len(text) - size for size in range(min(len(rest) - 1, len(text)), 0, -1) if text.endswith(rest[:size])]
+    yield from ends + parts

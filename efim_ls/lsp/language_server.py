@@ -1,0 +1,113 @@
+"""One client's connection: its settings, its model's progress, and what it is told unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import cast
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcParseError
+from pygls.lsp.server import LanguageServer
+
+from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
+from efim_ls.lsp.status import StatusTeller
+from efim_ls.session.model_loader import Fetch, Load
+from efim_ls.session.session import Session
+from efim_ls.settings import parse
+from efim_ls.text.document import Encoding
+from efim_ls.version import installed_version
+
+
+class EfimServer(LanguageServer):
+    """One client's connection, and what is kept for it; speaks to the user only where they can do something."""
+
+    def __init__(self, load: Load, fetch: Fetch) -> None:
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            "efim-ls",
+            installed_version("efim-ls") or "not installed",
+            protocol_cls=EfimProtocol,
+            converter_factory=converter,
+        )
+        self.session = Session(load, fetch)
+        self.teller = StatusTeller(self.session, self._tell_status)
+        self.initial_settings: object = None
+        self._shown: set[str] = set()
+
+    @property
+    def encoding(self) -> Encoding:
+        """The unit of the client's positions."""
+        return types.PositionEncodingKind(self.workspace.position_encoding).value
+
+    @property
+    def folders(self) -> list[str]:
+        """The URIs of the folders that the client works in; those of old clients are one, their root."""
+        root = self.workspace.root_uri
+        return [folder.uri for folder in self.workspace.folders.values()] or ([root] if root else [])
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Answer what is no JSON; no popup for anything: pygls has logged it."""
+        if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
+            cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
+
+    async def configure(self, settings: object) -> None:
+        """Lay settings over the initial ones, name each problem once, and load a model if they ask for another."""
+        parsed, problems = parse(self.initial_settings, settings)
+        for problem in problems:
+            self._show_once(types.MessageType.Warning, problem)
+        load = self.session.configure(parsed)
+        self.teller.changed()
+        if load:
+            await self._load_model()
+
+    async def _load_model(self) -> None:
+        loop = asyncio.get_running_loop()
+        reports: asyncio.Queue[tuple[str, int] | None] = asyncio.Queue()
+
+        def progress(message: str, percent: int) -> None:
+            loop.call_soon_threadsafe(reports.put_nowait, (message, percent))
+            loop.call_soon_threadsafe(self.teller.loaded, percent)
+
+        async def load() -> None:
+            self.teller.loaded(0)
+            await self.session.load(progress)
+            reports.put_nowait(None)
+            self._tell_outcome()
+
+        await asyncio.gather(load(), self._show_progress(reports))
+
+    def _tell_outcome(self) -> None:
+        """Show an error; log what was chosen, and why."""
+        status = self.session.status
+        if status.state != "loading":  # else another model is being loaded in place of this one
+            self.teller.loaded(None)
+        if status.state == "error":
+            self._show_once(types.MessageType.Error, status.message)
+        if status.state == "ready":
+            choices = "; ".join(f"{name}: {value}" for name, value in self.session.describe().items())
+            self.window_log_message(types.LogMessageParams(types.MessageType.Info, f"efim-ls: {choices}"))
+
+    def _tell_status(self, status: dict[str, object]) -> None:
+        if not cast(EfimProtocol, self.protocol).is_shut_down:
+            self.protocol.notify(DID_CHANGE_STATUS, status)
+
+    async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None]) -> None:
+        window = self.client_capabilities.window
+        if window is None or not window.work_done_progress:
+            return
+        token, shown = str(uuid.uuid4()), self.work_done_progress
+        created = self.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
+        try:
+            await created  # perhaps for ever: some clients never answer, and loading goes on beside this
+        except JsonRpcException:  # who refuses is shown nothing
+            return
+        shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
+        while (report := await reports.get()) is not None:
+            shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
+        shown.end(token, types.WorkDoneProgressEnd())
+
+    def _show_once(self, kind: types.MessageType, message: str) -> None:
+        if message not in self._shown:
+            self._shown.add(message)
+            self.window_show_message(types.ShowMessageParams(kind, f"efim-ls: {message}"))

@@ -1,0 +1,165 @@
+"""Builds the server and runs it on stdin and stdout, or on a local port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import BinaryIO, NoReturn, cast
+
+from pygls.io_ import run_async
+
+from efim_ls.lsp.handlers import COMMANDS, HANDLERS
+from efim_ls.lsp.language_server import EfimServer
+from efim_ls.lsp.protocol import EfimProtocol
+from efim_ls.session.model_loader import PARTING, Completer, Fetch, Load, Progress
+from efim_ls.settings import Settings
+
+USAGE = """efim-ls serve is a language server: an editor starts it, and talks to it on its stdin and stdout.
+On a terminal, try `efim-ls demo`, or `efim-ls complete FILE:LINE:COLUMN`."""
+
+logger = logging.getLogger(__name__)
+
+
+def build_server(load: Load, fetch: Fetch) -> EfimServer:
+    """A server whose model will be had here by `fetch`, then loaded by `load`, on the engine thread."""
+    server = EfimServer(load, fetch)
+    for method, (handler, options) in HANDLERS.items():
+        server.feature(method, options)(handler)
+    for name, handler in COMMANDS.items():
+        server.command(name)(handler)
+    return server
+
+
+def load_completer(settings: Settings, progress: Progress) -> Completer:
+    """Load the model that the settings name; ModelError if it cannot be used."""
+    from efim_ls.completion.completer import (
+        Completer,  # not before: it takes seconds, and the client is answered meanwhile
+    )
+
+    return Completer.load(settings, progress)
+
+
+def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
+    """Have the model that the settings name on this machine; ModelError if it cannot be had or used."""
+    from efim_ls.completion.model_loading import fetch  # not before, likewise
+
+    fetch(settings, progress, beside)
+
+
+def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch = fetch_model) -> int:
+    """Serve one client; 0 if it said goodbye as the protocol asks, 1 if it just went, 2 if there is none."""
+    if tcp_port is None and sys.stdin.isatty():
+        print(USAGE, file=sys.stderr)
+        return 2
+    wire = own_stdout()
+    log_to_stderr()
+    server = build_server(load, fetch)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, partial(_leave, server))
+    if tcp_port is None:
+        server.start_io(sys.stdin.buffer, wire)
+    else:
+        with suppress(SystemExit):
+            asyncio.run(_serve_tcp(server, tcp_port))
+    code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
+    if not server.session.close(PARTING):
+        sys.stderr.flush()
+        os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
+    return code
+
+
+def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
+    """Go as soon as what was computed is kept: a thread that waits for stdin cannot be woken.
+
+    On a thread of its own, since this one may have been interrupted with a lock in its hands.
+    """
+    closing = threading.Thread(target=server.session.close, args=(PARTING,), daemon=True)
+    closing.start()
+    closing.join(3 * PARTING)
+    os._exit(128 + number)
+
+
+def own_stdout() -> BinaryIO:
+    """Return stdout, for the protocol alone: what anything else prints goes to stderr from now on."""
+    sys.stdout.flush()
+    wire = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return wire
+
+
+def log_to_stderr() -> None:
+    """Log warnings and errors, without what users type."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(DiscreetFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("pygls").setLevel(logging.WARNING)  # below that it logs whole messages
+
+
+class DiscreetFormatter(logging.Formatter):
+    """Formats records without what users type: arguments that may hold it, and the messages of exceptions."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Name only the types of arguments that are neither text nor a number, as pygls' whole params are.
+
+        asyncio's own messages quote futures, and those what they failed of.
+        """
+        if record.name == "asyncio":
+            record.msg, record.args = "an error that no request waits for", ()
+        if isinstance(record.args, tuple):
+            record.args = tuple(a if isinstance(a, (str, int)) else type(a).__name__ for a in record.args)
+        return super().format(record)
+
+    def formatException(  # noqa: N802
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    ) -> str:
+        """Tell an exception's type and where it came from."""
+        kind, _, frames = ei
+        return "".join(traceback.format_tb(frames)) + (kind.__name__ if kind else "")
+
+
+async def _serve_tcp(server: EfimServer, port: int) -> None:
+    """Serve the first client that connects, on this machine; no other one can."""
+    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    connected = asyncio.get_running_loop().create_future()
+
+    def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close() if connected.done() else connected.set_result((reader, writer))
+
+    try:
+        listener = await asyncio.start_server(connect, "127.0.0.1", port)
+    except OSError as error:
+        print(f"efim-ls: cannot listen on port {port}: {error.strerror}; choose another", file=sys.stderr)
+        return
+    host, port = listener.sockets[0].getsockname()
+    print(f"efim-ls: listening on {host}:{port}", file=sys.stderr)
+    reader, writer = await connected
+    listener.close()
+    server.protocol.set_writer(writer)
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        reports = server.report_server_error
+        await run_async(threading.Event(), PatientReader(reader), server.protocol, logger, reports)
+
+
+class PatientReader:
+    """Lets the handler of a request begin before the next message is read, for it must not see a later edit."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def readline(self) -> bytes:
+        """Read a line of a header."""
+        await asyncio.sleep(0)
+        return await self._reader.readline()
+
+    async def readexactly(self, n: int) -> bytes:
+        """Read a body."""
+        return await self._reader.readexactly(n)

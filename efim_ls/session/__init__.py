@@ -1,0 +1,1 @@
+"""What lives between messages, on the event loop, and the thread that computes."""

@@ -1,0 +1,1 @@
+"""Local statistics: what was offered, accepted and kept."""

@@ -1,0 +1,1 @@
+"""The tier on disk: one file of slots and its index."""

@@ -1,0 +1,1 @@
+"""Keys and values of token sequences: tensors, what they hold and whose they are."""

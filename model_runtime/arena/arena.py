@@ -1,0 +1,66 @@
+"""Arenas: preallocated, contiguous keys and values of one token sequence each."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from model_runtime.arena.sequence import Sequence
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.engine.choices import Choices
+from model_runtime.ids import Ids
+
+FP32 = 4  # bytes
+
+KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
+
+
+class Arena(Sequence):
+    """Keys and values of one token sequence.
+
+    Invariant: `k[:, :, i]` and `v[:, :, i]` hold what the model computed for `ids[i]` after `ids[:i]`, for every
+    i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`.
+    `choices` are those of the last answer made here.
+    """
+
+    def __init__(self, config: ModelConfig, capacity: int) -> None:
+        """Allocate [layers, kv_heads, capacity, head_dim] twice, fp32; nothing is allocated after this."""
+        super().__init__(capacity)
+        shape = (config.layers, config.kv_heads, capacity, config.head_dim)
+        self.k = torch.zeros(shape)
+        self.v = torch.zeros(shape)
+        # Views of the same memory: blocks are small, and torch takes longer to slice than to copy them.
+        self._as_arrays: tuple[KeysValues, KeysValues] = (self.k.numpy(), self.v.numpy())
+        self.logits: torch.Tensor | None = None
+        self.choices: Choices | None = None
+
+    def keep_logits(self, logits: torch.Tensor, at: int) -> None:
+        """Remember the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
+        self.logits, self.logits_at = logits, at
+
+    def copy_prefix(self, other: Sequence, length: int) -> None:
+        """Copy keys and values, too."""
+        assert isinstance(other, Arena)
+        self.k[:, :, :length].copy_(other.k[:, :, :length])
+        self.v[:, :, :length].copy_(other.v[:, :, :length])
+        self.choices = None
+        super().copy_prefix(other, length)
+
+    def copied(self, start: int, end: int) -> KeysValues:
+        """Keys and values of the tokens from `start` to `end`, copied."""
+        assert 0 <= start <= end <= self.length
+        return np.stack([each[:, :, start:end] for each in self._as_arrays])
+
+    def take_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+        """Append tokens whose keys and values were computed behind the same tokens before; they are copied."""
+        start, end = self.length, self.length + len(ids)
+        self._as_arrays[0][:, :, start:end], self._as_arrays[1][:, :, start:end] = computed
+        if not exact:
+            self.exact = min(self.exact, start)
+        self.append(ids)
+
+
+def arena_bytes(config: ModelConfig, capacity: int) -> int:
+    """Memory that one arena takes."""
+    return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * capacity

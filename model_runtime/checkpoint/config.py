@@ -1,0 +1,237 @@
+"""The decoder's view of a checkpoint's `config.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.rope import Kind, Rope
+from model_runtime.errors import ModelError
+
+EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
+ACTIVATIONS: dict[str, Literal["silu", "gelu_tanh"]] = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+}
+
+
+class UnknownArchitecture(ModelError):
+    """Our own decoder does not know a part of the model."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of a decoder; sizes in elements, `context` in tokens.
+
+    `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
+    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which our decoder
+    does not know, only sizes of arenas and prompts are told.
+    """
+
+    family: str
+    vocab: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    norm_eps: float
+    rope: Rope
+    context: int
+    tied: bool
+    end_ids: tuple[int, ...]
+    norm: Literal["rms", "layer"] = "rms"
+    norm_offset: float = 0.0
+    activation: Literal["silu", "gelu_tanh"] = "silu"
+    gated: bool = True
+    head_norms: bool = False
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    query_scale: float = 1.0
+    logits_scale: float = 1.0
+    foreign: bool = False
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Read `config.json` of a checkpoint folder; ModelError where it is missing, damaged or not supported."""
+    return parse_config(read_json(folder / "config.json"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a checkpoint; ModelError where there is none."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"{path} does not exist: name a folder that holds a model") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    if not isinstance(raw, dict):
+        raise ModelError(f"{path} is not a JSON object: fetch the model again")
+    return cast("dict[str, Any]", raw)
+
+
+def parse_config(raw: dict[str, Any]) -> ModelConfig:
+    """Turn the fields of a transformers configuration (v4 or v5 spelling) into a ModelConfig.
+
+    UnknownArchitecture where the decoder would have to compute something else than it can.
+    """
+    fields = Fields(raw)
+    family = fields.text("model_type")
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use one of {known}")
+    if quantized := fields.object("quantization_config"):
+        how = quantized.get("quant_method")
+        raise ModelError(f"the checkpoint is quantized ({how}): use the model that it was made of")
+    heads, rope = fields.size("num_attention_heads"), _rope(fields)
+    shape: dict[str, Any] = dict(
+        family=family,
+        vocab=fields.size("vocab_size"),
+        hidden=fields.size("hidden_size"),
+        layers=fields.size("num_hidden_layers"),
+        heads=heads,
+        kv_heads=_kv_heads(fields, heads),
+        head_dim=fields.size("head_dim", max(1, fields.size("hidden_size") // heads)),
+        intermediate=fields.size("intermediate_size"),
+        norm_eps=fields.number("rms_norm_eps", 1e-6),
+        rope=rope,
+        context=_context(fields, fields.has("sliding_window", null=False)),
+        tied=fields.flag("tie_word_embeddings"),
+        end_ids=fields.ids("eos_token_id"),
+        query_scale=rope.attention**2,
+    )
+    return ModelConfig(**shape | FAMILIES[family](fields))
+
+
+def _llama(fields: Fields) -> dict[str, Any]:
+    attention, mlp = fields.flag("attention_bias"), fields.flag("mlp_bias")
+    return dict(qkv_bias=attention, out_bias=attention, mlp_bias=mlp, activation=_activation(fields, "silu"))
+
+
+def _mistral(fields: Fields) -> dict[str, Any]:
+    """Without a word there is a window, and none where it is null."""
+    slides = not fields.has("sliding_window") or fields.has("sliding_window", null=False)
+    return dict(context=_context(fields, slides, 4096), activation=_activation(fields, "silu"))
+
+
+def _qwen2(fields: Fields) -> dict[str, Any]:
+    """A window is named even where it is not used."""
+    context = _context(fields, fields.flag("use_sliding_window"), 4096)
+    return dict(qkv_bias=True, context=context, activation=_activation(fields, "silu"))
+
+
+def _qwen3(fields: Fields) -> dict[str, Any]:
+    biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
+    return _qwen2(fields) | biases | dict(head_dim=fields.size("head_dim", 128), head_norms=True)
+
+
+def _starcoder2(fields: Fields) -> dict[str, Any]:
+    biases = dict.fromkeys(("qkv_bias", "out_bias", "mlp_bias"), fields.flag("use_bias", True))
+    return biases | dict(
+        norm="layer",
+        norm_eps=fields.number("norm_epsilon", 1e-5),
+        activation=_activation(fields, "gelu_pytorch_tanh"),
+        gated=False,
+        tied=fields.flag("tie_word_embeddings", True),
+    )
+
+
+def _gemma(fields: Fields) -> dict[str, Any]:
+    """Its first configurations name another gelu than the one it was trained with."""
+    biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
+    return biases | dict(
+        head_dim=fields.size("head_dim", 256),
+        norm_offset=1.0,
+        activation="gelu_tanh",
+        embedding_scale=math.sqrt(fields.size("hidden_size")),
+        tied=fields.flag("tie_word_embeddings", True),
+    )
+
+
+def _granite(fields: Fields) -> dict[str, Any]:
+    head_dim = fields.size("head_dim", max(1, fields.size("hidden_size") // fields.size("num_attention_heads")))
+    return _llama(fields) | dict(
+        embedding_scale=fields.number("embedding_multiplier", 1.0),
+        residual_scale=fields.number("residual_multiplier", 1.0),
+        query_scale=fields.number("attention_multiplier", 1.0) * math.sqrt(head_dim) * _rope(fields).attention ** 2,
+        logits_scale=fields.number("logits_scaling", 1.0),
+    )
+
+
+FAMILIES: dict[str, Callable[[Fields], dict[str, Any]]] = {
+    "llama": _llama,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "mistral": _mistral,
+    "starcoder2": _starcoder2,
+    "gemma": _gemma,
+    "granite": _granite,
+}
+
+
+def _kv_heads(fields: Fields, heads: int) -> int:
+    kv_heads = fields.size("num_key_value_heads", heads)
+    if heads % kv_heads:
+        raise ModelError(f"config.json: {heads} query heads cannot share {kv_heads} key heads: fetch the model again")
+    return kv_heads
+
+
+def _activation(fields: Fields, default: str) -> Literal["silu", "gelu_tanh"]:
+    name = fields.text("hidden_act", default)
+    if name not in ACTIVATIONS:
+        raise UnknownArchitecture(
+            f"the decoder does not know the activation {name!r}: use a model with silu or gelu by tanh"
+        )
+    return ACTIVATIONS[name]
+
+
+def _context(fields: Fields, slides: bool, window: int | None = None) -> int:
+    """Tokens that every layer attends to: up to a sliding window all do, and beyond it we do not go."""
+    longest = fields.size("max_position_embeddings", 2048)
+    return min(longest, fields.size("sliding_window", window)) if slides else longest
+
+
+def _rope(fields: Fields) -> Rope:
+    """Version 4 has `rope_scaling` beside `rope_theta`, version 5 all of it in `rope_parameters`."""
+    inner = Fields(fields.object("rope_parameters") | fields.object("rope_scaling"))
+    theta = inner.number("rope_theta", fields.number("rope_theta", 10000.0))
+    kind = inner.text("rope_type", inner.text("type", "default"))
+    partial = inner.number("partial_rotary_factor", fields.number("partial_rotary_factor", 1.0))
+    if kind not in ("default", "linear", "dynamic", "llama3", "yarn") or partial != 1:
+        told = f"{kind!r} of {partial:.0%} of a head"
+        raise UnknownArchitecture(f"the decoder does not know rotary embedding {told}: use another model")
+    if kind in ("default", "dynamic"):
+        return Rope(theta)
+    factor = inner.number("factor")
+    longest = fields.size("max_position_embeddings", 2048)
+    original = inner.size("original_max_position_embeddings", longest) if kind != "linear" else 0
+    if kind == "llama3":
+        slow, fast = inner.number("low_freq_factor"), inner.number("high_freq_factor")
+        return Rope(theta, kind, factor, original, slow, fast)
+    if kind == "yarn":
+        slow, fast = inner.number("beta_slow", 1.0), inner.number("beta_fast", 32.0)
+        attention = inner.number("attention_factor", _yarn_attention(inner, factor))
+        return Rope(theta, kind, factor, original, slow, fast, attention, inner.flag("truncate", True))
+    return Rope(theta, cast("Kind", kind), factor)
+
+
+def _yarn_attention(inner: Fields, factor: float) -> float:
+    """By how much longer texts are attended to more sharply (arXiv 2309.00071, section 3.4)."""
+
+    def sharpened(weight: float) -> float:
+        return 0.1 * weight * math.log(max(factor, 1.0)) + 1.0
+
+    if inner.flag("mscale") and inner.flag("mscale_all_dim"):
+        return sharpened(inner.number("mscale")) / sharpened(inner.number("mscale_all_dim"))
+    return sharpened(1.0)

@@ -1,0 +1,191 @@
+"""Fetches a repository of the hub: first what is small, then the weights, if the model can be used here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from model_runtime.checkpoint.hub.download import Report, Source, download, insist, unfinished
+from model_runtime.checkpoint.hub.explaining import explained
+from model_runtime.checkpoint.hub.names import NEEDED, named_revision
+from model_runtime.checkpoint.weight_files import INDEX, SINGLE, shard_names
+from model_runtime.errors import ModelError
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelInfo
+
+BESIDE = (
+    *NEEDED, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "local_cache.json",
+)  # fmt: skip
+PATIENCE = 10.0  # seconds for an answer about a repository
+GB = 1e9
+
+Progress = Callable[[str, int], None]
+Check = Callable[[Path, int], None]  # of the folder with all but the weights, and the bytes of these
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a repository: its size in bytes and, where it is a large one, the SHA-256 of its content."""
+
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What the hub has under a name, at one commit; `token` says whether it wants the user's."""
+
+    name: str
+    commit: str
+    token: bool
+    files: dict[str, File]
+
+
+def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
+    """Fetch what is missing of a repository, and return its folder; ModelError where it cannot be had.
+
+    `check` may refuse it before the weights are fetched. What `progress` raises ends the fetching; it goes on from
+    there the next time.
+    """
+    from huggingface_hub import constants
+
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # else it asks and tells what is of no use to a user
+    revision = named_revision(revision)
+    progress(f"asking the hub for {name}", 0)
+    with explained(name, revision):
+        repository = _listed(name, revision)
+        _refuse_unusable(repository)
+        folder = _had(repository, [each for each in BESIDE if each in repository.files], _silent)
+        names = _weights_of(repository)
+        total = sum(repository.files[each].size for each in names)
+        check(folder, total)
+        _refuse_without_room(repository, names)
+        _had(repository, names, _counting(f"fetching {name}", total, progress))
+        if revision != repository.commit:
+            _remember(repository, revision)
+    return folder
+
+
+def _listed(name: str, revision: str) -> Repository:
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    def ask(token: bool) -> ModelInfo:
+        try:
+            return HfApi().model_info(name, revision=revision, timeout=PATIENCE, files_metadata=True, token=token)
+        except (ValueError, TypeError, KeyError) as error:  # a page where a description was asked for
+            told = f"what answers for the hub is not the hub ({type(error).__name__})"
+            raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
+
+    try:
+        info, token = ask(token=False), False
+    except RepositoryNotFoundError as error:  # so it says of private ones, too
+        if isinstance(error, GatedRepoError) or get_token() is None:
+            raise
+        info, token = ask(token=True), True
+    files = {
+        each.rfilename: File(each.size or 0, each.lfs.sha256 if each.lfs else None) for each in info.siblings or ()
+    }
+    return Repository(name, str(info.sha), token or bool(info.gated), files)
+
+
+def _refuse_unusable(repository: Repository) -> None:
+    name, files = repository.name, repository.files
+    if SINGLE not in files and INDEX not in files:
+        how = "nothing else is read: choose a repository with weights in safetensors"
+        raise ModelError(f"{name} has no {SINGLE} on the hub, and {how}")
+    for needed in NEEDED:
+        if needed not in files:
+            raise ModelError(f"{name} has no {needed} on the hub, which every model needs: choose another repository")
+
+
+def _weights_of(repository: Repository) -> list[str]:
+    if SINGLE in repository.files:
+        return [SINGLE]
+    names = shard_names(_had(repository, [INDEX], _silent) / INDEX)
+    for name in names:
+        if name not in repository.files:
+            raise ModelError(f"{repository.name} lacks its shard {name}: choose another repository")
+    return names
+
+
+def _had(repository: Repository, names: Iterable[str], report: Report) -> Path:
+    """Have files of a repository in the hub's cache; returns their folder."""
+    from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]
+
+    paths: list[str] = []
+    for name in names:
+        if repository.files[name].sha256:
+            _fetch_large(repository, name, report)
+        ask = partial(hf_hub_download, repository.name, name, revision=repository.commit, token=repository.token)
+        paths.append(insist(ask, report))
+    return Path(paths[0]).parent
+
+
+def _fetch_large(repository: Repository, name: str, report: Report) -> None:
+    from huggingface_hub import get_token, hf_hub_url
+
+    file, blob = repository.files[name], _blob(repository, name)
+    url = hf_hub_url(repository.name, name, revision=repository.commit)
+    headers = {"authorization": f"Bearer {get_token()}"} if repository.token else {}
+    source = Source(url, headers, file.size, blob.name)
+    stored = _stored(repository.name)
+    download(source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock", report)
+
+
+def _blob(repository: Repository, name: str) -> Path:
+    """Where the hub's client looks for the content of a large file."""
+    sha256 = repository.files[name].sha256 or ""
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ModelError(f"the hub tells no SHA-256 of {repository.name}'s {name}: choose another repository")
+    return _stored(repository.name) / "blobs" / sha256
+
+
+def _stored(name: str) -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+
+
+def _refuse_without_room(repository: Repository, names: list[str]) -> None:
+    missing, stored = 0, _stored(repository.name)
+    for name in names:
+        blob = _blob(repository, name)
+        here = [path.stat().st_size for path in (blob, unfinished(blob)) if path.exists()]
+        missing += repository.files[name].size - sum(here)
+    free = shutil.disk_usage(stored).free
+    if missing > free:
+        sizes = f"{missing / GB:.1f} GB are to be fetched and {free / GB:.1f} are free"
+        raise ModelError(f"{repository.name} does not fit on the disk of {stored.parent} ({sizes}): make room there")
+
+
+def _counting(what: str, total: int, progress: Progress) -> Report:
+    come = 0
+
+    def report(new: int) -> None:
+        nonlocal come
+        come += new
+        progress(f"{what}: {come / GB:.1f} of {total / GB:.1f} GB", 100 * come // max(total, 1))
+
+    return report
+
+
+def _silent(_: int) -> None:
+    """Small files are not worth a report."""
+
+
+def _remember(repository: Repository, revision: str) -> None:
+    """Note what a branch or tag means, now that it is all there, where the hub's client looks for it."""
+    note = _stored(repository.name) / "refs" / revision
+    note.parent.mkdir(parents=True, exist_ok=True)
+    beside = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # others may fetch it as well
+    beside.write_text(repository.commit)
+    beside.replace(note)

@@ -1,0 +1,95 @@
+"""What a user's setting names: a folder, or a repository of the hub; and which of these lie here in full."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.weight_files import weight_files
+from model_runtime.errors import ModelError
+
+# As the hub's client takes them, and besides in two parts: else it raises what is no ModelError.
+PART = r"\w(?:[\w.-]{0,94}\w)?"
+NAME = re.compile(rf"(?!.*(?:--|\.\.|\.git\Z)){PART}/{PART}", re.ASCII)
+REVISION = re.compile(r"(?!.*\.\.)[\w-][\w./+-]*", re.ASCII)
+NEEDED = ("config.json", "tokenizer.json")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A model in the hub's cache; `refs` are the branches and tags that meant its commit when it was fetched."""
+
+    name: str
+    commit: str
+    refs: tuple[str, ...]
+    folder: Path
+    size: int  # bytes
+
+
+def local_folder(name: str) -> Path | None:
+    """The folder that a user's setting names; None where it names a repository of the hub."""
+    folder = Path(os.path.expanduser(name)) if name else EMBEDDED  # Path's own raises for an unknown user
+    if os.path.exists(folder):  # Path's own raises for a name that no disk takes
+        return folder
+    if NAME.fullmatch(name):
+        return None
+    raise ModelError(
+        f"{name!r} is no folder here, and the hub's models are called owner/name: name the one or the other"
+    )
+
+
+def cached_folder(name: str, revision: str) -> Path | None:
+    """Where a repository of the hub lies here in full, if it does; the network is not asked."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(name, NEEDED[0], revision=named_revision(revision))
+    return Path(found).parent if isinstance(found, str) and _is_whole(Path(found).parent) else None
+
+
+def folder_here(name: str) -> Path:
+    """The folder of a model that lies here; ModelError where it would have to be fetched."""
+    if folder := local_folder(name) or cached_folder(name, ""):
+        return folder
+    raise ModelError(f"{name} is not on this machine: name it in the setting model once, which fetches it")
+
+
+def kept() -> list[Kept]:
+    """The models that lie in the hub's cache in full."""
+    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+
+    try:
+        repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    except CacheNotFound:
+        return []
+    found = [
+        Kept(repository.repo_id, each.commit_hash, tuple(sorted(each.refs)), each.snapshot_path, each.size_on_disk)
+        for repository in repositories
+        for each in repository.revisions
+        if repository.repo_type == "model" and _is_whole(each.snapshot_path)
+    ]
+    return sorted(found, key=lambda each: (each.name.lower(), each.refs, each.commit))
+
+
+def origin(folder: Path) -> tuple[str, str]:
+    """Name and commit of a model in the hub's cache; of any other its folder and no commit."""
+    kind, _, name = folder.parent.parent.name.partition("--")
+    if kind == "models" and folder.parent.name == "snapshots":
+        return name.replace("--", "/"), folder.name
+    return str(folder), ""
+
+
+def named_revision(revision: str) -> str:
+    """The revision that a user's setting names, which may be none; ModelError where it cannot be one."""
+    if revision and not REVISION.fullmatch(revision):
+        raise ModelError(f"{revision!r} is no name of a revision: set revision to a branch, a tag or a commit")
+    return revision or "main"
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        return bool(weight_files(folder)) and all((folder / name).is_file() for name in NEEDED)
+    except ModelError:
+        return False

@@ -1,0 +1,191 @@
+"""The transformer of code models (Llama, Qwen, Mistral, StarCoder2, Gemma, Granite), written for growing caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional as F
+
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.rope import rotations
+from model_runtime.checkpoint.weights import Weights
+from model_runtime.decoder.attention import attend, causal_bias
+from model_runtime.decoder.layers import LayerWeights, Norm, fused, head, norm
+from model_runtime.decoder.linear import Format, Linear, linear
+from model_runtime.engine.pass_costs import CHUNK
+from model_runtime.ids import Ids
+
+
+class Layer(NamedTuple):
+    """One block, ready to be computed."""
+
+    norm_in: Norm
+    qkv: Linear
+    head_norms: torch.Tensor | None
+    out: Linear
+    norm_mlp: Norm
+    up: Linear
+    down: Linear
+
+
+class Span(NamedTuple):
+    """Tokens that a pass appends to one arena; its last `rows` get logits."""
+
+    ids: Ids
+    arena: Arena
+    rows: int = 1
+
+
+class AnyDecoder(Protocol):
+    """What computes: this module's, the compiled one, or a GPU's. Used on the engine thread only."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """Rows of one prefill pass: how long a newer request may have to wait."""
+        ...
+
+    @property
+    def rotations(self) -> npt.NDArray[np.complex64] | None:
+        """What keys in arenas were multiplied by, [context, head_dim / 2]; None where that is not known."""
+        ...
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        ...
+
+    def forward_spans(self, spans: Sequence[Span], /) -> torch.Tensor:
+        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        ...
+
+
+class _Place(NamedTuple):
+    """Where a span stands: `at` in the rows of its pass, from `start` to `end` in its arena."""
+
+    arena: Arena
+    at: slice
+    start: int
+    end: int
+    bias: torch.Tensor | None
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
+        """Write keys and values [new, kv_heads, dim] into the arena and attend q [new, heads, dim] over it."""
+        keys, values = self.arena.k[layer], self.arena.v[layer]
+        keys[:, self.start : self.end] = k.transpose(0, 1)
+        values[:, self.start : self.end] = v.transpose(0, 1)
+        return attend(q, keys[:, : self.end], values[:, : self.end], self.bias, scale)
+
+
+class Decoder:
+    """Computes logits of tokens appended to an arena. Used on the engine thread only."""
+
+    chunk = CHUNK
+
+    def __init__(self, config: ModelConfig, weights: Weights, form: Format) -> None:
+        """Prepare the weights; `weights` may be dropped afterwards."""
+        self.config = config
+        self._embed = weights["model.embed_tokens.weight"]
+        self._head = linear(head(config, weights), None, form)
+        self._norm = norm(config, weights, "model.norm")
+        self._layers = [_layer(fused(config, weights, i), form) for i in range(config.layers)]
+        self._rope = rotations(config.rope, config.head_dim, config.context)
+
+    @property
+    def rotations(self) -> npt.NDArray[np.complex64]:
+        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        return self._rope.numpy()
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        return self.forward_spans([Span(ids, arena, rows)])
+
+    @torch.inference_mode()
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        places = _places(spans, self.config)
+        rope = _joined([self._rope[place.start : place.end, None] for place in places])
+        x = self._embedded(np.concatenate([span.ids for span in spans]))
+        for i, layer in enumerate(self._layers):
+            x = x + self._attention(layer, x, rope, places, i)
+            x = x + self._mlp(layer, x)
+        for span in spans:
+            span.arena.append(span.ids)
+        ends = _joined(
+            [x[place.at.stop - span.rows : place.at.stop] for span, place in zip(spans, places, strict=True)]
+        )
+        return self._head(self._normed(ends, self._norm))
+
+    def _embedded(self, ids: Ids) -> torch.Tensor:
+        x, scale = self._embed[torch.as_tensor(ids)].float(), self.config.embedding_scale
+        return x if scale == 1 else x * scale
+
+    def _attention(
+        self, layer: Layer, x: torch.Tensor, rope: torch.Tensor, places: list[_Place], index: int
+    ) -> torch.Tensor:
+        c, new = self.config, x.shape[0]
+        qkv = layer.qkv(self._normed(x, layer.norm_in)).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
+        turned, v = qkv[:, : c.heads + c.kv_heads], qkv[:, c.heads + c.kv_heads :]
+        if layer.head_norms is not None:
+            turned = torch.rms_norm(turned, (c.head_dim,), eps=c.norm_eps) * layer.head_norms
+        rotated = _rotate(turned, rope)
+        q, k = rotated[:, : c.heads], rotated[:, c.heads :]
+        seen = [place.attend(index, q[place.at], k[place.at], v[place.at], c.head_dim**-0.5) for place in places]
+        return layer.out(_joined(seen))
+
+    def _mlp(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+        up = layer.up(self._normed(x, layer.norm_mlp))
+        if not self.config.gated:
+            return layer.down(self._activated(up))
+        gate, up = up.chunk(2, dim=-1)
+        return layer.down(self._activated(gate).mul_(up))
+
+    def _activated(self, x: torch.Tensor) -> torch.Tensor:
+        return F.silu(x) if self.config.activation == "silu" else F.gelu(x, approximate="tanh")
+
+    def _normed(self, x: torch.Tensor, norm: Norm) -> torch.Tensor:
+        if norm.bias is not None:
+            return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, self.config.norm_eps)
+        return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
+
+
+def _places(spans: Sequence[Span], config: ModelConfig) -> list[_Place]:
+    places: list[_Place] = []
+    row = 0
+    for ids, arena, _ in spans:
+        start, new = arena.length, len(ids)
+        bias = causal_bias(new, start + new, config.heads // config.kv_heads)
+        places.append(_Place(arena, slice(row, row + new), start, start + new, bias))
+        row += new
+    return places
+
+
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    """Most passes have one span: nothing is copied then."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _layer(parts: LayerWeights, form: Format) -> Layer:
+    return Layer(
+        norm_in=parts.norm_in,
+        qkv=linear(parts.qkv.weight, parts.qkv.bias, form),
+        head_norms=parts.head_norms,
+        out=linear(parts.out.weight, parts.out.bias, form),
+        norm_mlp=parts.norm_mlp,
+        up=linear(parts.up.weight, parts.up.bias, form),
+        down=linear(parts.down.weight, parts.down.bias, form),
+    )
+
+
+def _rotate(heads: torch.Tensor, rope: torch.Tensor) -> torch.Tensor:
+    """Rotate heads [n, heads, dim] by rope [n, 1, dim / 2]."""
+    pairs = torch.view_as_complex(heads.view(*heads.shape[:2], -1, 2))
+    return torch.view_as_real(pairs * rope).flatten(-2)

@@ -1,0 +1,116 @@
+"""Narrow passes, the ones that an answer waits for: each width is recorded once as a CUDA graph and then replayed.
+
+A graph reads from and writes to fixed addresses. What changes from pass to pass, which tokens, which arenas and how
+long they are, is therefore data on the device, the same kernels serve every arena, and one copy brings it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, move
+from model_runtime.decoder.gpu.slab import SPARE, Slab
+from model_runtime.ids import Ids
+
+WIDTHS = (1, 2, 4, 8, 16, 32, SPARE)  # rows; a narrower pass is filled up with rows that belong to no arena
+WARM_UPS = 2  # passes before recording: the first compiles kernels, which no recording may
+
+
+class Inputs(NamedTuple):
+    """What a pass reads: tokens, their positions, the slab's rows that they are written to, and what they see.
+
+    All int32 [rows] on the device, in the order of the rows.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    at: torch.Tensor
+    bias: Bias
+
+
+Step = Callable[[Inputs], torch.Tensor]  # logits [rows, vocab]
+Replay = Callable[[], torch.Tensor]
+Record = Callable[[Replay], Replay]
+
+
+class Width:
+    """Inputs of `rows` single rows at fixed addresses, and the pass over them."""
+
+    def __init__(self, rows: int, slab: Slab, step: Step, record: Record) -> None:
+        """Record the pass; what it writes meanwhile goes to the slab's spare rows.
+
+        Keys are said to be at most the next power of two behind an arena's capacity: it can be cut into whole tiles.
+        """
+        self._slab = slab
+        device = slab.k.device
+        self._host = torch.zeros(5 * rows + 1, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self._host[-1] = slab.rows
+        self._table = self._host.numpy()[:-1].reshape(5, rows)  # ids, positions, at, lengths, starts
+        self._inputs = torch.zeros_like(self._host, device=device)
+        table, starts = self._inputs[:-1].view(5, rows), self._inputs[4 * rows :]
+        self._bias = bias_of_rows(starts, table[3], 1 << (slab.capacity - 1).bit_length(), slab.rows)
+        nothing = np.zeros(0, dtype=np.int32)
+        self._fill(nothing, nothing, nothing)
+        inputs = Inputs(table[0], table[1], table[2], self._bias)
+        self._replay = record(lambda: step(inputs))
+
+    def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
+        """Logits that follow each row, which the next pass overwrites; `firsts` are the arenas' first rows."""
+        self._fill(ids, positions, firsts)
+        return self._replay()[: len(ids)]
+
+    def _fill(self, ids: Ids, positions: Ids, firsts: Ids) -> None:
+        n, (tokens, places, at, lengths, starts) = len(ids), self._table
+        tokens[:n], tokens[n:] = ids, 0
+        places[:n], places[n:] = positions, 0
+        starts[:n], starts[n:] = firsts, self._slab.spare + np.arange(n, len(starts))
+        np.add(starts, places, out=at)
+        np.add(places, 1, out=lengths)
+        move(self._bias, starts, lengths)
+        self._inputs.copy_(self._host, non_blocking=True)
+
+
+class Steps:
+    """Passes of any few rows."""
+
+    def __init__(self, slab: Slab, step: Step, record: Record) -> None:
+        """Record every width, the narrowest first: then kernels are compiled for one row and for several, no more."""
+        self._widths = {rows: Width(rows, slab, step, record) for rows in WIDTHS}
+
+    def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
+        """Logits [rows, vocab] that follow each row; the next pass overwrites them. All arguments are [rows]."""
+        width = min(rows for rows in WIDTHS if rows >= len(ids))
+        return self._widths[width].run(ids, positions, firsts)
+
+
+def as_it_is(step: Replay) -> Replay:
+    """Compute a step anew each time."""
+    return step
+
+
+def recorder() -> Record:
+    """Records steps as CUDA graphs, which share the memory that they need between their inputs and outputs."""
+    pool = torch.cuda.graph_pool_handle()
+
+    def record(step: Replay) -> Replay:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            logits = step()
+
+        def replay() -> torch.Tensor:
+            graph.replay()
+            return logits
+
+        return replay
+
+    return record

@@ -1,0 +1,72 @@
+"""Brings weights to a device: what is multiplied with as products, everything else in fp32."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.decoder.gpu.device import Form
+from model_runtime.decoder.gpu.parts import Heads
+from model_runtime.decoder.gpu.products import Int8, Plain, Product, Scaled
+from model_runtime.decoder.layers import LayerWeights, Norm
+
+
+class Layer(NamedTuple):
+    """One block on the device; the biases [out] are added behind the products, by what comes next."""
+
+    norm_in: Norm
+    qkv: Product
+    heads: Heads
+    out: Product
+    out_bias: torch.Tensor | None
+    norm_mlp: Norm
+    up: Product
+    up_bias: torch.Tensor | None
+    down: Product
+    down_bias: torch.Tensor | None
+
+
+class Carrier(NamedTuple):
+    """Where weights go and as what: in `dtype`, or as whole numbers that `scaled` multiplies with."""
+
+    device: torch.device
+    dtype: torch.dtype
+    form: Form
+    scaled: Scaled
+
+    def table(self, weight: torch.Tensor) -> torch.Tensor:
+        """What rows are looked up in; in `dtype` in either form, since few of its bytes are read."""
+        return weight.to(self.device, self.dtype)
+
+    def product(self, weight: torch.Tensor) -> Product:
+        """What is multiplied with; it shares the memory of a weight that is there already."""
+        return Int8(weight, self.device, self.scaled) if self.form == "int8" else Plain(self.table(weight))
+
+    def norm(self, norm: Norm) -> Norm:
+        """A norm, on the device."""
+        return Norm(norm.weight.to(self.device, torch.float32), self._extra(norm.bias))
+
+    def layer(self, config: ModelConfig, layer: LayerWeights) -> Layer:
+        """A block, on the device."""
+        return Layer(
+            norm_in=self.norm(layer.norm_in),
+            qkv=self.product(layer.qkv.weight),
+            heads=self._heads(config, layer),
+            out=self.product(layer.out.weight),
+            out_bias=self._extra(layer.out.bias),
+            norm_mlp=self.norm(layer.norm_mlp),
+            up=self.product(layer.up.weight),
+            up_bias=self._extra(layer.up.bias),
+            down=self.product(layer.down.weight),
+            down_bias=self._extra(layer.down.bias),
+        )
+
+    def _heads(self, config: ModelConfig, layer: LayerWeights) -> Heads:
+        bias = self._extra(layer.qkv.bias)
+        bias = None if bias is None else bias.view(-1, config.head_dim)
+        return Heads(bias, self._extra(layer.head_norms), config.norm_eps)
+
+    def _extra(self, weight: torch.Tensor | None) -> torch.Tensor | None:
+        return None if weight is None else weight.to(self.device, torch.float32)

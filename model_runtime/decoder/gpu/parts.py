@@ -1,0 +1,139 @@
+"""What a layer computes between its matrix products, as pure functions that a compiler can fuse into one kernel each.
+
+The sum over layers is kept in fp32: it costs little beside the weights, and rounding it to bf16 at every layer would
+be most of the error. Products take and give the weights' precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch.nn import functional as F
+
+from model_runtime.decoder.gpu import products
+from model_runtime.decoder.gpu.products import Scaled, scaled
+from model_runtime.decoder.layers import Norm
+
+Activation = Literal["silu", "gelu_tanh"]
+
+
+class Heads(NamedTuple):
+    """What happens to heads before they are rotated, fp32, where the model has it.
+
+    The bias [heads + 2 kv_heads, head_dim] is added to queries, keys and values; `norms` [heads + kv_heads,
+    head_dim] are the weights of queries' and keys' RMS norms.
+    """
+
+    bias: torch.Tensor | None
+    norms: torch.Tensor | None
+    eps: float
+
+
+def normed(x: torch.Tensor, norm: Norm, eps: float, dtype: torch.dtype) -> torch.Tensor:
+    """Root mean square norm of x [rows, hidden] fp32; layer norm where there is a bias."""
+    if norm.bias is None:
+        return _by_size(x, norm.weight, eps).to(dtype)
+    return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, eps).to(dtype)
+
+
+def _by_size(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def added(
+    x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum of x, y and y's bias in fp32, and its norm in y's precision."""
+    x = x + _biased(y, bias)
+    return x, normed(x, norm, eps, y.dtype)
+
+
+def placed(
+    qkv: torch.Tensor,
+    heads: Heads,
+    turn: tuple[torch.Tensor, torch.Tensor],
+    at: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+) -> torch.Tensor:
+    """Rotate queries and keys, write keys and values to their rows, and return the queries [rows, heads, dim].
+
+    qkv [rows, heads + 2 kv_heads, dim]. `turn` are rows of `turns`; `at` [rows] are rows of keys and values [slab
+    rows, kv_heads, dim].
+    """
+    kv_heads, x = keys.shape[1], _biased(qkv, heads.bias)
+    turning = x[:, :-kv_heads]
+    if heads.norms is not None:
+        turning = _by_size(turning, heads.norms, heads.eps)
+    keys[at] = _turned(turning[:, -kv_heads:], turn).to(qkv.dtype)
+    values[at] = x[:, -kv_heads:].to(qkv.dtype)
+    return _turned(turning[:, :-kv_heads], turn).to(qkv.dtype)
+
+
+def _turned(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """Each product takes a dimension or its neighbour, not halves that are put together: that is one kernel."""
+    neighbours = x.view(*x.shape[:2], -1, 2).flip(-1).flatten(-2)
+    return x * turn[0][:, None] + neighbours * turn[1][:, None]
+
+
+def turns(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Factors [context, dim] for a dimension and for its neighbour, from complex rotations [context, dim / 2].
+
+    Dimensions 2j and 2j + 1 are the parts of one number.
+    """
+    sin = torch.stack((-rotations.imag, rotations.imag), -1).flatten(-2)
+    return rotations.real.repeat_interleave(2, -1), sin
+
+
+def activated(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation, gated: bool) -> torch.Tensor:
+    """The activation of up [rows, size]; of its first half where that is the gate, times the other half."""
+    x = _biased(up, bias)
+    gate, rest = x.chunk(2, dim=-1) if gated else (x, None)
+    y = F.silu(gate) if activation == "silu" else F.gelu(gate, approximate="tanh")
+    return (y if rest is None else y * rest).to(up.dtype)
+
+
+def _biased(y: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """What a product gave, in fp32, and its bias: a product of one row would add it in a kernel of its own."""
+    return y.float() if bias is None else y.float() + bias
+
+
+class Placed(Protocol):
+    """What `placed` is."""
+
+    def __call__(
+        self,
+        qkv: torch.Tensor,
+        heads: Heads,
+        turn: tuple[torch.Tensor, torch.Tensor],
+        at: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        /,
+    ) -> torch.Tensor: ...
+
+
+class Added(Protocol):
+    """What `added` is."""
+
+    def __call__(
+        self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float, /
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+class Parts(NamedTuple):
+    """The functions above and `scaled`, as they are or compiled."""
+
+    normed: Callable[[torch.Tensor, Norm, float, torch.dtype], torch.Tensor] = normed
+    added: Added = added
+    placed: Placed = placed
+    activated: Callable[[torch.Tensor, torch.Tensor | None, Activation, bool], torch.Tensor] = activated
+    scaled: Scaled = scaled
+
+
+def compiled() -> Parts:
+    """Each function as one kernel, made when it is first called with one row, and again with several."""
+    fused = (torch.compile(each) for each in (normed, added, placed, activated))  # pyright: ignore
+    return Parts(*fused, scaled=products.compiled())  # pyright: ignore

@@ -1,0 +1,46 @@
+"""An arena as transformers sees it during one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+
+from model_runtime.arena.arena import Arena
+from model_runtime.errors import ModelError
+
+
+class ArenaCache(Cache):
+    """Writes a pass' keys and values behind those that an arena holds; the arena grows once the pass is over."""
+
+    def __init__(self, arena: Arena) -> None:
+        """Serve one pass."""
+        super().__init__(layers=[])
+        self._arena = arena
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keep new keys and values [1, kv_heads, new, dim]; returns views of all [1, kv_heads, total, dim]."""
+        start = self._arena.length
+        end = start + key_states.shape[2]
+        of_layer = self._arena.k[layer_idx : layer_idx + 1], self._arena.v[layer_idx : layer_idx + 1]
+        for kept, new in zip(of_layer, (key_states, value_states), strict=True):
+            if kept[:, :, start:end].shape != new.shape:
+                shapes = f"{tuple(new.shape)} instead of {tuple(kept[:, :, start:end].shape)}"
+                raise ModelError(f"keys or values of layer {layer_idx} have the shape {shapes}: use another model")
+            kept[:, :, start:end] = new
+        return of_layer[0][:, :, :end], of_layer[1][:, :, :end]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Tokens before the pass."""
+        return self._arena.length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        """Keys that the pass sees, and where they begin."""
+        return self._arena.length + query_length, 0
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        """Tokens that there is room for."""
+        return self._arena.capacity

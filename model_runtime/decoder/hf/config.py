@@ -1,0 +1,91 @@
+"""What transformers knows of a checkpoint's configuration, as far as arenas and prompts need it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.fields import Fields
+from model_runtime.checkpoint.rope import Rope
+from model_runtime.decoder.hf.packing import unpacked
+from model_runtime.decoder.hf.reading import found_config
+from model_runtime.errors import ModelError
+
+READ = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
+    *("max_position_embeddings", "eos_token_id"),
+)
+
+
+def foreign_config(folder: Path) -> ModelConfig:
+    """The shape of a model that transformers computes, without what only our own decoder asks for.
+
+    ModelError where it cannot be computed over an arena, as far as its configuration tells.
+    """
+    found = found_config(folder)
+    _refuse(found)
+    fields = Fields({name: getattr(found, name, None) for name in READ})  # it translates each family's names
+    heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
+    return ModelConfig(
+        family=found.model_type,
+        vocab=fields.size("vocab_size"),
+        hidden=hidden,
+        layers=fields.size("num_hidden_layers"),
+        heads=heads,
+        kv_heads=fields.size("num_key_value_heads", heads),
+        head_dim=fields.size("head_dim", max(1, hidden // heads)),
+        intermediate=0,
+        norm_eps=0.0,
+        rope=Rope(),
+        context=min([fields.size("max_position_embeddings"), *_bounds(found)]),
+        tied=found.tie_word_embeddings,
+        end_ids=fields.ids("eos_token_id"),
+        foreign=True,
+    )
+
+
+def foreign_size(folder: Path) -> tuple[int, int, int]:
+    """How many parameters the model has, its largest matrix, and what is not packed, as experts joined in one tensor.
+
+    `config.json` is enough, no memory is taken.
+    """
+    try:
+        with torch.device("meta"):
+            model = cast(Any, AutoModelForCausalLM).from_config(found_config(folder), trust_remote_code=False)
+    except Exception as error:  # a field that it does not know fails where it is used
+        raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    return sum(sizes), max(sizes), unpacked(model)
+
+
+def _refuse(found: Any) -> None:
+    """Refuse what an arena cannot hold: each token's keys and values in every layer, and nothing else."""
+    family = found.model_type
+    if family not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or found.is_encoder_decoder:
+        raise ModelError(f"transformers has no {family!r} that goes on with a text: use another model")
+    if getattr(found, "quantization_config", None) is not None:
+        raise ModelError("quantized checkpoints are not supported: use the model that this was made of")
+    for field in ("kv_lora_rank", "attn_logit_softcapping"):  # keys of other shapes, scores that are bent
+        if getattr(found, field, None):
+            raise ModelError(f"{family!r} has {field}, which is not computed over an arena: use another model")
+    for layer in DynamicCache(config=found).layers:
+        if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
+            raise ModelError(
+                f"{family!r} keeps more than keys and values ({type(layer).__name__}): use another model"
+            )
+
+
+def _bounds(found: Any) -> list[int]:
+    """Tokens up to which every row sees all before it, and keys are turned alike however long the text is."""
+    layers = DynamicCache(config=found).layers
+    windows = [layer.sliding_window for layer in layers if isinstance(layer, DynamicSlidingWindowLayer)]
+    rope: dict[str, Any] = getattr(found, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        windows.append(rope["original_max_position_embeddings"])
+    return windows

@@ -1,0 +1,44 @@
+"""A model of transformers as a decoder of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.hf.cache import ArenaCache
+from model_runtime.engine.pass_costs import CHUNK
+from model_runtime.ids import Ids
+
+
+class ForeignDecoder:
+    """Computes logits of tokens appended to an arena. Used on the engine thread only.
+
+    Keys in arenas are as the model made them: whether and how it turned some of their dimensions is not known here.
+    """
+
+    chunk = CHUNK
+    rotations = None
+
+    def __init__(self, config: ModelConfig, model: Any, parameters: int) -> None:
+        """Take over a packed model of transformers that attends by `foreign.attention`."""
+        self.config, self.parameters = config, parameters
+        self._model = model
+
+    @torch.inference_mode()
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        row = torch.as_tensor(ids.astype(np.int64))[None]
+        cache = ArenaCache(arena)
+        logits = self._model(input_ids=row, past_key_values=cache, use_cache=True, logits_to_keep=rows).logits
+        arena.append(ids)
+        return logits[0]
+
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """Append to several arenas, one after another; returns the spans' logits [sum of rows, vocab]."""
+        return torch.cat([self.forward(*span) for span in spans])

@@ -1,0 +1,53 @@
+"""From the folder of a checkpoint that our own decoder does not know to a decoder."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import transformers
+
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.decoder.attention import BACKEND, REASON
+from model_runtime.decoder.hf import attention
+from model_runtime.decoder.hf.checking import check
+from model_runtime.decoder.hf.decoder import ForeignDecoder
+from model_runtime.decoder.hf.packing import pack
+from model_runtime.decoder.hf.reading import read_model
+from model_runtime.decoder.linear import Format
+from model_runtime.decoder.runtime import Runtime
+
+
+def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
+    """Prepare a model that only transformers knows, for the CPU."""
+    decoder = load_foreign(folder, config, form)
+    return Runtime(
+        parameters=decoder.parameters,
+        decoder=decoder,
+        arena=lambda: Arena(config, capacity),
+        arenas=arenas,
+        weights=form,
+        kv=kv_form(folder, form),
+        name="transformers",
+        reason=f"our own decoder does not know {config.family}",
+        attention=BACKEND,
+        attention_reason=REASON,
+    )
+
+
+def load_foreign(folder: Path, config: ModelConfig, form: Format) -> ForeignDecoder:
+    """Read, pack and check a model on the CPU; ModelError names what is wrong with it."""
+    attention.register()
+    model = read_model(folder, "auto", attention.NAME).eval()
+    parameters = model.num_parameters()
+    pack(model, form)
+    decoder = ForeignDecoder(config, model, parameters)
+    check(decoder, model)
+    return decoder
+
+
+def kv_form(folder: Path, form: Format) -> str:
+    """What the fingerprint of keys and values is to cover beside `ModelConfig`, which does not say it all."""
+    digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
+    return f"{form}, transformers {transformers.__version__}, {digest}"

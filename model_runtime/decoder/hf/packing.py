@@ -1,0 +1,67 @@
+"""A model of transformers with its matrices prepared as our decoder's are, each let go of once it is packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers.pytorch_utils import Conv1D
+
+from model_runtime.decoder.linear import Format, linear
+
+TABLES, MATRICES = (nn.Embedding,), (nn.Linear, Conv1D)
+
+
+class Packed(nn.Module):
+    """A product with a packed matrix."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> None:
+        """Pack weight [out, in]."""
+        super().__init__()
+        self._product = linear(weight, None if bias is None else bias.float(), form)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply rows x [..., in]; returns [..., out]."""
+        rows = self._product(x.reshape(-1, x.shape[-1]).contiguous())
+        return rows.view(*x.shape[:-1], rows.shape[-1])
+
+
+class Looked(nn.Module):
+    """Rows of a table that stays as it is stored; parameters would become fp32."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        """Keep the table [tokens, hidden]."""
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """The rows of ids [...] in fp32, [..., hidden]."""
+        return F.embedding(ids, self.weight).float()
+
+
+def pack(model: Any, form: Format) -> None:
+    """Replace matrices and tables, the largest first: one that is packed is there three times. All else becomes fp32.
+
+    Subclasses may compute something else: they stay.
+    """
+    kinds = TABLES + MATRICES
+    sizes: dict[str, int] = {name: each.weight.numel() for name, each in model.named_modules() if type(each) in kinds}
+    for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
+        model.set_submodule(name, _replacement(model.get_submodule(name), form))
+    model.float()
+
+
+def unpacked(model: Any) -> int:
+    """How many parameters packing leaves in fp32."""
+    packed = {id(p) for m in model.modules() if type(m) in TABLES + MATRICES for p in m.parameters(recurse=False)}
+    return sum(p.numel() for p in model.parameters() if id(p) not in packed)
+
+
+def _replacement(module: Any, form: Format) -> nn.Module:
+    weight = module.weight.detach()
+    if type(module) in TABLES:
+        return Looked(weight)
+    bias = None if module.bias is None else module.bias.detach()
+    return Packed(weight.T if type(module) is Conv1D else weight, bias, form)

@@ -1,0 +1,188 @@
+"""The same transformer as model_runtime.decoder.decoder's, computed by the compiled part."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import platform
+import sys
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional as F
+
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.rope import rotations
+from model_runtime.checkpoint.weights import Weights
+from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.layers import Norm, Product, fused, head, norm
+from model_runtime.decoder.linear import FP16_MAX, Format, quantized
+from model_runtime.decoder.native import library as c
+from model_runtime.engine.pass_costs import CHUNK
+from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
+
+MOST_THREADS = 64
+MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
+PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
+
+
+def missing(config: ModelConfig) -> str | None:
+    """Why the compiled part cannot run a model here; None where it can."""
+    if config.foreign:
+        return f"{config.family} is computed by transformers"
+    lib = c.library()
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return "it is for x86-64 on Linux"
+    if lib is None:
+        return "the compiled part was not built from these sources: install again where there is gcc 11 or newer"
+    if not lib.efim_supported():
+        return "this CPU has no AVX-512 with VNNI"
+    return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
+
+
+class NativeDecoder:
+    """Computes logits of tokens appended to arenas. Used on the engine thread only; it owns threads of its own."""
+
+    chunk = CHUNK
+
+    def __init__(self, config: ModelConfig, weights: Weights, form: Format, threads: int) -> None:
+        """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""
+        self.config = config
+        self._embed = weights["model.embed_tokens.weight"]
+        self._rope = rotations(config.rope, config.head_dim, config.context)
+        self._kept: list[torch.Tensor] = []  # what the compiled part points to
+        lib = c.library()
+        assert lib is not None and form in ("fp16", "int8")
+        self._library, self._model = lib, self._described(weights, form)
+        self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
+        if not self._runner:
+            raise MemoryError("no memory or no threads for the decoder")
+        # Not at exit, when another thread may still be in a pass.
+        weakref.finalize(self, lib.efim_close, self._runner).atexit = False
+        self._x = torch.zeros(MOST_ROWS, self._model.padded)
+
+    @property
+    def rotations(self) -> npt.NDArray[np.complex64]:
+        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        return self._rope.numpy()
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        return self.forward_spans([Span(ids, arena, rows)])
+
+    @torch.inference_mode()
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        ids = np.concatenate([span.ids for span in spans])
+        places = np.concatenate([_places(span, self.config.context) for span in spans])
+        wanted = np.concatenate(list(_wanted(spans)))
+        logits = torch.empty(len(wanted), self._model.head.outputs)
+        for start in range(0, len(ids), MOST_ROWS):
+            self._pass(ids[start : start + MOST_ROWS], places[start : start + MOST_ROWS], start, wanted, logits)
+        for span in spans:
+            span.arena.append(span.ids)
+        return logits[:, : self.config.vocab]
+
+    def _pass(
+        self, ids: Ids, places: npt.NDArray[np.void], start: int, wanted: npt.NDArray[np.int64], logits: torch.Tensor
+    ) -> None:
+        first, last = np.searchsorted(wanted, (start, start + len(ids)))
+        here = wanted[first:last] - start
+        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left there what is no number
+        embedded = self._x[: len(ids), : self.config.hidden]
+        embedded.copy_(self._embed[torch.from_numpy(ids)])  # pyright: ignore
+        if self.config.embedding_scale != 1:
+            embedded *= self.config.embedding_scale
+        self._library.efim_pass(
+            self._runner, len(ids), places.ctypes.data, self._x.data_ptr(),
+            len(here), here.ctypes.data, logits[first:].data_ptr(),
+        )  # fmt: skip
+
+    def _described(self, weights: Weights, form: Format) -> c.Model:
+        config = self.config
+        layers = (c.Layer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
+        return c.Model(
+            layers, self._norm(norm(config, weights, "model.norm")), self._keep(torch.view_as_real(self._rope)),
+            self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
+            _up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
+            _up(config.context, 16), form == "int8", config.gated, config.activation == "gelu_tanh", config.norm_eps,
+        )  # fmt: skip
+
+    def _layer(self, weights: Weights, index: int, form: Format) -> c.Layer:
+        parts = fused(self.config, weights, index)
+        return c.Layer(
+            self._norm(parts.norm_in), self._norm(parts.norm_mlp),
+            0 if parts.head_norms is None else self._keep(parts.head_norms),
+            self._matrix(parts.qkv, form), self._matrix(parts.out, form),
+            self._matrix(parts.up, form), self._matrix(parts.down, form),
+        )  # fmt: skip
+
+    def _norm(self, norm: Norm) -> c.Norm:
+        weight, bias = norm
+        padded = _up(len(weight), 64)
+        return c.Norm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
+
+    def _matrix(self, product: Product, form: Format) -> c.Matrix:
+        weight, bias = product
+        columns = weight.shape[1]
+        outputs, inputs = _up(len(weight), 16), _up(columns, 64)
+        added = 0 if bias is None else self._vector(bias, outputs)
+        if form == "int8":
+            whole, scale = quantized(weight)
+            scales = self._vector(scale.flatten(), outputs)
+        elif max(map(abs, weight.aminmax())) > FP16_MAX:
+            raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+        else:
+            whole, scales = weight.half(), 0
+        stored = _zeros((outputs, inputs), whole.dtype)
+        stored[: len(whole), :columns] = whole
+        self._kept.append(stored)
+        # numpy, since torch would make all int32 before it sums
+        sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128) if form == "int8" else 0
+        return c.Matrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
+
+    def _vector(self, values: torch.Tensor, length: int) -> int:
+        return self._keep(F.pad(values.float(), (0, length - len(values))))
+
+    def _keep(self, tensor: torch.Tensor) -> int:
+        self._kept.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
+        return self._kept[-1].data_ptr()
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Memory that is read with fewer misses of the page table, where the system has large pages."""
+    memory = mmap.mmap(-1, max(math.prod(shape) * dtype.itemsize, 1))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system without such pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _places(span: Span, context: int) -> npt.NDArray[np.void]:
+    arena, new = span.arena, len(span.ids)
+    if arena.length + new > min(arena.capacity, context):  # the compiled part would write beyond
+        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} behind {arena.length}")
+    places = np.empty(new, PLACE)
+    places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
+    places["capacity"] = arena.capacity
+    places["position"] = np.arange(arena.length, arena.length + new)
+    return places
+
+
+def _wanted(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows of the pass whose logits are asked for."""
+    end = 0
+    for span in spans:
+        end += len(span.ids)
+        yield np.arange(end - span.rows, end)

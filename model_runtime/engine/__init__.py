@@ -1,0 +1,1 @@
+"""What runs when: prefill, decoding, drafts, sampling and stops."""

@@ -1,0 +1,150 @@
+"""Other answers to a prompt: each leaves what was said at one place, and all are decoded in the same passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from model_runtime.arena.arena import Arena
+from model_runtime.arena.pool import Owner, Pool
+from model_runtime.decoder.decoder import AnyDecoder, Span
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.output import Rule, Saying
+from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.ids import Ids
+from model_runtime.prompt.prompt import Prompt
+
+
+class Fork(NamedTuple):
+    """Where another answer begins: behind `at` tokens of the first one, with another token.
+
+    `probability` is that of all tokens up to there together.
+    """
+
+    at: int
+    token: int
+    probability: float
+
+
+class Alternatives:
+    """Finds other answers. Used on the engine thread only; each takes an arena, where there are any to spare."""
+
+    def __init__(self, decoder: AnyDecoder, sampler: Sampler, pool: Pool[Arena], ends: Collection[int]) -> None:
+        """Decode with the engine's own parts; `ends` are the tokens that end a text."""
+        self._decoder, self._sampler, self._pool, self._ends = decoder, sampler, pool, ends
+
+    def say(
+        self,
+        owner: Owner,
+        prompt: Prompt,
+        said: Sequence[Choice],
+        rule: Rule,
+        limit: int,
+        count: int,
+        stopped: Callable[[], bool],
+    ) -> list[str]:
+        """At most `count` other texts of at most `limit` tokens, the likeliest beginning first.
+
+        Raises Stopped soon after `stopped()` is true.
+        """
+        most = min(count, self._pool.size - 1)
+        places = forks(self._sampler, said, prompt.stub, self._ends, most) if most > 0 else []
+        owners = [Owner(owner.document, -number) for number in range(1, len(places) + 1)]
+        try:
+            tails = [self._begun(*each, prompt, said, rule, limit) for each in zip(owners, places, strict=True)]
+            while going := [tail for tail in tails if not tail.done]:
+                if stopped():
+                    raise Stopped
+                self._go_on(going)
+        finally:
+            self._pool.give_back(owners)  # nobody comes back to a fork: the frames' arenas are worth more
+        return [tail.saying.text for tail in tails]
+
+    def _begun(
+        self, owner: Owner, place: Fork, prompt: Prompt, said: Sequence[Choice], rule: Rule, limit: int
+    ) -> _Tail:
+        begun = [*said[: place.at], said[place.at]._replace(token=place.token)]
+        ids = np.concatenate((prompt.ids, _tokens(begun)))
+        arena = self._pool.take(owner, ids[:-1])
+        return _Tail(Saying(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit)
+
+    def _go_on(self, tails: Sequence[_Tail]) -> None:
+        """One pass for all of them."""
+        spans = [tail.span(self._decoder.chunk) for tail in tails]
+        for tail, row in zip(tails, self._decoder.forward_spans(spans), strict=True):
+            if tail.ready:
+                tail.go_on(self._sampler, row)
+
+
+class _Tail:
+    """One of the answers in the making, in an arena that holds the beginning of its row."""
+
+    def __init__(self, saying: Saying, arena: Arena, prompt: Prompt, begun: Sequence[Choice], limit: int) -> None:
+        """Go on behind what is `begun`, up to `limit` tokens of the answer."""
+        self.saying, self._arena, self._left = saying, arena, limit
+        self._ids, self._history = prompt.ids, prompt.history
+        for choice in begun:
+            self._take(choice)
+        arena.truncate(min(arena.common(self._ids), len(self._ids) - 1))
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is complete, or has no room for another token."""
+        return self.saying.complete or not self._left or len(self._ids) > self._arena.capacity
+
+    @property
+    def ready(self) -> bool:
+        """Whether the arena holds the whole row."""
+        return self._arena.length == len(self._ids)
+
+    def span(self, chunk: int) -> Span:
+        """What the arena lacks of the row, at most a chunk: all of the prompt where that was known without a pass."""
+        start = self._arena.length
+        return Span(self._ids[start : start + chunk], self._arena)
+
+    def go_on(self, sampler: Sampler, logits: torch.Tensor) -> None:
+        """Choose the next token by the logits [vocab] that follow the row."""
+        self._take(sampler.pick(logits, self._history, self.saying.stub))
+
+    def _take(self, choice: Choice) -> None:
+        self.saying.say(choice)
+        self._left -= 1
+        self._ids, self._history = (np.append(row, np.int32(choice.token)) for row in (self._ids, self._history))
+
+
+def forks(sampler: Sampler, said: Sequence[Choice], stub: bytes, ends: Collection[int], count: int) -> list[Fork]:
+    """The `count` likeliest places where another answer leaves what was `said` after a prompt with this stub.
+
+    Tokens that spell what was said anyway, in other pieces, lead nowhere else.
+    """
+    found: list[Fork] = []
+    reached = 1.0
+    for at, choice in enumerate(said):
+        spelled = b"".join(sampler.token_bytes[each.token] for each in said[at:])
+        total = sampler.total(choice, stub)
+        found += [
+            Fork(at, token, reached * chance / total)
+            for token, chance in sampler.likely(choice, stub)
+            if token not in ends and not spelled.startswith(sampler.token_bytes[token])
+        ]
+        reached *= choice.chance / total
+        stub = stub[len(sampler.token_bytes[choice.token]) :]
+    return _unlike(sampler, sorted(found, key=lambda fork: -fork.probability), count)
+
+
+def _unlike(sampler: Sampler, found: Sequence[Fork], count: int) -> list[Fork]:
+    """The first of them, without those that begin as one before them does at the same place."""
+    kept: list[Fork] = []
+    for fork in found:
+        spelled = sampler.token_bytes[fork.token]
+        rivals = [sampler.token_bytes[each.token] for each in kept if each.at == fork.at]
+        if len(kept) < count and not any(each.startswith(spelled) or spelled.startswith(each) for each in rivals):
+            kept.append(fork)
+    return kept
+
+
+def _tokens(choices: Sequence[Choice]) -> Ids:
+    return np.array([choice.token for choice in choices], dtype=np.int32)

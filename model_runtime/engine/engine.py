@@ -1,0 +1,181 @@
+"""Answers prompts: reuses what arenas hold, computes the rest, decodes greedily until a stop; prepares prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+from model_runtime.arena.arena import Arena
+from model_runtime.arena.pool import Owner, Pool
+from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.engine.alternatives import Alternatives
+from model_runtime.engine.decoding import Decoding, Means, Spent
+from model_runtime.engine.drafts import NOTHING, Drafts
+from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.output import Rule, Saying
+from model_runtime.engine.pass_costs import Pace
+from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.ids import Ids
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.tokenizer import Tokenizer
+
+
+class Backing(Protocol):
+    """A place beyond the arenas that keeps keys and values."""
+
+    def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
+        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
+
+        Once `stopped()` is true it ends within one read.
+        """
+        ...
+
+    def filled(self, ids: Ids, computed: int, /) -> int:
+        """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Generation:
+    """New text after the prompt's typed text, and what it cost; times in milliseconds.
+
+    Of the `reused` tokens `fetched` came from the engine's backing, and `approximate` are not quite what the model
+    computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
+    off. `said` are the new tokens, `confidence` is the probability of those of its first line together.
+    """
+
+    text: str
+    said: tuple[Choice, ...]
+    confidence: float
+    reused: int
+    fetched: int
+    approximate: int
+    spent: Spent
+    restore_ms: float
+    prefill_ms: float
+    decode_ms: float
+    complete: bool
+
+    @property
+    def new_tokens(self) -> int:
+        """How many tokens are new."""
+        return len(self.said)
+
+
+class Engine:
+    """Generates with one decoder. Used on the engine thread only.
+
+    `backing`, where there is one, fills arenas with what they lack.
+    """
+
+    def __init__(
+        self,
+        decoder: AnyDecoder,
+        tokenizer: Tokenizer,
+        pool: Pool[Arena],
+        capacity: int,
+        local_cache: LocalCache | None,
+        ends: frozenset[int] = frozenset(),
+    ) -> None:
+        """Take over the parts; a `local_cache` mixes the document's own next-token counts into the model's.
+
+        `ends` end a text besides special tokens and those that the model's config names.
+
+        `capacity` is the most tokens of a prompt and its answer together: the size of the pool's arenas.
+        """
+        self.capacity = capacity
+        self.backing: Backing | None = None
+        self.computed_ahead = 0
+        self._asked: Owner | None = None
+        self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
+        self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
+        sampler = Sampler(tokenizer, local_cache, self._ends)
+        self._means = Means(decoder, sampler, Pace(decoder.chunk), Drafts())
+        self.alternatives = Alternatives(decoder, sampler, pool, self._ends)
+
+    def mixing(self, local_cache: LocalCache | None) -> Engine:
+        """An engine over the same model and arenas that mixes other counts in, or none."""
+        return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, local_cache, self._ends)
+
+    def generate(
+        self,
+        owner: Owner,
+        prompt: Prompt,
+        rule: Rule,
+        limit: int,
+        stopped: Callable[[], bool],
+        expected: Ids = NOTHING,
+    ) -> Generation:
+        """Complete the prompt greedily by at most `limit` tokens; raises Stopped soon after `stopped()` is true.
+
+        `expected` tokens are verified in one pass where they are likely; they never change what is said.
+        """
+        started = perf_counter()
+        arena, self._asked = self._pool.take(owner, prompt.ids), owner
+        fetched = self.backing.fill(arena, prompt.ids, stopped) if self.backing else 0
+        restored = perf_counter()
+        decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
+        saying = Saying(self._means.sampler, self._ends, prompt.stub, rule)
+        said: list[Choice] = []
+        while not (saying.complete or decoding.full):
+            said.append(decoding.next(saying.stub))
+            saying.say(said[-1])
+        return Generation(
+            text=saying.text,
+            said=tuple(said),
+            confidence=saying.confidence,
+            reused=len(prompt.ids) - decoding.spent.recomputed,
+            fetched=fetched,
+            approximate=arena.approximate(len(prompt.ids)),
+            spent=decoding.spent,
+            restore_ms=(restored - started) * 1e3,
+            prefill_ms=(decoding.first_at - restored) * 1e3,
+            decode_ms=(perf_counter() - decoding.first_at) * 1e3,
+            complete=saying.complete,
+        )
+
+    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
+        """Compute a prompt that nobody waits for, as far as `stopped()` lets it; true when no more is to be done.
+
+        The arena of the last answer is left alone, should there be no other.
+        """
+        if self._asked is not None and owner != self._asked == self._pool.holder(owner):
+            return True
+        arena = self._pool.take(owner, ids)
+        if self.backing:
+            self.backing.fill(arena, ids, stopped)
+        held = arena.common(ids)
+        if held < len(ids):
+            arena.truncate(held)
+        while arena.length < len(ids) and not stopped():
+            self._compute_ahead(arena, ids)
+        return arena.length >= len(ids)
+
+    @property
+    def wasted_ahead(self) -> int:
+        """Tokens that were computed ahead and given up before an answer needed them."""
+        return self._pool.wasted
+
+    def reusable(self, owner: Owner, ids: Ids) -> int:
+        """Tokens of the owner's prompt that are computed already; changes nothing."""
+        reusable = self._pool.reusable(owner, ids)
+        return max(reusable, min(self.backing.filled(ids, reusable), len(ids) - 1)) if self.backing else reusable
+
+    def arena(self, owner: Owner) -> Arena | None:
+        """The arena that belongs to a frame; it changes with the next call."""
+        return self._pool.owned(owner)
+
+    def release(self, document: str) -> None:
+        """Say that the document is not in use any more."""
+        self._pool.release(document)
+
+    def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
+        began, start = perf_counter(), arena.length
+        chunk = ids[start : start + self._means.pace.chunk_ahead]
+        logits = self._decoder.forward(chunk, arena)
+        arena.mark_unneeded(start)
+        arena.keep_logits(logits[0], arena.length)
+        self.computed_ahead += len(chunk)
+        self._means.pace.note(len(chunk), (perf_counter() - began) * 1e3)

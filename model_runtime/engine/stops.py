@@ -1,0 +1,75 @@
+"""When a suggestion is complete, judged on its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model_runtime.engine.closers import is_closers
+from model_runtime.engine.meeting import evidence, meeting
+
+OPENERS = (":", "(", "[", "{")
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """Where a suggestion ends: at the end of its line, or of its indented block, or where it meets code after it.
+
+    `rest` is that code, right of the cursor on its line, and empty where there is none; before code a suggestion has
+    one line.
+    `indent` is the least indentation, in columns, of the lines that belong to the block; a line that begins with a
+    closing bracket may stand further out and ends the block with it.
+    """
+
+    multiline: bool
+    indent: int
+    max_lines: int
+    rest: str = ""
+
+    def cut(self, text: str) -> int | None:
+        r"""Length of the finished suggestion at the start of `text` (lines end in \n), None while it may go on.
+
+        It counts what the text says of the rest: with it goes the evidence that the text has met the rest.
+        """
+        lines = text.split("\n")
+        if self.rest and (met := meeting(lines[0], self.rest)) is not None:
+            return met + len(evidence(self.rest))
+        if not self.multiline:
+            return len(lines[0]) if len(lines) > 1 else None
+        for i in range(1, len(lines)):
+            if self._is_outside(lines, i):
+                return len("\n".join(lines[:i]))
+            if self._closes(lines[i]) and i + 1 < len(lines):
+                return len("\n".join(lines[: i + 1]))
+        return None
+
+    def _is_outside(self, lines: list[str], i: int) -> bool:
+        line, ended = lines[i].strip(), i + 1 < len(lines)
+        if i >= self.max_lines or (i > 1 and ended and not line and not lines[i - 1].strip()):
+            return True
+        return bool(line) and width(lines[i]) < self.indent and not self._closes(lines[i])
+
+    def _closes(self, line: str) -> bool:
+        return line.strip()[:1] in tuple(")]}") and width(line) < self.indent
+
+
+def stop_rule(before: str, rest: str, explicit: bool, max_lines: int) -> StopRule:
+    """Choose by the cursor's line: several lines where it is blank, where it opens a block, or on demand.
+
+    `before` and `rest` are the text of the line on either side of the cursor. Where the rest is code, not only
+    closers, a suggestion is one line and ends where it meets the rest.
+    """
+    ending, code = before.rstrip(), "" if is_closers(rest) else rest
+    several = not code and (explicit or not ending or _opens_block(ending))
+    return StopRule(several, width(before) + ending.endswith(OPENERS), max_lines, code)
+
+
+def _opens_block(line: str) -> bool:
+    """Whether a line ends with a block's opener, and not in the middle of a signature, a call or a literal."""
+    opened, closed = (sum(map(line[:-1].count, brackets)) for brackets in ("([{", ")]}"))
+    return line.endswith((":", "{")) and opened == closed
+
+
+def width(line: str) -> int:
+    """Indentation of a line in columns, a tab reaching to the next multiple of four."""
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip())

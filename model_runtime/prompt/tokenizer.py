@@ -1,0 +1,184 @@
+"""Text to token ids and back, fragment by fragment, so that an edit tokenizes one line anew."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property, lru_cache
+from itertools import accumulate, takewhile
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import tokenizers
+
+from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
+from model_runtime.prompt.families import NAMES
+from model_runtime.prompt.fragments import LINE_CUT, exact_cut, fragments
+from model_runtime.prompt.spelling import SPACE, Content, Spell, as_it_is, is_byte_level, spelling
+from model_runtime.prompt.vocabulary import Vocabulary
+
+CACHED_FRAGMENTS = 1 << 15
+
+
+class Tokenizer:
+    """A BPE `tokenizer.json`, of bytes or SentencePiece's. Markers in a text are text: never read as special tokens.
+
+    `special` are the ids of markers by name, `token_bytes` what each token spells (special ones nothing), `bos` what
+    the model wants every text to begin with.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file; ModelError where it is missing, damaged or of a kind that cannot spell every text."""
+        content, spell, self._bpe = _read(path)
+        self.folder, self._byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
+        self._added = self._bpe.get_added_tokens_decoder()
+        named = {name: self._vocab[name] for name in NAMES if name in self._vocab}
+        self.special = {t.content: i for i, t in self._added.items() if t.special} | named
+        self.token_bytes = self._read_bytes(path, spell)
+        self.bos = self._read_bos()
+        self._cut = exact_cut(self._boundaries, self.token_bytes)
+        self._space = [self._vocab.get(f"<0x{byte:02X}>", 0) for byte in SPACE.encode()]
+        self._fragment = lru_cache(CACHED_FRAGMENTS)(self._encode_fragment)
+        self.encode = lru_cache(64)(self._encode)
+
+    @property
+    def vocab(self) -> int:
+        """Number of token ids."""
+        return len(self.token_bytes)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Finds tokens by what they spell."""
+        return Vocabulary(self.token_bytes)
+
+    def token(self, name: str) -> int | None:
+        """The id of a marker or any other entry by its name, with or without SentencePiece's sign for a space."""
+        return self._vocab.get(name, self._vocab.get(SPACE + name))
+
+    def last_piece(self, line: str) -> int:
+        """Where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
+        return max(self._boundaries(line), default=0)
+
+    def unfinished(self, text: str) -> int:
+        """Where the end of a text begins that other tokens might spell once it goes on, in characters.
+
+        With a pre-tokenizer it is its last piece: never part of an earlier line, except where pieces reach over line
+        ends. Without one it begins at the first of the last tokens from which on some longer token spells the text.
+        """
+        *_, last = self.fragments(text) or [""]
+        start = len(text) - len(last)
+        line = max(text.rfind("\n"), text.rfind("\r")) + 1
+        if not self._byte_level:
+            return max(line, start + self._extendable(last))
+        if self._cut is LINE_CUT:
+            return max(line, start + self.last_piece(last))
+        return start + self._with_blank(last)
+
+    def fragments(self, text: str) -> list[str]:
+        """What is tokenized apart."""
+        return list(fragments(text, self._cut))
+
+    def pieces(self, text: str) -> list[tuple[str, int]]:
+        """The fragments of a text, each with its number of tokens."""
+        return [(fragment, len(self._fragment(fragment))) for fragment in self.fragments(text)]
+
+    def decode(self, ids: Ids) -> str:
+        """Text of the ids with special tokens by name; what is not UTF-8 is replaced."""
+        names = {i: name.encode() for name, i in self.special.items()}
+        return b"".join(names.get(i) or self.token_bytes[i] for i in map(int, ids)).decode("utf-8", "replace")
+
+    def _with_blank(self, fragment: str) -> int:
+        """Where the last piece begins, with the blank before it where that was parted from others for its sake."""
+        *_, before, last = (0, 0, *sorted(self._boundaries(fragment)))
+        parted = 0 < before == last - 1 and fragment[before - 1 : last].isspace()
+        return before if parted else last
+
+    def _extendable(self, fragment: str) -> int:
+        """Where in a fragment the text begins that a longer token may spell, at one of its tokens' beginnings."""
+        spelled = _unicode(fragment).encode()
+        starts = accumulate((len(self.token_bytes[int(i)]) for i in self._fragment(fragment)), initial=0)
+        near = (at for at in starts if len(spelled) - at < self.vocabulary.longest)
+        first = next((at for at in near if self.vocabulary.extends(spelled[at:])), len(spelled))
+        return len(spelled[:first].decode())
+
+    def _boundaries(self, text: str) -> set[int]:
+        """Where the pieces begin that the pre-tokenizer cuts out of a text."""
+        pre = self._bpe.pre_tokenizer
+        return {start for _, (start, _) in pre.pre_tokenize_str(_unicode(text))} if pre and text else set()
+
+    def _encode(self, text: str) -> Ids:
+        """Token ids of a text, each of its fragments tokenized apart (cached: heads and tails come again)."""
+        parts = [self._fragment(fragment) for fragment in self.fragments(text)]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
+
+    def _encode_fragment(self, fragment: str) -> Ids:
+        ids = self._encoded(_unicode(fragment)) if self._byte_level else self._without_spaces_sign(fragment)
+        return np.array(ids, dtype=np.int32)
+
+    def _without_spaces_sign(self, fragment: str) -> list[int]:
+        """SentencePiece's sign for a space would be read as one: where a text has it, its bytes stand for it."""
+        first, *others = _unicode(fragment).split(SPACE)
+        return self._encoded(first) + [i for part in others for i in (*self._space, *self._encoded(part))]
+
+    def _encoded(self, text: str) -> list[int]:
+        return self._bpe.encode(text, add_special_tokens=False).ids
+
+    def _read_bytes(self, path: Path, spell: Spell) -> list[bytes]:
+        size = max(self._vocab.values(), default=-1) + 1
+        if size > 2 * len(self._vocab):
+            raise ModelError(f"{path} has gaps in its ids: fetch the model again")
+        table, special = [b""] * size, set(self.special.values())
+        try:
+            for token, i in self._vocab.items():
+                if i not in special:
+                    table[i] = token.encode() if self._byte_level and i in self._added else spell(token)
+        except KeyError as error:
+            raise ModelError(f"{path}: a token with {error} is not byte-level: fetch the model again") from None
+        return table
+
+    def _read_bos(self) -> tuple[int, ...]:
+        """What tokenizer_config.json says; where it says nothing, what the tokenizer itself puts before a text."""
+        config = _config(self.folder)
+        if config.get("add_bos_token") is None:
+            special, ids = set(self.special.values()), self._bpe.encode("a", add_special_tokens=True).ids
+            return tuple(takewhile(special.__contains__, ids))
+        given: object = config.get("bos_token")
+        name = cast(Content, given).get("content") if isinstance(given, dict) else given
+        if not config["add_bos_token"] or name is None:
+            return ()
+        if (token := self.special.get(str(name))) is None:
+            raise ModelError(f"{self.folder}: the tokenizer has no bos_token {name!r}: fetch the model again")
+        return (token,)
+
+
+def _read(path: Path) -> tuple[Content, Spell, tokenizers.Tokenizer]:
+    """The file's content, how its tokens spell bytes, and the tokenizer that reads texts as they are."""
+    try:
+        content = cast(Content, json.loads(path.read_text(encoding="utf-8")))
+        spell = spelling(content)
+        bpe = tokenizers.Tokenizer.from_str(json.dumps(as_it_is(content)))
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    bpe.encode_special_tokens = True
+    bpe.no_truncation()
+    bpe.no_padding()
+    return content, spell, bpe
+
+
+def _config(folder: Path) -> Content:
+    """The `tokenizer_config.json` beside a tokenizer, empty where there is none."""
+    path = folder / "tokenizer_config.json"
+    try:
+        return cast(Content, dict(json.loads(path.read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+
+
+def _unicode(text: str) -> str:
+    """Replace lone surrogates, which LSP's JSON may carry, one by one: they are not text to a tokenizer."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
