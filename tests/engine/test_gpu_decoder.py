@@ -171,7 +171,8 @@ def test_blocks_come_back_as_they_were(one: Model, dtype: torch.dtype) -> None:
     )
     assert not first.k[:, :, :64].eq(0).all() and second.ids.tolist() == TOKENS[:64].tolist()
     first.truncate(64)
-    assert torch.equal(decoder.forward(TOKENS[64:70], second, 6), decoder.forward(TOKENS[64:70], first, 6))
+    again, before = (decoder.forward(TOKENS[64:70], arena, 6) for arena in (second, first))
+    assert distance(again, before) <= CLOSE  # a CPU's sums depend on where in the slab an arena lies
 
 
 def test_blocks_are_what_the_cpu_would_keep(one: Model) -> None:
