@@ -12,7 +12,7 @@ from benchmarks.table import show
 from efim_lab.replay.report import percentile
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
-from efim_ls.session.prefetch import accepted
+from efim_ls.session.background import accepted
 from efim_ls.settings import Settings
 
 SUGGESTIONS = 60
@@ -27,7 +27,7 @@ def measure() -> dict[str, float]:
         for typed in range(1, len(suggested)):
             answer = _ask(completer, accepted(request, suggested[:typed]))
             keys.append((answer, answer.text == suggested[typed:]))
-        completer.foresee(accepted(request, suggested))(lambda: False)
+        completer.prefetch(accepted(request, suggested))(lambda: False)
         whole.append(_ask(completer, accepted(request, suggested)))
     result = {
         "keys": len(keys),

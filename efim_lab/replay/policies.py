@@ -12,14 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
-from efim_ls.completion.planner import FRAMES, Plan, Planner
+from efim_ls.completion.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.window import Budget, Window
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.arena.sequence import Sequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
-from model_runtime.prompt.prompt import build, in_order
+from model_runtime.prompt.prompt import Prompt, build, in_order
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -158,7 +158,7 @@ class Efim(Policy):
     def __init__(self, tokenizer: Tokenizer, template: Template, budget: Budget) -> None:
         """Build the prompts that the server sends."""
         self._tokenizer, self._template = tokenizer, template
-        self._planner = Planner(budget, tokenizer.pieces, self._ids)
+        self._planner = Planner(budget, tokenizer.pieces, self._prompt)
 
     def asked(self, text: str, cursor: int) -> Asked:
         """The prompt at a cursor."""
@@ -170,11 +170,11 @@ class Efim(Policy):
         if renewed := self._planner.renewed(text, cursor):
             yield self._of(renewed)
 
-    def _of(self, plan: Plan) -> Asked:
-        return Asked(self._ids(plan), plan.number, plan.frame == "new")
+    def _of(self, frame: Frame) -> Asked:
+        return Asked(frame.ids, frame.plan.number, frame.plan.frame == "new")
 
-    def _ids(self, plan: Plan) -> Ids:
-        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed).ids
+    def _prompt(self, plan: Plan) -> Prompt:
+        return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed)
 
 
 POLICIES: dict[str, Callable[[Tokenizer, Template, Budget], Policy]] = {

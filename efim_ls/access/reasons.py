@@ -46,16 +46,16 @@ class Refusal:
 
 
 def refusal(reason: Reason, **figures: object) -> Refusal:
-    """The refusal for a reason, told with its figures."""
+    """Return the refusal for a reason, with its figures in the sentence."""
     return Refusal(reason, SENTENCES[reason].format(**figures))
 
 
-def told(off: Refusal | None) -> dict[str, object]:
-    """A refusal, or that there is none, as plain values."""
+def as_dict(off: Refusal | None) -> dict[str, object]:
+    """Return a refusal, or that there is none, as plain values."""
     return asdict(off) if off else {"reason": None, "why": None}
 
 
-def unexplained(off: Refusal) -> dict[str, object]:
-    """What explains a request that would not reach the model."""
+def explain_refusal(off: Refusal) -> dict[str, object]:
+    """Return what explains a request that would not reach the model."""
     parts = dict.fromkeys(("prompt", "head", "tail", "typed", "rest"), "")
-    return {**parts, "costs": asdict(Costs()), **told(off)}
+    return {**parts, "costs": asdict(Costs()), **as_dict(off)}

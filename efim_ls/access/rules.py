@@ -1,7 +1,7 @@
-"""Where suggestions are given: what settings say of documents, their languages and their workspaces.
+"""Where suggestions are allowed: what settings say of documents, their languages and their workspaces.
 
-Judged in this order, what no setting lifts before what is set, the wider before the narrower: everything off, a file
-of secrets, the workspace, the language, the file, its size.
+Checked in this order: everything off; a file of secrets, which no setting overrides; then from broad to narrow, the
+workspace, the language, the file, its size.
 """
 
 from __future__ import annotations
@@ -21,49 +21,44 @@ Paths = frozenset[str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rules say of a document whatever its text is; `secret` is one that others are not completed from."""
+    """What rules say of a document: why it is off whatever its text is, and the most characters it may have.
 
-    refusal: Refusal | None
+    Other documents are never completed from one that is `secret`.
+    """
+
+    off: Refusal | None
     secret: bool
+    most_characters: int
+
+    def refusal(self, size: int) -> Refusal | None:
+        """Return why the document gets no suggestions while it has `size` characters, None if it gets them."""
+        if self.off is None and size > self.most_characters:
+            return refusal("file too large", size=size, most=self.most_characters)
+        return self.off
+
+    def may_be_read(self, size: int) -> bool:
+        """Return whether other documents may be completed from this one."""
+        return not self.secret and self.refusal(size) is None
 
 
 class Rules:
-    """The rules of some settings, for a client that works in some folders: changed ones are another object.
-
-    What they say of a document is kept until it is forgotten: following links at each key would cost more than all
-    the rest.
-    """
+    """The rules of a client's settings and workspace folders. Immutable: changed rules are another object."""
 
     def __init__(self, settings: Settings, folders: Iterable[str] = ()) -> None:
-        """Folders are the URIs of a client's workspaces: documents that lie in none of them belong to all."""
+        """Take the settings and the URIs of the workspace folders; documents outside all of them belong to each."""
         self._settings = settings
         self._folders = [_paths(uri) for uri in folders]
         self._languages = {language.lower() for language in settings.disabled_languages}
-        self._verdicts: dict[tuple[str, str], Verdict] = {}
 
-    def refusal(self, uri: str, language: str, size: int) -> Refusal | None:
-        """Why a document with so many characters gets no suggestions, if it gets none."""
-        if not self._settings.enabled:
-            return refusal("disabled")
-        return self._verdict(uri, language).refusal or self._too_large(size)
-
-    def may_be_read(self, uri: str, language: str, size: int) -> bool:
-        """Whether other documents may be completed from this one."""
-        return self.refusal(uri, language, size) is None and not self._verdict(uri, language).secret
-
-    def forget(self, uri: str, language: str) -> None:
-        """Judge a document anew should it come back: links may lead elsewhere then."""
-        self._verdicts.pop((uri, language), None)
-
-    def _verdict(self, uri: str, language: str) -> Verdict:
-        key = uri, language
-        if key not in self._verdicts:
-            paths = _paths(uri)
-            self._verdicts[key] = Verdict(self._off(paths, language), looks_secret(paths))
-        return self._verdicts[key]
+    def verdict(self, uri: str, language: str) -> Verdict:
+        """Judge a document by its name and language; follows links, which is too slow to do at each key."""
+        paths = _paths(uri)
+        return Verdict(self._off(paths, language), looks_secret(paths), self._settings.max_file_kib * 1024)
 
     def _off(self, paths: Paths, language: str) -> Refusal | None:
         settings = self._settings
+        if not settings.enabled:
+            return refusal("disabled")
         if is_secret_data(paths):
             return refusal("secret file")
         if pattern := meaning(self._places(paths), settings.disabled_workspaces):
@@ -75,24 +70,20 @@ class Rules:
         return None
 
     def _places(self, paths: Paths) -> Paths:
-        """Where a document is: its paths and, where they lie in no folder of the client, all of those."""
+        """Return a document's paths and, where they lie in none of the client's folders, those folders."""
         if any(_lies_in(path, folder) for path in paths for folder in frozenset[str]().union(*self._folders)):
             return paths
         return paths.union(*self._folders)
 
-    def _too_large(self, size: int) -> Refusal | None:
-        most = self._settings.max_file_kib * 1024
-        return refusal("file too large", size=size, most=most) if size > most else None
-
 
 def _paths(uri: str) -> Paths:
-    """The paths by which a document or folder is judged; none where its URI has no path."""
+    """Return the paths by which a document or folder is judged; none where its URI has no path."""
     path = file_path(uri) or _path_elsewhere(uri)
     return spellings(path) if path else Paths()
 
 
 def _path_elsewhere(uri: str) -> str | None:
-    """The path of what is no file but may lie beside files: a notebook's cell, a file that is not saved yet."""
+    """Return the path of what is not a file but may lie beside files: a notebook's cell, an unsaved file."""
     _, _, rest = uri.partition(":")
     there = rest.partition("#")[0].partition("?")[0]
     path = there[there.find("/", 2) :] if there.startswith("//") else there

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
-from efim_ls.session.model_loader import PARTING
+from efim_ls.session.model_loader import CLOSING
 from efim_ls.settings import Settings
 from efim_ls.version import installed_version
 from model_runtime.errors import ModelError
@@ -42,7 +42,7 @@ def run(model: str) -> int:
             table.add_row(name.replace("_", " "), escape(str(found)))
     for name, found in _measured(completer).items():
         table.add_row(name, found)
-    completer.close(PARTING)
+    completer.close(CLOSING)
     Console().print(table)
     return 0
 

@@ -1,4 +1,4 @@
-"""Where arenas and the store meet: keys and values as blocks, frames as notes on documents.
+"""Where arenas and the block store meet: KV as blocks, frames as notes on documents.
 
 Everything here runs on the engine thread.
 """
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from efim_ls.access.secrets import may_reach_disk
+from efim_ls.completion.document_frames import DocumentFrames
 from efim_ls.completion.frame_notes import note_of, plans_of
 from efim_ls.completion.planner import Frame, Plan
 from efim_ls.completion.window import Budget
@@ -30,7 +31,6 @@ from model_runtime.ids import Ids
 
 MIB = 1 << 20
 WORTH_FETCHING = TOKENS  # tokens
-REMEMBERED = 256  # documents whose frames are in memory
 CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
 
 ArenaOf = Callable[[Frame], Arena | None]
@@ -38,18 +38,16 @@ ArenaOf = Callable[[Frame], Arena | None]
 logger = logging.getLogger(__name__)
 
 
-class Backing:
-    """Keeps what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
+class KvPersistence:
+    """Saves what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
 
     def __init__(self, opened: Opened, budget: Budget, settings: Settings) -> None:
         """Own what was opened. Frames serve only under the budget that they were made for."""
         self._store, self._opened = opened.store, opened
         self._budget, self._settings = budget, settings
-        self._frames: dict[str, list[Plan]] = {}
-        self._withdrawn = set[str]()
 
     @classmethod
-    def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> Backing:
+    def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> KvPersistence:
         """Open the store that the settings ask for."""
         coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations)
         try:
@@ -85,38 +83,47 @@ class Backing:
         first = computed // TOKENS
         return max(computed, (first + self._store.held(self._store.names(ids)[first:])) * TOKENS)
 
-    def keep(self, uri: str, frames: Sequence[Frame], arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
-        """Keep a document's frames, as far as arenas hold their prompts; false if it was stopped before the end."""
-        document, below = document_tag(uri), self._reaches_disk(uri)
+    def save(self, uri: str, document: DocumentFrames, arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
+        """Save the frames that a document's requests asked for, as far as arenas hold their prompts.
+
+        Returns false if it was stopped before the end.
+        """
+        if not (frames := document.asked()):
+            return True
+        tag, below = document_tag(uri), self._reaches_disk(uri)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             names, arena = self._store.names(frame.ids), arena_of(frame)
             chains |= dict.fromkeys(names)
-            if arena and not self._store.keep(document, _computed(frame, names, arena), below, stopped):
+            if arena and not self._store.keep(tag, _computed(frame, names, arena), below, stopped):
                 return False
-        self._store.hold(document, list(chains))
-        self._remember(uri, [frame.plan for frame in frames], below)
-        if not below:
-            self._withdraw(uri)
+        self._store.hold(tag, list(chains))
+        before, document.saved = document.saved, [frame.plan for frame in frames]
+        if below and self._opened.notes and before != document.saved:
+            note = note_of(uri, document.saved, self._budget)
+            self._opened.behind(partial(self._opened.notes.write, tag, note))
+        if not below and not document.withdrawn:
+            document.withdrawn = True
+            self._withdraw(tag)
         return True
 
     def recall(self, uri: str) -> list[Plan]:
-        """The document's frames as they were kept last, the last used at the end."""
-        if uri not in self._frames and self._opened.notes and self._reaches_disk(uri):
-            note = self._opened.notes.read(document_tag(uri))
-            return plans_of(note, self._budget) if note else []
-        return self._frames.get(uri, [])
+        """Return a document's plans as they were saved on disk, the last used at the end."""
+        if not self._opened.notes or not self._reaches_disk(uri):
+            return []
+        note = self._opened.notes.read(document_tag(uri))
+        return plans_of(note, self._budget) if note else []
 
-    def visit(self, uri: str) -> None:
-        """Say that the user works in a document now."""
+    def focus(self, uri: str) -> None:
+        """Mark a document as the one that the user works in."""
         self._store.visit(document_tag(uri))
 
-    def leave(self, uri: str) -> None:
-        """Say that a document was closed."""
+    def close_document(self, uri: str) -> None:
+        """Mark a document as one that the user does not work in."""
         self._store.leave(document_tag(uri))
 
     def describe(self) -> dict[str, object]:
-        """Where keys and values are kept, and why there."""
+        """Return where keys and values are stored, and why there."""
         folder, settings = self._opened.folder, self._settings
         if folder is not None:
             reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
@@ -126,15 +133,15 @@ class Backing:
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
     def stats(self) -> list[dict[str, object]]:
-        """What each tier holds, and what has happened; may be asked for on any thread."""
+        """Return what each tier holds and what has happened; on any thread."""
         return [asdict(each) for each in self._store.stats()]
 
     def flush(self, seconds: float) -> bool:
-        """Wait for what is to be written, at most so long; may be called on any thread."""
+        """Wait up to `seconds` until all is written; return whether it is. On any thread."""
         return self._store.flush(seconds)
 
     def close(self, seconds: float, write: bool) -> None:
-        """Write what is left, at most so long, or forget it; and let go of files."""
+        """Write what is left for up to `seconds`, or discard it unless `write`, and close files."""
         if not write and self._store.writer is not None:
             self._store.writer.discard()
         elif self._opened.folder is not None:
@@ -144,22 +151,11 @@ class Backing:
     def _reaches_disk(self, uri: str) -> bool:
         return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)
 
-    def _remember(self, uri: str, plans: list[Plan], below: bool) -> None:
-        if self._frames.pop(uri, None) != plans and below and self._opened.notes:
-            self._opened.behind(
-                partial(self._opened.notes.write, document_tag(uri), note_of(uri, plans, self._budget))
-            )
-        self._frames[uri] = plans
-        if len(self._frames) > REMEMBERED:
-            del self._frames[next(iter(self._frames))]
-
-    def _withdraw(self, uri: str) -> None:
-        """Take from disk what may not be there: the user may have called a file private that was none before."""
-        notes, document = self._opened.notes, document_tag(uri)
-        if notes is not None and uri not in self._withdrawn:
-            self._withdrawn.add(uri)
-            self._store.forget_below(document)
-            self._opened.behind(partial(notes.forget, document))
+    def _withdraw(self, tag: int) -> None:
+        """Remove from disk what may not be there: the user may have made a file private that was not before."""
+        if (notes := self._opened.notes) is not None:
+            self._store.forget_below(tag)
+            self._opened.behind(partial(notes.forget, tag))
 
 
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:

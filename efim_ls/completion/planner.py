@@ -15,7 +15,7 @@ from efim_ls.completion.window import MOST_CHARACTERS, Budget, Pieces, Window
 from efim_ls.request import FrameKind
 from efim_ls.text.lines import enclosing_line, lines_upwards
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.prompt.prompt import LEAD
+from model_runtime.prompt.prompt import LEAD, Prompt
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
 REMEMBERED_LINES = 200  # typed may span this many lines
@@ -41,15 +41,20 @@ class Plan:
     tail: str
 
 
-PromptOf = Callable[[Plan], Ids]
+PromptOf = Callable[[Plan], Prompt]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A plan and the token ids of its prompt, as far as an arena may hold them."""
+    """A plan and its prompt, without surroundings."""
 
     plan: Plan
-    ids: Ids
+    prompt: Prompt
+
+    @property
+    def ids(self) -> Ids:
+        """The token ids of the prompt, as far as an arena may hold them."""
+        return self.prompt.ids
 
 
 class Planner:
@@ -65,12 +70,12 @@ class Planner:
         self._frames: list[Frame] = []
         self._made = 0
 
-    def plan(self, text: str, cursor: int) -> Plan:
-        """The plan with the fewest recomputed tokens (R10): a frame that fits or, where all cost much, a new one."""
+    def plan(self, text: str, cursor: int) -> Frame:
+        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if all cost much, a new one."""
         return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor)))
 
-    def opening(self, text: str) -> Plan:
-        """The frame to have ready in a text whose cursor is not known: the last one's, where work ended.
+    def opening(self, text: str) -> Frame:
+        """Return the frame to have ready in a text whose cursor is not known: the last one's, where work ended.
 
         If there is none, one whose head serves all that fits the head: a prompt for any place within that shares the
         head up to there.
@@ -80,15 +85,17 @@ class Planner:
             return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)))
         return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)))
 
-    def renewed(self, text: str, cursor: int) -> Plan | None:
-        """A frame to have ready where typed has nearly outgrown the last one; None where there is no need."""
+    def renewed(self, text: str, cursor: int) -> Frame | None:
+        """Return a frame to have ready if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
             return None
         last = self._frames[-1]
         others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
-        plan = self._remember(self._cheapest(others, self._new(text, cursor)))
-        self._frames.append(self._frames.pop(self._frames.index(last)))  # it serves until it is outgrown
-        return plan
+        frame = self._remember(self._cheapest(others, self._new(text, cursor)))
+        # By number: comparing frames would compare their tokens.
+        place = next(i for i, each in enumerate(self._frames) if each.plan.number == last.plan.number)
+        self._frames.append(self._frames.pop(place))  # it serves until it is outgrown
+        return frame
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -96,12 +103,12 @@ class Planner:
         return tuple(self._frames)
 
     def recall(self, plans: Iterable[Plan]) -> None:
-        """Remember the frames of an earlier planner of the document, the last used at the end."""
+        """Take over the frames of an earlier planner of the document, the last used at the end."""
         for plan in plans:
             self._remember(Frame(replace(plan, number=self._made), self._prompt_of(plan)))
 
     def copy(self) -> Planner:
-        """A planner that remembers the same, to try out what this one would plan."""
+        """Return a planner with the same frames, to try out what this one would plan."""
         other = copy.copy(self)
         other._frames = list(self._frames)
         return other
@@ -115,7 +122,7 @@ class Planner:
         return made[1] if kept is None or made[0] < kept[0] else kept[1]
 
     def _least(self, plans: Iterator[Plan]) -> tuple[int, Frame] | None:
-        """The plan with the fewest recomputed tokens, and how many; the first of equals."""
+        """Return the frame with the fewest recomputed tokens, and how many; the first of equals."""
         best = None
         for frame in (Frame(plan, self._prompt_of(plan)) for plan in plans):
             cost = self._cost(frame)
@@ -133,14 +140,14 @@ class Planner:
                 break
         return least
 
-    def _remember(self, frame: Frame) -> Plan:
+    def _remember(self, frame: Frame) -> Frame:
         self._frames = [each for each in self._frames if each.plan.number != frame.plan.number]
         self._frames = [*self._frames, frame][-FRAMES:]
         self._made = max(self._made, frame.plan.number + 1)
-        return frame.plan
+        return frame
 
     def _fitting(self, text: str, cursor: int) -> Iterator[Plan]:
-        """The frames that fit what the text is now, the last used first."""
+        """Yield the plans of frames that fit the text as it is now, the last used first."""
         _, line_end, below = enclosing_line(text, cursor)
         for frame in reversed(self._frames):
             last = frame.plan
@@ -151,7 +158,7 @@ class Planner:
                 yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
 
     def _new(self, text: str, cursor: int) -> Iterator[Plan]:
-        """New frames at the cursor, one for each window that a remembered frame shows and that serves here, too."""
+        """Yield plans of new frames at the cursor: one for each remembered frame's window that serves here, too."""
         line_start, line_end, below = enclosing_line(text, cursor)
         anchor, tail = self._new_anchor(text, line_start, cursor), self._window.tail(text, below)
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
@@ -160,7 +167,7 @@ class Planner:
             yield Plan("new", self._made, start, head, typed, rest, tail)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
-        """Where a frame's anchor is now, or None where the frame does not fit.
+        """Return where a frame's anchor is now, or None if the frame does not fit.
 
         It is looked for in the text itself: edits are not tracked, so none can be missed.
         """
@@ -175,13 +182,13 @@ class Planner:
         return None
 
     def _reaches(self, text: str, last: Plan, below: int) -> bool:
-        """A tail that fits may have become too short, as when the cursor went up through typed lines."""
+        """Return whether a tail that fits is still long enough; moving up through typed lines leaves it short."""
         if below + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
             return True
         return last.tail == self._window.tail(text, below)
 
     def _new_anchor(self, text: str, line_start: int, cursor: int) -> int:
-        """The start of a line a few lines above (R1), or a fixed place inside a line that is too long to be typed."""
+        """Return the start of a line a few lines above (R1), or a fixed place in a line too long to be typed."""
         room = self._budget.typed
         if self._window.fits(text[line_start:cursor], room):
             above = islice(lines_upwards(text, cursor), 1 + LEAD)

@@ -1,16 +1,16 @@
-"""What was suggested lately, so that typing through it, or back into it, gives what is left of it."""
+"""Recent suggestions, so that typing through one, or back into it, gives the rest of it."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
 
-REMEMBERED = 16  # suggestions a document
+MOST = 16  # suggestions a document
 NEARBY = 500  # characters on either side by which a place is known again; with both lengths, not to be mistaken
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class PastSuggestion:
     r"""A suggestion and the place where it was made: sizes of the text around the cursor and the nearest of it.
 
     Lines of `text` end in \n, whatever ends those of the document. `others` is the hash of the other open texts.
@@ -36,17 +36,17 @@ class Suggestion:
         return self.text[len(typed) :] if same and self.text.startswith(typed) else ""
 
 
-class Shown:
+class RecentSuggestions:
     """The last suggestions of one document. Used on the engine thread only."""
 
     def __init__(self) -> None:
         """Nothing was suggested yet."""
-        self._suggestions: deque[Suggestion] = deque(maxlen=REMEMBERED)
+        self._suggestions: deque[PastSuggestion] = deque(maxlen=MOST)
 
     def add(self, text: str, cursor: int, suggested: str, others: tuple[str, ...] = ()) -> None:
         """Remember what was suggested at a place, once however often what is left of it is suggested again."""
         before, after, beside = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY], hash(others)
-        made = Suggestion(cursor, before, len(text) - cursor, after, suggested, beside)
+        made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, beside)
         known = next((each for each in self._suggestions if each.left(text, cursor, beside) == suggested), None)
         if known is not None:
             self._suggestions.remove(known)

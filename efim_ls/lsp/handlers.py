@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,33 +10,34 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from efim_ls.access.reasons import refusal, unexplained
-from efim_ls.lsp.feedback import ACCEPT, accept, did_partially_accept, did_show
+from efim_ls.access.reasons import explain_refusal, refusal
 from efim_ls.lsp.language_server import EfimServer
-from efim_ls.lsp.menu import TRIGGERS, menu_item, word_start
+from efim_ls.lsp.menu import TRIGGERS, menu_item
 from efim_ls.lsp.protocol import DID_MOVE_CURSOR, EXPLAIN
 from efim_ls.request import Request
+from efim_ls.session.open_documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
-from efim_ls.text.document import Change, Document
+from efim_ls.text.document import Change
+
+ACCEPT = "efim-ls.accept"
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request and where it was asked, in the client's units: taken at once, since the document may change."""
+class Snapshot:
+    """A request and its place in the client's units: taken at once, since the document may change."""
 
+    document: OpenDocument
     request: Request
-    language: str
-    at: types.Position
-    word_at: types.Position
+    position: types.Position
 
 
 def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     """Offer the completion menu to those who want it or cannot do better."""
     ls.initial_settings = params.initialization_options
     ls.session.work_in(ls.folders)
-    ls.teller.wanted = _wants_status(params.capabilities.experimental)
+    ls.status_reporter.wanted = _wants_status(params.capabilities.experimental)
     settings, _ = parse(ls.initial_settings)
     document = params.capabilities.text_document
     shows_ghost_text = document is not None and document.inline_completion is not None
@@ -66,55 +66,79 @@ def did_change_folders(ls: EfimServer, _: types.DidChangeWorkspaceFoldersParams)
 
 
 def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
-    """Keep the text of a document; like all changes of it at once, so that requests see them in order."""
+    """Open a document; like all changes of it at once, so that requests see them in order."""
     item = params.text_document
-    document = Document(item.uri, item.language_id, item.text, item.version)
-    ls.session.fates.closed(item.uri)  # some clients open anew what is open
-    ls.session.documents[item.uri] = document
-    ls.session.rested(document)
+    ls.session.open(item.uri, item.language_id, item.text, item.version)
 
 
 def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> None:
     """Edit the text of a document."""
-    document = ls.session.use(params.text_document.uri)
+    document = ls.documents.use(params.text_document.uri)
     if document is None:
         logger.warning("ignoring a change of a document that is not open")
         return
-    ls.session.foresight.drop(document.uri)
-    for change in map(_change, params.content_changes):
-        ls.session.fates.apply(document, change, ls.encoding)
+    ls.session.edit(document, map(_change, params.content_changes), ls.encoding)
     document.version = params.text_document.version
 
 
 def did_save(ls: EfimServer, params: types.DidSaveTextDocumentParams) -> None:
-    """Compare with the text that was saved, and take that over should an edit ever have gone wrong."""
-    document = ls.session.documents.get(params.text_document.uri)
+    """Compare with the text that was saved, and adopt it should an edit ever have gone wrong."""
+    document = ls.documents.get(params.text_document.uri)
     if document is not None and params.text not in (None, document.text):
-        logger.warning("a document was not what its editor saved; its text is taken over")
-        ls.session.fates.apply(document, Change(params.text or ""), ls.encoding)
+        logger.warning("a document differed from the text that its editor saved; the saved text is used from now on")
+        document.edit(Change(params.text or ""), ls.encoding)
+
+
+def did_close(ls: EfimServer, params: types.DidCloseTextDocumentParams) -> None:
+    """Forget a document."""
+    ls.session.close_document(params.text_document.uri)
 
 
 def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) -> None:
-    """Work ahead for a place where the cursor came to rest."""
-    document = ls.session.documents.get(params.text_document.uri)
+    """Prefetch for a place where the cursor came to rest."""
+    document = ls.documents.get(params.text_document.uri)
     if document is not None:
         document.cursor = document.offset(params.position.line, params.position.character, ls.encoding)
-        ls.session.rested(document)
+        ls.background.rested(document)
 
 
 def did_focus(ls: EfimServer, params: object) -> None:
-    """Work ahead for a document that came to the front."""
+    """Prefetch for a document that came to the front."""
     match params:
         case {"textDocument": {"uri": str(uri)}}:
-            if (document := ls.session.use(uri)) is not None:
-                ls.session.rested(document)
+            if (document := ls.documents.use(uri)) is not None:
+                ls.background.rested(document)
         case _:
             raise JsonRpcInvalidParams("expected {textDocument: {uri}}")
 
 
-def did_close(ls: EfimServer, params: types.DidCloseTextDocumentParams) -> None:
-    """Drop a document."""
-    ls.session.forget(params.text_document.uri)
+def did_show(ls: EfimServer, params: object) -> None:
+    """Count that a suggestion was seen."""
+    match params:
+        case {"item": {"command": {"arguments": [str(number)]}}}:
+            ls.offers.show(number)
+        case _:
+            raise JsonRpcInvalidParams("expected {item: {command: {arguments: [id]}}}")
+
+
+def did_partially_accept(ls: EfimServer, params: object) -> None:
+    """Count that the beginning of a suggestion was accepted; its length is in UTF-16 units in every encoding."""
+    match params:
+        case {"item": {"command": {"arguments": [str(number)]}}, "acceptedLength": int(length)}:
+            ls.offers.accept(number, length, "utf-16")
+        case _:
+            raise JsonRpcInvalidParams("expected {item: {command: {arguments: [id]}}, acceptedLength}")
+
+
+def accept(ls: EfimServer, *arguments: object) -> None:
+    """Count that a suggestion was accepted: its id and, if not all of it was, a length in the client's units."""
+    match arguments:
+        case (str(number),):
+            ls.offers.accept(number, None, ls.encoding)
+        case (str(number), int(length)):
+            ls.offers.accept(number, length, ls.encoding)
+        case _:
+            raise JsonRpcInvalidParams(f"{ACCEPT} takes a suggestion's id and perhaps a length")
 
 
 async def inline_completion(
@@ -122,48 +146,52 @@ async def inline_completion(
 ) -> types.InlineCompletionList | None:
     """Suggest text at the cursor; null, and never an empty list, which hides what an editor shows already."""
     invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
-    if (suggested := await _suggested(ls, params, invoked)) is None:
+    snapshot, texts = await _suggest(ls, params, explicit=invoked)
+    if snapshot is None or not texts:
         return None
-    asked, texts = suggested
-    place, offered = types.Range(asked.at, asked.at), zip(texts, _offer(ls, asked, texts), strict=True)
-    items = [types.InlineCompletionItem(text, range=place, command=command) for text, command in offered]
-    return types.InlineCompletionList(items)
+    place, commands = types.Range(snapshot.position, snapshot.position), _offer(ls, snapshot, texts)
+    return types.InlineCompletionList([
+        types.InlineCompletionItem(text, range=place, command=command)
+        for text, command in zip(texts, commands, strict=True)
+    ])  # fmt: skip
 
 
 async def completion(ls: EfimServer, params: types.CompletionParams) -> types.CompletionList | None:
     """Offer the same in the completion menu."""
-    if (suggested := await _suggested(ls, params, explicit=False)) is None:
+    snapshot, texts = await _suggest(ls, params, explicit=False)
+    if snapshot is None or not texts:
         return None
-    asked, (text, *_) = suggested
-    replaced, [command] = types.Range(asked.word_at, asked.at), _offer(ls, asked, [text])
-    item = menu_item(asked.request, asked.language, replaced, text, command, ls.client_capabilities)
+    text, [command] = texts[0], _offer(ls, snapshot, texts[:1])
+    language, place = snapshot.document.language, snapshot.position
+    item = menu_item(snapshot.request, language, place, ls.encoding, text, command, ls.client_capabilities)
     return types.CompletionList(is_incomplete=True, items=[item])
 
 
 def status(ls: EfimServer, params: object) -> dict[str, object]:
-    """Whether completions can be had, in a document where one is named, and what runs where."""
+    """Return whether completions can be had, in a document if one is named, and what runs where."""
     match params:
         case {"textDocument": {"uri": str(uri)}}:
-            return ls.teller.status(uri)
+            return ls.status_reporter.status(uri)
         case _:
-            return ls.teller.status()
+            return ls.status_reporter.status()
 
 
 async def settled(ls: EfimServer, _: object) -> None:
-    """Answer once no work is under way or queued, and all is written; what waits for its allowance is no work."""
-    await ls.session.settled()
+    """Answer once no work is queued or under way and all is written, save what waits for the idle budget."""
+    await ls.background.settled()
 
 
 async def stats(ls: EfimServer, _: object) -> dict[str, object]:
-    """What was asked, answered and spent, and the costs of the last answer; written to the file by then, too."""
-    await asyncio.to_thread(ls.session.statistics.write)
-    return ls.session.report()
+    """Return all counters and the costs of the last answer, which are also on disk by then."""
+    return await ls.session.report()
 
 
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:
-    """What the prompt at a place would be, and its costs."""
-    asked = _asked(ls, params.text_document, params.position, explicit=False)
-    return await ls.session.explain(asked.request) if asked else unexplained(refusal("unknown document"))
+    """Return what the prompt at a place would be, and its costs."""
+    snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
+    if snapshot is None:
+        return explain_refusal(refusal("unknown document"))
+    return await ls.session.explain(snapshot.request)
 
 
 HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
@@ -188,35 +216,29 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
 COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
 
 
-async def _suggested(
+async def _suggest(
     ls: EfimServer, params: types.InlineCompletionParams | types.CompletionParams, explicit: bool
-) -> tuple[Asked, tuple[str, ...]] | None:
-    asked = _asked(ls, params.text_document, params.position, explicit)
-    if asked is None:
+) -> tuple[Snapshot | None, tuple[str, ...]]:
+    """Ask for suggestions where a client asks; no snapshot where it never opened the document."""
+    snapshot = _snapshot(ls, params.text_document, params.position, explicit)
+    if snapshot is None:
         ls.session.refuse(params.text_document.uri, "unknown document")
-        return None
-    document = ls.session.documents[asked.request.uri]
-    document.cursor = asked.request.cursor
-    with ls.teller.request():
-        answer = await ls.session.complete(asked.request)
-    return (asked, answer.texts) if answer.texts else None
+        return None, ()
+    snapshot.document.cursor = snapshot.request.cursor
+    with ls.status_reporter.request():
+        answer = await ls.session.complete(snapshot.request)
+    return snapshot, answer.texts
 
 
-def _asked(
+def _snapshot(
     ls: EfimServer, name: types.TextDocumentIdentifier, position: types.Position, explicit: bool
-) -> Asked | None:
-    document = ls.session.use(name.uri)
+) -> Snapshot | None:
+    document = ls.documents.use(name.uri)
     if document is None:
         return None
     cursor = document.offset(position.line, position.character, ls.encoding)
-    settings = ls.session.settings
-    wanted = (settings.alternatives, 0.0) if explicit else (1, settings.min_confidence)
-    return Asked(
-        Request(name.uri, document.text, cursor, explicit, ls.session.others(document), *wanted),
-        document.language,
-        at=types.Position(*document.position(cursor, ls.encoding)),
-        word_at=types.Position(*document.position(word_start(document.text, cursor), ls.encoding)),
-    )
+    at = types.Position(*document.position(cursor, ls.encoding))
+    return Snapshot(document, ls.session.request_at(document, cursor, explicit), at)
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:
@@ -234,7 +256,8 @@ def _wants_status(experimental: object) -> bool:
             return False
 
 
-def _offer(ls: EfimServer, asked: Asked, texts: Sequence[str]) -> list[types.Command]:
-    """What a client has to run after it has inserted one of these suggestions."""
-    numbers = ls.session.fates.offers.offer(asked.request, asked.language, texts)
+def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str]) -> list[types.Command]:
+    """Return what a client must run after it has inserted one of these suggestions."""
+    document = snapshot.document
+    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
 
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
-from efim_ls.lsp.status import StatusTeller
+from efim_ls.lsp.status import StatusReporter
 from efim_ls.session.model_loader import Fetch, Load
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
@@ -31,7 +31,9 @@ class EfimServer(LanguageServer):
             converter_factory=converter,
         )
         self.session = Session(load, fetch)
-        self.teller = StatusTeller(self.session, self._tell_status)
+        self.documents, self.offers = self.session.documents, self.session.offers
+        self.background = self.session.background
+        self.status_reporter = StatusReporter(self.session, self._tell_status)
         self.initial_settings: object = None
         self._shown: set[str] = set()
 
@@ -57,7 +59,7 @@ class EfimServer(LanguageServer):
         for problem in problems:
             self._show_once(types.MessageType.Warning, problem)
         load = self.session.configure(parsed)
-        self.teller.changed()
+        self.status_reporter.changed()
         if load:
             await self._load_model()
 
@@ -67,10 +69,10 @@ class EfimServer(LanguageServer):
 
         def progress(message: str, percent: int) -> None:
             loop.call_soon_threadsafe(reports.put_nowait, (message, percent))
-            loop.call_soon_threadsafe(self.teller.loaded, percent)
+            loop.call_soon_threadsafe(self.status_reporter.loaded, percent)
 
         async def load() -> None:
-            self.teller.loaded(0)
+            self.status_reporter.loaded(0)
             await self.session.load(progress)
             reports.put_nowait(None)
             self._tell_outcome()
@@ -81,7 +83,7 @@ class EfimServer(LanguageServer):
         """Show an error; log what was chosen, and why."""
         status = self.session.status
         if status.state != "loading":  # else another model is being loaded in place of this one
-            self.teller.loaded(None)
+            self.status_reporter.loaded(None)
         if status.state == "error":
             self._show_once(types.MessageType.Error, status.message)
         if status.state == "ready":

@@ -8,6 +8,7 @@ from textwrap import dedent, indent
 from lsprotocol import types
 
 from efim_ls.request import Request
+from efim_ls.text.document import Encoding, units
 from efim_ls.text.lines import line_start
 
 TRIGGERS = (".", "(")  # not line ends or blanks: the next Enter or Tab would take what the user did not ask for
@@ -17,7 +18,7 @@ LONGEST_LABEL = 60  # characters: menus in terminals become as wide as their wid
 
 
 def word_start(text: str, cursor: int) -> int:
-    """Return where the word begins that ends at the cursor."""
+    """Return where the word that ends at the cursor begins."""
     start = cursor
     while start > max(0, cursor - LONGEST_WORD) and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
@@ -27,13 +28,19 @@ def word_start(text: str, cursor: int) -> int:
 def menu_item(
     request: Request,
     language: str,
-    replaced: types.Range,
+    position: types.Position,
+    encoding: Encoding,
     text: str,
     command: types.Command,
     client: types.ClientCapabilities,
 ) -> types.CompletionItem:
-    """Replace the word typed so far by itself and the suggestion: menus filter by whole words."""
-    whole = request.text[word_start(request.text, request.cursor) : request.cursor] + text
+    """Return an item that replaces the word typed so far by itself and `text`: menus filter by whole words.
+
+    `position` is the cursor's, in units of `encoding`.
+    """
+    word = request.text[word_start(request.text, request.cursor) : request.cursor]
+    start = types.Position(position.line, position.character - units(word, encoding))
+    replaced, whole = types.Range(start, position), word + text
     first, *more = whole.strip().split("\n")
     shown = first[:LONGEST_LABEL].rstrip() + " …" if more or len(first) > LONGEST_LABEL else first
     return types.CompletionItem(
@@ -51,16 +58,16 @@ def menu_item(
 
 
 def _unindented(request: Request, whole: str) -> str:
-    """The lines as they stand to each other; what the first is indented by is no part of the suggestion."""
+    """Return the lines with their relative indentation; the first line's own is no part of the suggestion."""
     line = request.text[line_start(request.text, request.cursor) : request.cursor]
     indentation = line[: len(line) - len(line.lstrip())]
     return dedent(indentation + whole).strip("\r\n")
 
 
 def _documentation(code: str, language: str, client: types.ClientCapabilities) -> types.MarkupContent | str:
-    """Code in a fence, longer than any in it, where the client prefers Markdown; elsewhere indented.
+    """Return code in a fence, longer than any in it, where the client prefers Markdown; elsewhere indented.
 
-    Some take all documentation for Markdown, whatever they say (Helix): what is indented is code there too.
+    Some clients take all documentation for Markdown whatever they say (Helix): indented text is code there, too.
     """
     completion = client.text_document and client.text_document.completion
     item = completion and completion.completion_item

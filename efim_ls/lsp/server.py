@@ -19,7 +19,7 @@ from pygls.io_ import run_async
 from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
-from efim_ls.session.model_loader import PARTING, Completer, Fetch, Load, Progress
+from efim_ls.session.model_loader import CLOSING, Completer, Fetch, Load, Progress
 from efim_ls.settings import Settings
 
 USAGE = """efim-ls serve is a language server: an editor starts it, and talks to it on its stdin and stdout.
@@ -70,7 +70,7 @@ def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch
         with suppress(SystemExit):
             asyncio.run(_serve_tcp(server, tcp_port))
     code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
-    if not server.session.close(PARTING):
+    if not server.session.close(CLOSING):
         sys.stderr.flush()
         os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
     return code
@@ -81,9 +81,9 @@ def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
 
     On a thread of its own, since this one may have been interrupted with a lock in its hands.
     """
-    closing = threading.Thread(target=server.session.close, args=(PARTING,), daemon=True)
+    closing = threading.Thread(target=server.session.close, args=(CLOSING,), daemon=True)
     closing.start()
-    closing.join(3 * PARTING)
+    closing.join(3 * CLOSING)
     os._exit(128 + number)
 
 

@@ -13,7 +13,7 @@ NOTICED = 0.1  # seconds after which a user notices that a request is under way
 Send = Callable[[dict[str, object]], None]
 
 
-class StatusTeller:
+class StatusReporter:
     """Knows what is under way, and tells of changes. Used on the event loop only; it wakes nobody who is idle."""
 
     def __init__(self, session: Session, send: Send) -> None:
@@ -27,7 +27,7 @@ class StatusTeller:
     def status(self, uri: str | None = None) -> dict[str, object]:
         """Whether completions can be had, in this document if one is named, what runs, and what it brought."""
         session = self._session
-        off = session.why_off(uri) if uri is not None else None
+        off = session.documents.why_off(uri) if uri is not None else None
         return {
             **session.describe(),
             **({"state": "off", "message": off.why} if off else {}),

@@ -1,4 +1,4 @@
-"""The one thread that touches tensors: jobs in order, the latest wins; while none waits, work nobody waits for."""
+"""The one thread that touches tensors: jobs in order, the latest of a key wins; idle work while none waits."""
 
 from __future__ import annotations
 
@@ -9,89 +9,90 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from efim_ls.session.time_budget import Allowance
+from efim_ls.session.time_budget import TimeBudget
 
 T = TypeVar("T")
 V = TypeVar("V")
-Stopped = Callable[[], bool]
-Job = Callable[[Stopped], T]
+ShouldStop = Callable[[], bool]
+Job = Callable[[ShouldStop], T]
 
 logger = logging.getLogger(__name__)
 
 
 class Superseded(Exception):
-    """A newer job with the same key took this one's place."""
+    """A newer job with the same key replaced this one."""
 
 
 class EngineThread:
-    """Runs one job at a time on a daemon thread of its own. Its methods belong to the event loop's thread.
+    """Runs one job at a time on a daemon thread. Its methods belong to the event loop's thread.
 
-    `allowance` bounds the work ahead of need; nobody gave any until its `seconds` are set.
+    `idle_budget` bounds the idle work that costs much; without one there is none.
     """
 
-    def __init__(self, allowance: Allowance | None = None) -> None:
-        self.allowance = allowance or Allowance(0)
-        self._latest: dict[Hashable, _Ticket[Any]] = {}  # all that is not answered; the event loop's alone
+    def __init__(self, idle_budget: TimeBudget | None = None) -> None:
+        self.idle_budget = idle_budget or TimeBudget(0)
         # What follows is changed under this lock only. Its waits are the engine thread's.
         self._changed = threading.Condition()
-        self._held: set[_Ticket[Any]] = set()  # asked for later, until they are answered
-        self._queue: OrderedDict[Hashable, _Ticket[Any]] = OrderedDict()
-        self._idle: OrderedDict[Hashable, _Idle] = OrderedDict()  # with the one under way
+        self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all that are not answered, in the order they became ready
+        self._ready = 0  # tickets of these that wait for the thread
+        self._idle: OrderedDict[Hashable, _IdleWork] = OrderedDict()  # including what is under way
         self._settling: list[asyncio.Future[None]] = []
         self._closed = False
-        self.allowance.watch(self._wake)
+        self.idle_budget.watch(self._wake)
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
     def run(self, key: Hashable, job: Job[T], after: float = 0.0) -> asyncio.Future[T]:
         """Queue a job in place of an older one with its key, which is told to stop and answered `Superseded`.
 
-        It is queued `after` so many seconds; the older one makes way at once. Cancelling the result tells the job to
-        stop; one that has not begun then never does.
+        The older one makes way at once; this one is queued after `after` seconds. Cancelling the result tells the job
+        to stop; one that has not begun never begins.
         """
         self.supersede(key)
         ticket = _Ticket(job)
-        self._latest[key] = ticket
-        ticket.waiter.add_done_callback(lambda _: self._leave(key, ticket))
+        with self._changed:
+            self._tickets[key] = ticket
+        ticket.waiter.add_done_callback(lambda _: self._remove(key, ticket))
         if after > 0:
-            self._hold(key, ticket, after)
+            timer = asyncio.get_running_loop().call_later(after, self._enqueue, key, ticket)
+            ticket.waiter.add_done_callback(lambda _: timer.cancel())
         else:
             self._enqueue(key, ticket)
         return ticket.waiter
 
     def is_asked(self, key: Hashable) -> bool:
-        """Whether somebody waits for the job with this key."""
-        return key in self._latest
+        """Return whether a job with this key is not answered yet."""
+        return key in self._tickets
 
     def supersede(self, key: Hashable) -> None:
-        """Tell the job with this key to stop, if there is one; who waits for it gets `Superseded`."""
-        if (older := self._latest.get(key)) is not None:
-            self._leave(key, older)
-            if not older.waiter.done():  # who has just given up need not hear of it
+        """Tell the job with this key to stop, if there is one; whoever waits for it gets `Superseded`."""
+        if (older := self._tickets.get(key)) is not None:
+            self._remove(key, older)
+            if not older.waiter.done():  # a caller who has just given up need not hear of it
                 older.fail(Superseded())
                 older.waiter.exception()
 
-    def ahead(self, key: Hashable, job: Job[bool]) -> None:
-        """Queue work that nobody waits for, in place of older work with its key, which is told to stop.
+    def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True) -> None:
+        """Queue idle work in place of older idle work with its key, which is told to stop.
 
-        It is done while no job waits and the allowance lasts; else it is told to stop. One that returns false was
-        interrupted and is called again when the thread is idle again; it keeps its progress itself.
+        It runs while no job waits and, if `budgeted`, the idle budget lasts; else it is told to stop. A job that
+        returns false was interrupted and is called again when the thread is idle again; it keeps its own progress.
         """
-        self._queue_idle(key, _Idle(job, free=False))
+        with self._changed:
+            if not self._closed:
+                self._idle.pop(key, None)
+                self._idle[key] = _IdleWork(job, budgeted)
+                self._changed.notify()
 
-    def behind(self, key: Hashable, job: Job[bool]) -> None:
-        """The same for work that is quick, and done whatever the allowance is."""
-        self._queue_idle(key, _Idle(job, free=True))
-
-    def drop_ahead(self, key: Hashable) -> None:
-        """Forget the work ahead of need with this key; if it is under way, it is told to stop."""
+    def drop_idle(self, key: Hashable) -> None:
+        """Forget the idle work with this key; if it is under way, it is told to stop."""
         with self._changed:
             self._idle.pop(key, None)
 
     def settled(self) -> asyncio.Future[None]:
-        """Done once nothing is queued or under way, save for work ahead of need that waits for its allowance."""
+        """Return a future that is done once nothing is queued or under way, save what waits for the idle budget."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._closed:
@@ -102,46 +103,34 @@ class EngineThread:
         return waiter
 
     def close(self, seconds: float) -> bool:
-        """Tell all jobs to stop and the thread to end; false if it is still at work after so many seconds.
+        """Tell all jobs and the thread to end; return false if it is still at work after `seconds`.
 
-        For when nobody waits for answers any more: jobs that have not begun get none.
+        For when the event loop has ended: jobs that have not begun are not answered.
         """
-        for ticket in self._latest.values():
-            ticket.drop()
         with self._changed:
+            for ticket in self._tickets.values():
+                ticket.drop()
             self._closed = True
             self._idle.clear()
             self._changed.notify()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def _queue_idle(self, key: Hashable, work: _Idle) -> None:
-        with self._changed:
-            if not self._closed:
-                self._idle.pop(key, None)
-                self._idle[key] = work
-                self._changed.notify()
-
-    def _hold(self, key: Hashable, ticket: _Ticket[Any], seconds: float) -> None:
-        with self._changed:
-            self._held.add(ticket)
-        timer = asyncio.get_running_loop().call_later(seconds, self._enqueue, key, ticket)
-        ticket.waiter.add_done_callback(lambda _: timer.cancel())
-
     def _enqueue(self, key: Hashable, ticket: _Ticket[Any]) -> None:
         with self._changed:
-            if self._latest.get(key) is ticket and not self._closed:
-                self._queue[key] = ticket
+            if self._tickets.get(key) is ticket and not self._closed:
+                self._tickets[key] = self._tickets.pop(key)  # behind those that were ready before
+                ticket.state = "ready"
+                self._ready += 1
                 self._changed.notify()
 
-    def _leave(self, key: Hashable, ticket: _Ticket[Any]) -> None:
+    def _remove(self, key: Hashable, ticket: _Ticket[Any]) -> None:
         ticket.drop()
-        if self._latest.get(key) is ticket:
-            del self._latest[key]
         with self._changed:
-            self._held.discard(ticket)
-            if self._queue.get(key) is ticket:
-                del self._queue[key]
+            if self._tickets.get(key) is ticket:
+                del self._tickets[key]
+            self._ready -= ticket.state == "ready"
+            ticket.state = "over"
             self._changed.notify()  # this may have been the last that was held
 
     def _wake(self) -> None:
@@ -162,46 +151,52 @@ class EngineThread:
         """Wait for something to do and take it; None once the thread is to end."""
         with self._changed:
             while not self._closed:
-                if self._queue:
-                    return self._queue.popitem(last=False)[1].execute
+                if self._ready:
+                    return self._take().execute
                 if idle := self._next_idle():
                     return partial(self._do_idle, *idle)
-                if not self._held:
+                if all(ticket.state != "held" for ticket in self._tickets.values()):
                     self._tell_settled()
-                self._changed.wait(self.allowance.frees_in() if self._idle else None)
+                self._changed.wait(self.idle_budget.frees_in() if self._idle else None)
             self._tell_settled()
             return None
 
-    def _next_idle(self) -> tuple[Hashable, _Idle] | None:
-        """What is free first; then what was queued last: it is for the place the user looks at now."""
-        free = next(((key, work) for key, work in self._idle.items() if work.free), None)
-        if free or not self._idle or self.allowance.left() <= 0:
+    def _take(self) -> _Ticket[Any]:
+        ticket = next(ticket for ticket in self._tickets.values() if ticket.state == "ready")
+        ticket.state = "running"
+        self._ready -= 1
+        return ticket
+
+    def _next_idle(self) -> tuple[Hashable, _IdleWork] | None:
+        """Return unbudgeted work first, then what was queued last: it is for the place the user looks at now."""
+        free = next(((key, work) for key, work in self._idle.items() if not work.budgeted), None)
+        if free or not self._idle or self.idle_budget.left() <= 0:
             return free
         return next(reversed(self._idle.items()))
 
-    def _do_idle(self, key: Hashable, work: _Idle) -> None:
+    def _do_idle(self, key: Hashable, work: _IdleWork) -> None:
         try:
-            with nullcontext() if work.free else self.allowance.spending():
+            with self.idle_budget.spending() if work.budgeted else nullcontext():
                 done = work.job(self._interruption(key, work))
-        except BaseException as error:  # nobody else hears of it, and nothing a job raises ends the thread
-            logger.error("work that nobody waits for failed", exc_info=error)
+        except BaseException as error:  # there is no caller to raise it to, and nothing a job raises ends the thread
+            logger.error("idle work failed", exc_info=error)
             done = True
         with self._changed:
             if done and self._idle.get(key) is work:
                 del self._idle[key]
 
-    def _interruption(self, key: Hashable, work: _Idle) -> Stopped:
-        """Tell whether work that nobody waits for has to stop, without the lock; once true, it stays true."""
+    def _interruption(self, key: Hashable, work: _IdleWork) -> ShouldStop:
+        """Return what tells idle work to stop, without the lock; once true, it stays true."""
         interrupted = False
 
-        def stopped() -> bool:
+        def should_stop() -> bool:
             nonlocal interrupted
             unwanted = self._idle.get(key) is not work  # superseded, dropped or closed
-            too_dear = not work.free and self.allowance.left() <= 0
-            interrupted = interrupted or unwanted or bool(self._queue) or too_dear
+            too_dear = work.budgeted and self.idle_budget.left() <= 0
+            interrupted = interrupted or unwanted or self._ready > 0 or too_dear
             return interrupted
 
-        return stopped
+        return should_stop
 
     def _tell_settled(self) -> None:
         for waiter in self._settling:
@@ -209,43 +204,44 @@ class EngineThread:
         self._settling.clear()
 
 
-class _Idle:
-    """Work that nobody waits for: an object of its own, since one job may be queued twice."""
+class _IdleWork:
+    """Work that no caller waits for: an object of its own, since one job may be queued twice."""
 
-    def __init__(self, job: Job[bool], free: bool) -> None:
-        self.job, self.free = job, free
+    def __init__(self, job: Job[bool], budgeted: bool) -> None:
+        self.job, self.budgeted = job, budgeted
 
 
 class _Ticket(Generic[T]):
     """One job and who waits for it. `waiter` is touched on the event loop's thread only."""
 
     def __init__(self, job: Job[T]) -> None:
+        self.state: Literal["held", "ready", "running", "over"] = "held"
         self._stop = threading.Event()
         self._job: Job[T] | None = job
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def drop(self) -> None:
-        """Stop the job or never begin it, and let go of what it holds."""
+        """Stop the job, or keep it from beginning, and let go of what it holds."""
         self._stop.set()
         self._job = None
 
     def execute(self) -> None:
-        """Do the job, on the engine thread, unless it was dropped."""
+        """Run the job, on the engine thread, unless it was dropped."""
         job = self._job
         if job is None:
             return
         try:
             result = job(self._stop.is_set)
-        except BaseException as error:  # whatever a job raises is its asker's, and never ends the thread
+        except BaseException as error:  # whatever a job raises is its caller's, and never ends the thread
             _post(self.waiter, self.fail, error)
         else:
             _post(self.waiter, self._succeed, result)
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error; one that nobody waits for is logged, save that the job made way."""
+        """Answer with an error; log one that no caller waits for, unless the job was superseded."""
         if self.waiter.done():
             if not isinstance(error, Superseded):
-                logger.error("a job that was given up failed", exc_info=error)
+                logger.error("a cancelled job failed", exc_info=error)
             return
         self.waiter.set_exception(error)
 

@@ -1,4 +1,4 @@
-"""The contract of a loaded model, as the session uses it, and how one takes the place of another."""
+"""The contract of a loaded model, as the session uses it, and how one replaces another."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from efim_ls.request import Ahead, Answer, Request
-from efim_ls.session.engine_thread import EngineThread, Job, Stopped, Superseded
+from efim_ls.request import Ahead, Answer, Request, Status
+from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
 
-PARTING = 1.0  # seconds that each part of an end may take
+CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # the key of the job that fetches or loads a model; those of completions are URIs
 
 Progress = Callable[[str, int], None]
@@ -23,44 +23,40 @@ logger = logging.getLogger(__name__)
 class Completer(Protocol):
     """A loaded model. Used on the engine thread only, save for what says otherwise."""
 
-    def complete(self, request: Request, stopped: Stopped, /) -> Answer:
+    def complete(self, request: Request, stopped: ShouldStop, /) -> Answer:
         """Answer a request; soon after `stopped()` is true, as superseded."""
         ...
 
-    def foresee(self, request: Request, /) -> Job[bool]:
-        """Work that computes ahead what a request will need."""
+    def prefetch(self, request: Request, /) -> Job[bool]:
+        """Return work that computes ahead what a request will need."""
         ...
 
-    def foresee_opened(self, uri: str, text: str, /) -> Job[bool]:
-        """Work that computes ahead what any first request in a document will need."""
+    def prefetch_opened(self, uri: str, text: str, /) -> Job[bool]:
+        """Return work that computes ahead what any first request in a document will need."""
         ...
 
     def explain(self, request: Request, /) -> dict[str, object]:
-        """Tell what a request would send and cost."""
+        """Return what a request would send and cost."""
         ...
 
-    def forget(self, uri: str, /) -> None:
-        """Drop what is known of a document that was closed."""
+    def close_document(self, uri: str, save: bool, /) -> None:
+        """Forget a document; if it is to be saved, what `save` needs stays until then."""
         ...
 
-    def drop(self, uri: str, /) -> None:
-        """The same for one of which nothing more is to be kept."""
-        ...
-
-    def keep(self, uri: str, stopped: Stopped, /) -> bool:
-        """Write behind what was computed for a document, also after it was closed; false if it was stopped."""
+    def save(self, uri: str, stopped: ShouldStop, /) -> bool:
+        """Save what was computed for a document, open or closed; return false if it was stopped."""
         ...
 
     def flush(self, seconds: float, /) -> bool:
-        """Wait until what is kept is written; on any thread."""
+        """Wait until what was saved is written; on any thread."""
         ...
 
     def close(self, seconds: float, then: Settings | None = None, /) -> None:
-        """Write behind all that was computed, as far as the settings that come `then` allow it, and end."""
+        """Save all that was computed, as far as the settings that follow allow it, and end."""
         ...
 
     def describe(self) -> dict[str, object]:
-        """What runs where, and why."""
+        """Return what runs where, and why."""
         ...
 
     @property
@@ -70,7 +66,7 @@ class Completer(Protocol):
 
     @property
     def tiers(self) -> list[dict[str, object]]:
-        """What is kept where; on any thread."""
+        """What each tier holds; on any thread."""
         ...
 
 
@@ -79,77 +75,107 @@ Fetch = Callable[[Settings, Progress, bool], None]  # the last: whether another 
 
 
 def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> None:
-    """For models that are all here."""
+    """Fetch nothing: for models that are on this machine."""
 
 
-class Loader:
-    """Loads models, one in place of another; what has to be fetched comes while that one goes on.
+class ModelLoader:
+    """The loaded model, and how another one replaces it; while one is fetched, the one before goes on.
 
-    Used on the event loop only. What is superseded by a later call raises `Superseded`.
+    Used on the event loop only. `released` is called before a model is let go of.
     """
 
-    def __init__(self, engine: EngineThread, load: Load, fetch: Fetch) -> None:
-        """Fetch on a thread of its own, which touches no tensors; let go of models and load on the engine thread."""
-        self._engine, self._load, self._fetch = engine, load, fetch
+    def __init__(self, engine: EngineThread, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
+        """Fetch on a thread of its own, which touches no tensors; load and close models on the engine thread."""
+        self.completer: Completer | None = None
+        self.status = Status("loading", "waiting for the client")
+        self._description: dict[str, object] = {}
+        self._loaded_for: Settings | None = None
+        self._engine, self._load, self._fetch, self._released = engine, load, fetch, released
         self._fetching = EngineThread()
-        self._replaced: list[Completer] = []  # models to let go of before the next: replaced, or not taken yet
+        self._replaced: list[Completer] = []  # models to close before the next: replaced, or not taken yet
         self._wanted = object()
 
-    async def fetch(self, settings: Settings, progress: Progress, beside: bool) -> None:
-        """Have all here that loading needs; `beside` a model that is loaded and may go on."""
+    @property
+    def description(self) -> dict[str, object]:
+        """What runs where and why; empty while no model is loaded."""
+        return self._description if self.completer else {}
+
+    def must_load(self, settings: Settings) -> bool:
+        """Return whether these settings need another model than the one that is loaded or being loaded."""
+        return settings.of_model != self._loaded_for
+
+    async def load(self, settings: Settings, progress: Progress) -> bool:
+        """Fetch and load the model that the settings name; return whether it is ready.
+
+        The status tells what came of it. A call that a later one supersedes changes nothing more.
+        """
+        before, self._loaded_for = self._loaded_for, settings.of_model
+        self.status, tell = Status("loading", "the model is being loaded"), _rising(progress)
+        if before and (before.persist, before.private_files) != (settings.persist, settings.private_files):
+            self._release()  # it would save by settings that hold no more
+        try:
+            await self._fetch_first(settings, tell)
+            self._release()
+            loading = self._engine.run(LOADING, lambda stopped: self._replace(settings, tell, stopped))
+            completer, self._description = await loading
+            self._replaced.remove(completer)
+            self.completer = completer
+        except Superseded:
+            return False
+        except Exception as error:
+            stays = "; the previous model stays in use" if self.completer else ""
+            self.status = Status("error", f"{_failure(error)}{stays}")
+            return False
+        self.status = Status("ready", "the model is ready")
+        return True
+
+    def close(self, seconds: float) -> bool:
+        """End both threads, then the models; return false if a thread is still at work after `seconds`."""
+        fetched = self._fetching.close(seconds)
+        if not self._engine.close(seconds):
+            return False
+        for each in [*self._replaced, *([self.completer] if self.completer else [])]:
+            each.close(seconds)
+        return fetched
+
+    async def _fetch_first(self, settings: Settings, progress: Progress) -> None:
         wanted = self._wanted = object()
         self._engine.supersede(LOADING)
+        beside = self.completer is not None
         await self._fetching.run(LOADING, lambda stopped: self._fetch(settings, _unless(stopped, progress), beside))
         if self._wanted is not wanted:
             raise Superseded
 
-    def replace(self, completer: Completer) -> None:
-        """Have a model let go of before the next one is loaded."""
-        self._replaced.append(completer)
+    def _release(self) -> None:
+        """Let go of the loaded model, to be closed before the next one is loaded."""
+        if self.completer is not None:
+            self._replaced.append(self.completer)
+        self.completer = None
+        self._released()
 
-    async def load(self, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
-        """Load a model, and describe it."""
-        loaded = await self._engine.run(LOADING, lambda stopped: self._in_place(settings, progress, stopped))
-        self._replaced.remove(loaded[0])
-        return loaded
-
-    def close(self, seconds: float, completer: Completer | None) -> bool:
-        """End both threads, then the model that is loaded; false if one is still at work after so long."""
-        fetched = self._fetching.close(seconds)
-        if not self._engine.close(seconds):
-            return False
-        for each in [*self._replaced, *([completer] if completer else [])]:
-            each.close(seconds)
-        return fetched
-
-    def _in_place(
-        self, settings: Settings, progress: Progress, stopped: Stopped
+    def _replace(
+        self, settings: Settings, progress: Progress, stopped: ShouldStop
     ) -> tuple[Completer, dict[str, object]]:
-        """Let go of models, then load another; one that nobody wants any more is let go of, too."""
+        """Close models and load another, on the engine thread; one that is not taken is closed by the next call."""
         if self._replaced:
             while self._replaced:
-                self._replaced.pop().close(PARTING, settings)
+                self._replaced.pop().close(CLOSING, settings)
             gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
         completer = self._load(settings, _unless(stopped, progress))
-        self._replaced.append(completer)  # who asked may be superseded until the very moment it is taken
+        self._replaced.append(completer)  # the caller may be superseded until the very moment it takes it
         return completer, completer.describe()
 
 
-def may_stay(loaded: Settings, wanted: Settings) -> bool:
-    """Whether a model that was loaded for some settings may go on until others have theirs: it keeps by its own."""
-    return (loaded.persist, loaded.private_files) == (wanted.persist, wanted.private_files)
-
-
-def failure(error: Exception) -> str:
-    """What to tell of a model that could not be loaded; what nobody foresaw is logged."""
+def _failure(error: Exception) -> str:
+    """Return what to tell of a model that could not be loaded; unforeseen errors are logged."""
     if isinstance(error, ModelError):
         return str(error)
     logger.error("the model could not be loaded", exc_info=error)
     return f"loading the model failed ({type(error).__name__}): see the log"
 
 
-def rising(progress: Progress) -> Progress:
-    """The same progress, of parts that each begin anew: what it tells never falls."""
+def _rising(progress: Progress) -> Progress:
+    """Return the same progress, of parts that each start at 0, so that what it tells never falls."""
     most = 0
 
     def tell(message: str, percent: int) -> None:
@@ -160,8 +186,8 @@ def rising(progress: Progress) -> Progress:
     return tell
 
 
-def _unless(stopped: Stopped, progress: Progress) -> Progress:
-    """Tell what is new of the progress; where nobody wants the model any more, end its loading there."""
+def _unless(stopped: ShouldStop, progress: Progress) -> Progress:
+    """Return progress that tells what is new, and ends the loading once the model is not wanted any more."""
     told: tuple[str, int] | None = None
 
     def tell(message: str, percent: int) -> None:

@@ -1,23 +1,127 @@
-"""What a completion in one document reads of others that are open."""
+"""The documents that a client has open, and all that the event loop knows of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import replace
 
-from efim_ls.access.rules import Rules
-from efim_ls.text.document import Document
+from efim_ls.access.reasons import Refusal, refusal
+from efim_ls.access.rules import Rules, Verdict
+from efim_ls.request import Answer, Request
+from efim_ls.session.idle_timer import IdleTimer
+from efim_ls.settings import Settings
+from efim_ls.text.document import Change, Document, Encoding
+from efim_ls.usage.counters import Counters
+from efim_ls.usage.retention import RetentionTracker
 
 # More text slows every token, more files outgrow cached tokens.
-OTHERS, CHARACTERS_OF_OTHERS = 32, 200_000
+MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
 
 
-def texts_beside(document: Document, used_last_first: Iterable[Document], rules: Rules) -> tuple[str, ...]:
-    """Texts of other documents in its language, the one used last at the end: those that fit, whole."""
-    room, texts = CHARACTERS_OF_OTHERS, list[str]()
-    for other in used_last_first:
-        size = len(other.text)
-        alike = other is not document and other.language == document.language and size <= room
-        if alike and rules.may_be_read(other.uri, other.language, size):
-            room -= size
-            texts.append(other.text)
-    return tuple(reversed(texts[:OTHERS]))
+class OpenDocument(Document):
+    """An open document: its text, and the state of the event loop that goes when it is closed.
+
+    `cursor` is the offset where the user was last known to be; edits do not move it. `retention` follows accepted
+    suggestions. `prefetch_timer` and `save_timer` wait for the user to pause.
+    """
+
+    def __init__(
+        self, uri: str, language: str, text: str, version: int | None = None, counters: Counters | None = None
+    ) -> None:
+        super().__init__(uri, language, text, version)
+        self.cursor: int | None = None
+        self.retention = RetentionTracker(counters or Counters(), text)
+        self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
+        self._judged: tuple[Rules, Verdict] | None = None
+        self._answered: tuple[Request, Answer] | None = None
+
+    def edit(self, change: Change, encoding: Encoding) -> None:
+        """Make a change, and follow accepted suggestions through it."""
+        self.retention.follow(self.apply(change, encoding), self.text)
+
+    def verdict(self, rules: Rules) -> Verdict:
+        """Return what the rules say of it; judged once for as long as the same rules are in force."""
+        if self._judged is None or self._judged[0] is not rules:
+            self._judged = rules, rules.verdict(self.uri, self.language)
+        return self._judged[1]
+
+    def note_answer(self, request: Request, answer: Answer) -> None:
+        """Remember the last answer, without texts of other documents, which may be closed soon."""
+        self._answered = replace(request, others=()), answer
+
+    def why_nothing(self, text: str, cursor: int) -> Refusal | None:
+        """Return why the last answer was empty, if it was, at this place of this text."""
+        if self._answered is None:
+            return None
+        request, answer = self._answered
+        if answer.reason is None or (request.cursor, request.text) != (cursor, text):
+            return None
+        return refusal(answer.reason, confidence=answer.confidence, least=request.least)
+
+    def close(self) -> None:
+        """Stop all timers and count what is retained of accepted suggestions."""
+        self.prefetch_timer.cancel()
+        self.save_timer.cancel()
+        self.retention.close()
+
+
+class OpenDocuments:
+    """The open documents, the one used last at the end, and the rules in force. Used on the event loop only."""
+
+    def __init__(self, counters: Counters) -> None:
+        """Count what is retained of accepted suggestions in `counters`."""
+        self.rules = Rules(Settings())
+        self._counters = counters
+        self._documents: dict[str, OpenDocument] = {}
+
+    def __iter__(self) -> Iterator[OpenDocument]:
+        return iter(list(self._documents.values()))
+
+    def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
+        """Open a document; some clients open one again that is open, whose text is replaced then."""
+        before, document = self.close(uri), OpenDocument(uri, language, text, version, self._counters)
+        if before is not None:  # what was computed for it is still to be saved
+            before.save_timer, document.save_timer = document.save_timer, before.save_timer
+            before.close()
+        self._documents[uri] = document
+        return document
+
+    def get(self, uri: str) -> OpenDocument | None:
+        """Return a document, or None if it is not open."""
+        return self._documents.get(uri)
+
+    def use(self, uri: str) -> OpenDocument | None:
+        """Return a document and mark it as the one used last; None if it is not open."""
+        if (document := self._documents.pop(uri, None)) is not None:
+            self._documents[uri] = document
+        return document
+
+    @property
+    def last_used(self) -> OpenDocument | None:
+        """The document used last, None if none is open."""
+        return next(reversed(self._documents.values()), None)
+
+    def close(self, uri: str) -> OpenDocument | None:
+        """Take a document out and return it, None if it is not open; its owner closes it."""
+        return self._documents.pop(uri, None)
+
+    def language(self, uri: str) -> str:
+        """Return the client's name for a document's language; empty if it is not open."""
+        return document.language if (document := self._documents.get(uri)) else ""
+
+    def why_off(self, uri: str, size: int | None = None) -> Refusal | None:
+        """Return why the rules allow no suggestions in a document, open or not; `size` overrides its characters."""
+        if (document := self._documents.get(uri)) is None:
+            return self.rules.verdict(uri, "").refusal(size or 0)
+        return document.verdict(self.rules).refusal(len(document.text) if size is None else size)
+
+    def others(self, document: OpenDocument) -> tuple[str, ...]:
+        """Return the texts of other documents in its language that fit whole, the one used last at the end."""
+        room, texts = MOST_CHARACTERS_OF_OTHERS, list[str]()
+        for other in reversed(self._documents.values()):
+            size = len(other.text)
+            alike = other is not document and other.language == document.language and size <= room
+            if alike and other.verdict(self.rules).may_be_read(size):
+                room -= size
+                texts.append(other.text)
+        return tuple(reversed(texts[:MOST_OTHERS]))

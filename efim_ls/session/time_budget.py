@@ -13,7 +13,7 @@ WINDOW = 60.0  # seconds that spent time is held against further work
 GRAIN = 1.0  # seconds
 
 
-class Allowance:
+class TimeBudget:
     """Seconds of work that may be spent in any minute; what is under way counts too.
 
     `seconds` may be set at any time on any thread; zero forbids work. All else belongs to the thread that works.

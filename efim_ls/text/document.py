@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from efim_ls.text.edit import Edit, narrowed
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 Position = tuple[int, int]
@@ -27,8 +28,7 @@ class Change:
 class Document:
     r"""One open file. Used on one thread; `text` is immutable and may be handed to others.
 
-    Offsets count code points, characters of a position count units of the encoding. `cursor` is the offset where the
-    user was last known to be; edits do not move it.
+    Offsets count code points, characters of a position count units of the encoding.
     Invariant: `_starts` holds, ascending, every p with p == 0, text[p-1] == "\n", or text[p-1] == "\r" and
     text[p] != "\n". No other character ends a line.
     """
@@ -37,7 +37,6 @@ class Document:
         self.uri = uri
         self.language = language
         self.version = version
-        self.cursor: int | None = None
         self._text = ""
         self._starts: NDArray[np.int64] = np.zeros(1, np.int64)
         self.splice(0, 0, text)
@@ -63,23 +62,18 @@ class Document:
         """Return the line and character of an offset; one inside a terminator is the line's end."""
         line = self.line_of(offset)
         start, end = self._line_span(line)
-        return line, _units(self._text[start : max(start, min(offset, end))], encoding)
+        return line, units(self._text[start : max(start, min(offset, end))], encoding)
 
     def line_of(self, offset: int) -> int:
         """Return the number of the line that holds an offset, from 0."""
         return int(np.searchsorted(self._starts, max(offset, 0), side="right")) - 1
 
-    def apply(self, changes: Iterable[Change], encoding: Encoding) -> None:
-        """Make the changes in order, each against the text that the one before left behind."""
-        for change in changes:
-            self.splice(*self.span(change, encoding), change.text)
-
-    def span(self, change: Change, encoding: Encoding) -> tuple[int, int]:
-        """The offsets between which a change will replace the text."""
-        if change.start is None or change.end is None:
-            return 0, len(self._text)
-        start, end = sorted(self.offset(*place, encoding) for place in (change.start, change.end))
-        return start, end
+    def apply(self, change: Change, encoding: Encoding) -> Edit:
+        """Make a change and return what it did, without what the old and the new text share."""
+        start, end = self._span(change, encoding)
+        edit = narrowed(start, self._text[start:end], change.text)
+        self.splice(start, end, change.text)
+        return edit
 
     def splice(self, start: int, end: int, new_text: str) -> None:
         """Replace the text from one offset to another; ValueError unless 0 <= start <= end <= len(text)."""
@@ -91,6 +85,12 @@ class Document:
         within = _line_starts(self._text, max(start, 1), start + len(new_text))
         after = self._starts[first_kept:] + (len(new_text) - (end - start))
         self._starts = np.concatenate((before, within, after))
+
+    def _span(self, change: Change, encoding: Encoding) -> tuple[int, int]:
+        if change.start is None or change.end is None:
+            return 0, len(self._text)
+        start, end = sorted(self.offset(*place, encoding) for place in (change.start, change.end))
+        return start, end
 
     def _line_span(self, line: int) -> tuple[int, int]:
         start = int(self._starts[line])
@@ -116,7 +116,8 @@ def _points_within(text: str, units: int, encoding: Encoding) -> int:
     return int(np.searchsorted(np.cumsum(_widths(text, encoding)), units, side="right"))
 
 
-def _units(text: str, encoding: Encoding) -> int:
+def units(text: str, encoding: Encoding) -> int:
+    """Return how many units of an encoding a text takes."""
     if encoding == "utf-32" or text.isascii():
         return len(text)
     return int(_widths(text, encoding).sum())

@@ -14,7 +14,6 @@ Count = Literal[
     "characters_accepted", "characters_kept",
 ]  # fmt: skip
 REMEMBERED = 1000  # answers whose times are kept
-NO_COSTS = Costs()
 
 Keep = Callable[[str, Mapping[Count, int]], None]
 
@@ -45,13 +44,14 @@ class Counters:
         self.answered[outcome] += 1
         self.add(language, {"requests": 1})
 
-    def note(self, uri: str, reason: str | None, costs: Costs = NO_COSTS) -> None:
-        """Remember what the last answer was."""
-        self._last = (uri, reason, costs)
+    def refuse(self, uri: str, language: str, reason: str) -> None:
+        """Count a request that was answered without the model."""
+        self.answer(language, reason)
+        self._last = (uri, reason, Costs())
 
     def spend(self, uri: str, language: str, answer: Answer) -> None:
         """Add up what an answer of the model cost."""
-        self.note(uri, answer.reason, answer.costs)
+        self._last = (uri, answer.reason, answer.costs)
         self.add(language, {"recomputed": answer.costs.recomputed, "reused": answer.costs.reused})
         if answer.reason != "superseded":
             self._milliseconds.append(answer.costs.ms.total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,20 +82,23 @@ def assemble(
 ) -> Prompt:
     """Put the prompt together as it is: typed is not healed, `stub` was taken out of it before."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
-    return Prompt(
+    prompt = Prompt(
         ids=in_order(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),
-        history=_history(tokenizer, around, t, np.concatenate((h, y))),
+        history=np.concatenate((t, BREAK, h, y)),
         head=len(h),
         tail=len(t),
         typed=len(y),
     )
+    return prompt if around == NOTHING else surrounded(tokenizer, prompt, around)
 
 
-def _history(tokenizer: Tokenizer, around: Surroundings, tail: Ids, now: Ids) -> Ids:
+def surrounded(tokenizer: Tokenizer, prompt: Prompt, around: Surroundings) -> Prompt:
+    """Return a prompt that was built without surroundings, with these in its history."""
     others = [part for text in around.others for part in (tokenizer.encode(text), BREAK)]
     before, after = tokenizer.encode(around.before), tokenizer.encode(around.after)
-    return np.concatenate((*others, tail, after, BREAK, before, now))
+    tail, window = prompt.history[: prompt.tail], prompt.history[prompt.tail + len(BREAK) :]
+    return replace(prompt, history=np.concatenate((*others, tail, after, BREAK, before, window)))
 
 
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:

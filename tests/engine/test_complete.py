@@ -23,8 +23,8 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import MIB, Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.backings import in_memory
 from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of, never
+from tests.engine.persistence import in_memory
 from tests.models import CODE, Tiny, make
 
 SETTINGS = Settings(max_new_tokens=12, head_tokens=200, tail_tokens=50)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.completion.document_frames import DocumentFrames
 from efim_ls.request import Answer, Request
 from tests.engine.doubles import Log, Watched, never
 from tests.engine.test_complete import FITTING, SETTINGS, Make, ask, maker
@@ -40,7 +41,8 @@ class Place:
     def afresh(self, made: Make, typed: str, *, explicit: bool = False) -> str:
         """What is suggested there by one that knows of no suggestion and holds nothing."""
         completer, _ = made()
-        completer._frames._open |= {uri: planner.copy() for uri, planner in self.completer._frames._open.items()}
+        completer._documents[URI] = twin = DocumentFrames(completer._make_planner)
+        twin._planner = self.completer._documents[URI].planner.copy()
         text = self.before + typed
         return ask(completer, text + self.after, len(text), URI, explicit=explicit).text
 
@@ -177,7 +179,7 @@ def test_what_was_suggested_in_one_document_is_not_suggested_in_another(made: Ma
 def test_a_forgotten_documents_suggestions_are_forgotten(made: Make) -> None:
     place = Place(made, without_rest(549), 549, explicit=True)
     assert place.behind("").text == place.suggested
-    place.completer.forget(URI)
+    place.completer.close_document(URI, save=True)
     assert "\n" not in place.behind("").text
 
 

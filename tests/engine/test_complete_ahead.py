@@ -52,7 +52,7 @@ def after(questions: int) -> Callable[[], bool]:
 @pytest.mark.parametrize("cursor", range(0, len(CODE), 131))
 def test_a_completion_that_was_foreseen_computes_nothing_of_its_prompt(made: Make, cursor: int) -> None:
     (completer, engine), (cold, _) = made(), made()
-    assert completer.foresee(Request(A, CODE, cursor))(never)
+    assert completer.prefetch(Request(A, CODE, cursor))(never)
     assert sum(engine.log.passes) == completer.ahead.tokens
     answer, other = ask(completer, CODE, cursor, A), ask(cold, CODE, cursor, A)
     assert (answer.costs.frame, answer.costs.recomputed) == ("kept", 0)
@@ -66,7 +66,7 @@ def test_a_key_at_a_foreseen_place_computes_itself_or_the_word_that_it_ends(
     made: Make, tokenizer: Tokenizer, cursor: int, key: str
 ) -> None:
     completer, _ = made()
-    completer.foresee(Request(A, CODE, cursor))(never)
+    completer.prefetch(Request(A, CODE, cursor))(never)
     answer = ask(completer, CODE[:cursor] + key + CODE[cursor:], cursor + 1, A)
     _, word = heal(tokenizer, CODE[:cursor])
     assert answer.costs.frame == "kept"
@@ -78,7 +78,7 @@ def test_interrupted_work_plans_once_and_loses_nothing(made: Make, planned: list
     completer, engine = made()
     tokens = 3 + sum(explained(completer, CODE, PLACE, A)["costs"][part] for part in ("head", "tail", "typed"))
     planned.clear()
-    prepare = completer.foresee(Request(A, CODE, PLACE))
+    prepare = completer.prefetch(Request(A, CODE, PLACE))
     assert planned == []
     computed = 0
     for questions in (chunks, 0, 1):
@@ -97,7 +97,7 @@ def test_interrupted_work_plans_once_and_loses_nothing(made: Make, planned: list
 @pytest.mark.parametrize("chunks", range(4))
 def test_what_was_computed_until_an_interruption_is_saved(made: Make, chunks: int) -> None:
     completer, _ = made()
-    completer.foresee(Request(A, CODE, PLACE))(after(chunks))
+    completer.prefetch(Request(A, CODE, PLACE))(after(chunks))
     costs = ask(completer, CODE, PLACE, A).costs
     assert costs.reused == completer.ahead.tokens
     assert (costs.reused > 0) == (chunks > 0)
@@ -105,7 +105,7 @@ def test_what_was_computed_until_an_interruption_is_saved(made: Make, chunks: in
 
 def test_work_that_goes_on_after_the_text_changed_is_for_the_text_that_was_there(made: Make) -> None:
     completer, _ = made()
-    prepare = completer.foresee(Request(A, CODE, PLACE))
+    prepare = completer.prefetch(Request(A, CODE, PLACE))
     prepare(after(1))
     ask(completer, "import os\n" + CODE[:PLACE] + CODE[PLACE + 9 :], PLACE + 10, A)
     assert prepare(never)
@@ -121,7 +121,7 @@ def costs_of_typing(made: Make, *, ahead: bool) -> list[int]:
         before += key
         costs.append(ask(completer, before + CODE[at:], len(before), A).costs.recomputed)
         if ahead:
-            completer.foresee(Request(A, before + CODE[at:], len(before)))(never)
+            completer.prefetch(Request(A, before + CODE[at:], len(before)))(never)
     return costs[1:]
 
 
@@ -135,7 +135,7 @@ def test_a_first_completion_in_the_first_window_of_an_opened_document_computes_n
     made: Make, cursor: int
 ) -> None:
     completer, engine = made()
-    assert completer.foresee_opened(A, CODE)(never)
+    assert completer.prefetch_opened(A, CODE)(never)
     assert sum(engine.log.passes) == completer.ahead.tokens > 0
     costs = ask(completer, CODE, cursor, A).costs
     lines_apart = 16  # tokens that are not worth a copy
@@ -145,7 +145,7 @@ def test_a_first_completion_in_the_first_window_of_an_opened_document_computes_n
 
 def test_a_document_that_was_opened_is_planned_when_the_work_begins(made: Make, planned: list[str]) -> None:
     completer, _ = made()
-    prepare = completer.foresee_opened(A, CODE)
+    prepare = completer.prefetch_opened(A, CODE)
     assert planned == []
     assert not prepare(after(1))
     assert prepare(never)
@@ -155,14 +155,14 @@ def test_a_document_that_was_opened_is_planned_when_the_work_begins(made: Make, 
 @pytest.mark.parametrize("text", ["\0" * 9, "x = 1\n\0\n"])
 def test_binary_text_is_not_worked_on(made: Make, text: str) -> None:
     completer, _ = made()
-    assert completer.foresee(Request(A, text, 3))(never)
-    assert completer.foresee_opened(A, text)(never)
+    assert completer.prefetch(Request(A, text, 3))(never)
+    assert completer.prefetch_opened(A, text)(never)
     assert completer.ahead == Ahead(0, 0)
 
 
 def test_work_that_nobody_needed_is_told_as_wasted_once_it_is_given_up(folder: Path) -> None:
     completer, _ = maker(folder, arenas=1)()
-    completer.foresee(Request(A, CODE, PLACE))(never)
+    completer.prefetch(Request(A, CODE, PLACE))(never)
     tokens = completer.ahead.tokens
     assert completer.ahead == Ahead(tokens, 0)
     ask(completer, "y = 2\n" * 9, 20, B)

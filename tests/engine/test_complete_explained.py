@@ -63,7 +63,7 @@ def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
         elif action != "only explain":
             request = Request(uri, text, cursor)
             for each in (explaining, other):
-                prepare = each.foresee(request) if action == "foresee" else each.foresee_opened(uri, text)
+                prepare = each.prefetch(request) if action == "foresee" else each.prefetch_opened(uri, text)
                 assert prepare(never)
         assert explaining.ahead == other.ahead
 
@@ -82,7 +82,7 @@ def test_a_forgotten_document_that_comes_back_has_its_frames(made: Make) -> None
     completer, _ = made()
     first = ask(completer, CODE, PLACE)
     assert ask(completer, CODE, PLACE).costs.frame == "kept"
-    completer.forget("file:///a.py")
+    completer.close_document("file:///a.py", save=True)
     again = ask(completer, CODE, PLACE)
     assert (again.text, again.costs.frame, again.costs.recomputed) == (first.text, "kept", 0)
 
@@ -92,10 +92,10 @@ def test_a_forgotten_document_gives_its_arena_up_first(made: Make) -> None:
     ask(completer, CODE, PLACE, uri="a")
     other = "import os\n" * 9
     ask(completer, other, 20, uri="b")
-    completer.forget("b")
+    completer.close_document("b", save=True)
     ask(completer, "\n\n", 1, uri="c")
     assert ask(completer, CODE, PLACE, uri="a").costs.recomputed == 0
 
 
 def test_forgetting_an_unknown_document_does_nothing(made: Make) -> None:
-    made()[0].forget("file:///never.py")
+    made()[0].close_document("file:///never.py", save=True)

@@ -14,11 +14,10 @@ import pytest
 
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.planner import FRAMES
-from efim_ls.completion.recent_suggestions import REMEMBERED
+from efim_ls.completion.recent_suggestions import MOST
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from efim_ls.text.document import Document
 from model_runtime.arena.arena import Arena
 from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
@@ -42,14 +41,15 @@ async def storm(session: Session) -> list[str]:
     asked = list[asyncio.Task[Answer]]()
     for n in range(STORM):
         uri, cursor = f"file:///{n % 3}.py", (n * 37) % len(CODE)
-        session.documents.setdefault(uri, Document(uri, "python", CODE))
+        if session.documents.get(uri) is None:
+            session.open(uri, "python", CODE)
         asked.append(asyncio.create_task(session.complete(Request(uri, CODE[:cursor] + "x" * (n % 7), cursor))))
         if not n % 10:
             await asyncio.sleep(0)
         if not n % 3:
             asked[n // 2].cancel()
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    await session.foresight.settled()
+    await session.background.settled()
     return ["cancelled" if isinstance(answer, BaseException) else answer.text for answer in answers]
 
 
@@ -65,23 +65,25 @@ async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None
     loading = asyncio.create_task(session.load(lambda *_: None))
     await loading
     assert [type(each) for each in gc.get_objects() if type(each) in (Completer, Arena)] == [Completer]
-    await session.foresight.settled()
+    await session.background.settled()
 
 
 async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: Session) -> None:
-    completer = cast("Completer", session._completer)
+    completer = cast("Completer", session._model.completer)
     await storm(session)
-    kinds = (Answer, Prompt, asyncio.Task)
+    kinds = (Answer, asyncio.Task)
     before, arenas, threads = [alive(kind) for kind in kinds], alive(Arena), threading.active_count()
     assert len(await storm(session)) == STORM
     assert session.counters.answered["superseded"] > STORM / 2
     assert [alive(kind) for kind in kinds] == before
     assert threading.active_count() == threads
     assert alive(Arena) == arenas <= completer.describe()["arenas"]  # type: ignore[operator]
-    assert all(len(planner._frames) <= FRAMES for planner in completer._frames._open.values())
-    assert all(len(shown._suggestions) <= REMEMBERED for shown in completer._shown.values())
-    assert not session.engine._latest and not session.engine._queue and not session.engine._idle
-    for uri in list(session.documents):
-        session.forget(uri)
-    await session.foresight.settled()
-    assert not completer._frames.documents and not completer._frames._asked and not completer._shown
+    assert alive(Prompt) <= 2 * FRAMES * len(completer._documents), "of frames, planned and asked for"
+    assert all(len(document.planner.frames) <= FRAMES for document in completer._documents.values())
+    assert all(len(document.suggestions._suggestions) <= MOST for document in completer._documents.values())
+    assert not session.engine._tickets and not session.engine._ready and not session.engine._idle
+    for document in session.documents:
+        session.close_document(document.uri)
+    await session.background.settled()
+    assert not any(document.unsaved for document in completer._documents.values())
+    assert not any(document.suggestions._suggestions for document in completer._documents.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.window import Budget
 from efim_ls.request import Answer, Request
-from efim_ls.session.prefetch import accepted
+from efim_ls.session.background import accepted
 from efim_ls.settings import Settings
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
@@ -29,8 +28,8 @@ from model_runtime.loading.autotune import Way
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.families import FAMILIES
-from tests.engine.backings import in_memory, on_disk
 from tests.engine.doubles import CACHE, Log, Watched
+from tests.engine.persistence import adopt_frames, in_memory, on_disk
 from tests.models import CODE, Tiny, make
 
 BUDGET = Budget(head=96, tail=32)  # so small that windows slide and frames change all the time
@@ -241,10 +240,7 @@ class Bench:
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
         """Answer with nothing computed; the plans before are the warm one's, since they decide the prompt."""
         completer, engine = self.completer(arenas=1)
-        if request.uri not in warm._frames._open:
-            completer._frames.planner(request.uri).recall(warm._backing.recall(request.uri))
-        completer._frames._open |= {uri: each.copy() for uri, each in warm._frames._open.items()}
-        completer._shown |= copy.deepcopy(warm._shown)
+        adopt_frames(completer, warm, request.uri)
         return completer.complete(request, lambda: False), engine.log
 
     def text_of(self, log: Log) -> str:
@@ -288,7 +284,7 @@ def test_a_warm_answer_is_the_cold_answer(
                 warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
-                preparation = warm.foresee(request)
+                preparation = warm.prefetch(request)
                 if not preparation(stopped_after(patience)) and patience % 2:
                     preparation(stopped_after(patience))
                 continue
@@ -307,8 +303,8 @@ def test_a_warm_answer_is_the_cold_answer(
             assert_same_numbers(bench, engine.log)
             assert_same_answer(bench, answer, engine.log, cold, cold_log)
             if ahead is not None:
-                warm.foresee(accepted(request, answer.text))(stopped_after(ahead))
-                warm.keep(request.uri, stopped_after(patience))
+                warm.prefetch(accepted(request, answer.text))(stopped_after(ahead))
+                warm.save(request.uri, stopped_after(patience))
     warm.close(10)
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.model_loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
@@ -32,7 +32,7 @@ class StandIn:
         self.foreseen: list[tuple[str, str]] = []
         self.kept: list[str] = []
 
-    def complete(self, request: Request, stopped: Stopped) -> Answer:
+    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         if "# block" in request.text:
             while not stopped():
                 threading.Event().wait(0.001)
@@ -47,19 +47,19 @@ class StandIn:
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
         return Answer(text, COSTS, None if text else "empty", tuple(others))
 
-    def foresee(self, request: Request) -> Callable[[Stopped], bool]:
+    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)
 
-    def foresee_opened(self, uri: str, text: str) -> Callable[[Stopped], bool]:
+    def prefetch_opened(self, uri: str, text: str) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(uri, "opened", stopped)
 
-    def work_ahead(self, uri: str, what: str, stopped: Stopped) -> bool:
+    def work_ahead(self, uri: str, what: str, stopped: ShouldStop) -> bool:
         if "# fail ahead" in what:
             raise ValueError(what)
         self.foreseen.append((uri, what))
         return not stopped()
 
-    def keep(self, uri: str, stopped: Stopped) -> bool:
+    def save(self, uri: str, stopped: ShouldStop) -> bool:
         self.kept.append(uri)
         return True
 
@@ -83,13 +83,10 @@ class StandIn:
         seen = {"forgotten": self.forgotten, "foreseen": self.foreseen, "kept": self.kept}
         return {"prompt": request.text[: request.cursor], "reason": None, **seen}
 
-    def forget(self, uri: str) -> None:
+    def close_document(self, uri: str, save: bool) -> None:
         if "crash" in uri:
             raise ValueError("".join(["sec", "ret"]))
         self.forgotten.append(uri)
-
-    def drop(self, uri: str) -> None:
-        self.forget(uri)
 
     def describe(self) -> dict[str, object]:
         return {"model": self.settings.model, "threads": self.settings.threads}

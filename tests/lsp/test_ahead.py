@@ -95,7 +95,7 @@ async def test_work_that_fails_is_logged_once_and_ends_nothing(editor: Editor):
     page = editor.open("# fail ahead\n‸")
     move(page)
     assert "# fail ahead" not in await foreseen(page)
-    await editor.logged("work that nobody waits for failed")
+    await editor.logged("idle work failed")
     assert "# fail" not in editor.stderr
 
 

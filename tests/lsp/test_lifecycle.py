@@ -78,7 +78,7 @@ async def test_a_saved_text_is_taken_over_where_it_differs():
         assert (await page.explain())["prompt"] == "x = 1\n"
         editor.tell("textDocument/didSave", {"textDocument": name, "text": "y = 2\n"})
         assert (await page.explain())["prompt"] == "y = 2\n"
-        await editor.logged("text is taken over")
+        await editor.logged("the saved text is used")
 
 
 @pytest.mark.parametrize("capabilities", [{"textDocument": {"inlineCompletion": {}}}, GHOST_TEXT])

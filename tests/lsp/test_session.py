@@ -9,11 +9,10 @@ import pytest
 
 from efim_ls.lsp.server import DiscreetFormatter
 from efim_ls.request import Answer, Costs, Milliseconds, Request
-from efim_ls.session.open_documents import CHARACTERS_OF_OTHERS, OTHERS
-from efim_ls.session.prefetch import accepted
+from efim_ls.session.background import accepted
+from efim_ls.session.open_documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from efim_ls.text.document import Document
 from efim_ls.usage.counters import Counters
 
 
@@ -62,27 +61,27 @@ def session_of(*texts: str, language: str = "python") -> Session:
     """A session in which these texts are open, named by their numbers, the first the longest ago."""
     session = Session(lambda settings, progress: pytest.fail("nothing is loaded"))
     for number, text in enumerate(texts):
-        session.documents[str(number)] = Document(str(number), language, text)
+        session.documents.open(str(number), language, text)
     return session
 
 
 def others_of(session: Session, uri: str) -> list[str]:
-    document = session.use(uri)
+    document = session.documents.use(uri)
     assert document is not None
-    return list(session.others(document))
+    return list(session.documents.others(document))
 
 
 def test_other_documents_come_in_the_order_of_their_last_use() -> None:
     session = session_of("a", "b", "c", "d")
     assert others_of(session, "3") == ["a", "b", "c"]
     assert others_of(session, "1") == ["a", "c", "d"]
-    session.use("0")
+    session.documents.use("0")
     assert others_of(session, "2") == ["d", "b", "a"]
 
 
 def test_a_document_of_another_language_is_not_read() -> None:
     session = session_of("a", "b")
-    session.documents["x"] = Document("x", "rust", "fn")
+    session.documents.open("x", "rust", "fn")
     assert others_of(session, "1") == ["a"]
     assert others_of(session, "x") == []
 
@@ -94,17 +93,18 @@ def test_a_document_too_large_to_be_completed_is_not_read() -> None:
 
 
 def test_of_many_documents_those_used_last_are_read_and_whole() -> None:
-    half = CHARACTERS_OF_OTHERS // 2
+    half = MOST_CHARACTERS_OF_OTHERS // 2
     session = session_of("a", "x" * half, "y" * half, "b", "now")
     assert others_of(session, "4") == ["a", "y" * half, "b"]
-    session = session_of(*map(str, range(OTHERS + 9)))
-    assert others_of(session, "0") == [str(number) for number in range(9, OTHERS + 9)]
+    session = session_of(*map(str, range(MOST_OTHERS + 9)))
+    assert others_of(session, "0") == [str(number) for number in range(9, MOST_OTHERS + 9)]
 
 
 def test_texts_of_other_documents_are_not_copied() -> None:
     session = session_of("text of the other document", "b")
     (text,) = others_of(session, "1")
-    assert text is session.documents["0"].text
+    other = session.documents.get("0")
+    assert other is not None and text is other.text
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a\nb", "a\nx\nyb"), ("a\r\nb", "a\r\nx\r\nyb"), ("a", "ax\ny")])

@@ -19,7 +19,7 @@ from model_runtime.arena.sequence import Sequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.prompt.fragments import fragments
-from model_runtime.prompt.prompt import build, in_order
+from model_runtime.prompt.prompt import Prompt, build, in_order
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -33,11 +33,14 @@ class Counter:
     """What a planner is made with."""
 
     pieces: Pieces
-    ids: PromptOf
+    prompt: PromptOf
     budget: Budget
 
+    def ids(self, plan: Plan) -> Ids:
+        return self.prompt(plan).ids
+
     def planner(self) -> Planner:
-        return Planner(self.budget, self.pieces, self.ids)
+        return Planner(self.budget, self.pieces, self.prompt)
 
     @property
     def window(self) -> Window:
@@ -57,14 +60,16 @@ def _ids_of_fours(text: str) -> Ids:
     return np.array([zlib.crc32(part.encode("utf-8", "replace")) >> 1 for part in parts], dtype=np.int32)
 
 
-def prompt_of_fours(plan: Plan) -> Ids:
+def prompt_of_fours(plan: Plan) -> Prompt:
     """A prompt of such tokens, not healed."""
-    return in_order(Template((0,), (1,), (2,)), *map(_ids_of_fours, (plan.head, plan.tail, plan.typed)))
+    parts = [_ids_of_fours(part) for part in (plan.head, plan.tail, plan.typed)]
+    ids = in_order(Template((0,), (1,), (2,)), *parts)
+    return Prompt(ids, b"", ids, *map(len, parts))
 
 
-def real_prompt(plan: Plan) -> Ids:
+def real_prompt(plan: Plan) -> Prompt:
     """The prompt that the server sends."""
-    return build(TOKENIZER, find_template(TOKENIZER), plan.head, plan.tail, plan.typed).ids
+    return build(TOKENIZER, find_template(TOKENIZER), plan.head, plan.tail, plan.typed)
 
 
 CHEAPLY = Counter(fours, prompt_of_fours, Budget(head=60, tail=20))
@@ -114,7 +119,7 @@ class Played:
         self._ids, self._pool = counter.ids, Pool(lambda: Sequence(10_000), sequences)
 
     def plan(self, text: str, cursor: int) -> tuple[Plan, int]:
-        plan = self.planner.plan(text, cursor)
+        plan = self.planner.plan(text, cursor).plan
         return plan, self.compute(plan)
 
     def compute(self, plan: Plan) -> int:

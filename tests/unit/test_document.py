@@ -82,18 +82,18 @@ def test_every_edit_sequence_gives_the_reference_text_and_index(
     page = document(text)
     for edit in edits:
         text = reference_apply(text, edit, encoding)
-        page.apply([edit], encoding)
+        page.apply(edit, encoding)
         assert page.text == text
         assert_index_is_whole(page)
 
 
 @given(texts, st.lists(changes, max_size=6), encodings)
-def test_changes_of_one_batch_follow_one_another(text: str, edits: list[Change], encoding: Encoding) -> None:
-    batch, single = document(text), document(text)
-    batch.apply(edits, encoding)
-    for edit in edits:
-        single.apply([edit], encoding)
-    assert batch.text == single.text
+def test_a_change_returns_the_edit_that_it_made(text: str, edits: list[Change], encoding: Encoding) -> None:
+    page = document(text)
+    for change in edits:
+        before, edit = page.text, page.apply(change, encoding)
+        after = before[: edit.at] + page.text[edit.at : edit.end] + before[edit.at + edit.removed :]
+        assert page.text == after
 
 
 @given(texts, positions, encodings)
@@ -141,20 +141,20 @@ def test_splice_refuses_a_range_outside_the_text(start: int, end: int) -> None:
 @pytest.mark.parametrize("character", ["\f", "\x0b", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
 def test_only_lf_cr_and_crlf_end_lines(character: str) -> None:
     page = document(f"a{character}b\nline2\n")
-    page.apply([Change("X", (1, 0), (1, 0))], "utf-16")
+    page.apply(Change("X", (1, 0), (1, 0)), "utf-16")
     assert page.text == f"a{character}b\nXline2\n"
 
 
 def test_a_character_past_the_last_line_without_newline_is_its_end() -> None:
     page = document("abc\ndef")
-    page.apply([Change("X", (1, 99), (1, 99))], "utf-16")
+    page.apply(Change("X", (1, 99), (1, 99)), "utf-16")
     assert page.text == "abc\ndefX"
 
 
 @pytest.mark.parametrize("terminator", ["\n", "\r", "\r\n"])
 def test_a_character_past_the_end_stops_before_the_terminator(terminator: str) -> None:
     page = document(f"abc{terminator}def")
-    page.apply([Change("X", (0, 99), (0, 99))], "utf-16")
+    page.apply(Change("X", (0, 99), (0, 99)), "utf-16")
     assert page.text == f"abcX{terminator}def"
 
 
@@ -174,7 +174,7 @@ def test_a_column_inside_a_character_is_that_characters_start() -> None:
 
 def test_a_range_whose_start_is_after_its_end_is_swapped() -> None:
     page = document("one\ntwo\n")
-    page.apply([Change("-", (1, 1), (0, 2))], "utf-8")
+    page.apply(Change("-", (1, 1), (0, 2)), "utf-8")
     assert page.text == "on-wo\n"
 
 
@@ -193,6 +193,6 @@ def test_crlf_joins_and_splits_at_the_seams() -> None:
 def test_a_snapshot_does_not_change_with_the_document() -> None:
     page = document("old")
     snapshot = page.text
-    page.apply([Change("new")], "utf-8")
+    page.apply(Change("new"), "utf-8")
     assert (snapshot, page.text) == ("old", "new")
     assert (page.uri, page.language, page.version) == ("file:///a.py", "python", 1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session.engine_thread import EngineThread, Stopped, Superseded
+from efim_ls.session.engine_thread import EngineThread, ShouldStop, Superseded
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ class Work:
     def __init__(self) -> None:
         self.began, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, stopped: Stopped) -> str:
+    def __call__(self, stopped: ShouldStop) -> str:
         self.began.set()
         while not stopped():
             threading.Event().wait(0.001)
@@ -34,7 +34,7 @@ class Work:
 
 
 def kept(engine: EngineThread) -> int:
-    return sum(map(len, (engine._latest, engine._held, engine._queue, engine._idle, engine._settling)))
+    return sum(map(len, (engine._tickets, engine._idle, engine._settling)))
 
 
 async def until(event: threading.Event) -> None:
@@ -51,7 +51,7 @@ async def test_jobs_run_in_order_on_one_thread_that_is_not_ours(engine) -> None:
 
 
 async def test_what_a_job_raises_is_its_askers_and_the_thread_goes_on(engine) -> None:
-    def fail(_: Stopped) -> None:
+    def fail(_: ShouldStop) -> None:
         raise SystemExit("enough")
 
     with pytest.raises(SystemExit, match="enough"):
@@ -158,7 +158,7 @@ async def test_cancelled_before_it_began_a_job_never_runs(engine) -> None:
 async def test_a_given_up_job_that_fails_is_logged(engine, caplog) -> None:
     began, gate = threading.Event(), threading.Event()
 
-    def fail(_: Stopped) -> None:
+    def fail(_: ShouldStop) -> None:
         began.set()
         gate.wait(10)
         raise ValueError("too late")
@@ -182,7 +182,7 @@ async def test_who_gives_up_and_asks_again_at_once_is_nothing_to_log(engine, cap
 
 async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> None:
     class Job:
-        def __call__(self, stopped: Stopped) -> Job:
+        def __call__(self, stopped: ShouldStop) -> Job:
             return self
 
     threads, jobs, answers = threading.active_count(), [], []
@@ -258,7 +258,7 @@ async def _answer(engine: EngineThread) -> str:
 
 async def test_a_held_job_is_queued_later(engine) -> None:
     held = engine.run("a", lambda _: "held", after=0.001)
-    assert kept(engine) == 2, "it is among the latest and the held"
+    assert [ticket.state for ticket in engine._tickets.values()] == ["held"]
     assert await held == "held"
 
 
@@ -307,4 +307,4 @@ async def test_closing_forgets_held_jobs(engine) -> None:
     asyncio.get_running_loop().call_later(0.002, fired.set_result, None)
     await fired
     assert ran == [] and not held.done()
-    assert len(engine._queue) == 0
+    assert engine._ready == 0

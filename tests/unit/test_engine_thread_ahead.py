@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session import time_budget as allowances
-from efim_ls.session.engine_thread import EngineThread, Stopped, Superseded
-from efim_ls.session.time_budget import Allowance
+from efim_ls.session import time_budget as time_budget
+from efim_ls.session.engine_thread import EngineThread, ShouldStop, Superseded
+from efim_ls.session.time_budget import TimeBudget
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Ahead:
         self.pieces, self.calls = pieces, 0
         self.began, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, stopped: Stopped) -> bool:
+    def __call__(self, stopped: ShouldStop) -> bool:
         self.calls += 1
         if self.pieces == 0:
             return True
@@ -52,7 +52,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def engine(clock) -> Iterator[EngineThread]:
-    engine = EngineThread(Allowance(10, clock))
+    engine = EngineThread(TimeBudget(10, clock))
     yield engine
     assert engine.close(10), "a job of the test is still running"
 
@@ -82,7 +82,7 @@ async def done(future: asyncio.Future[None]) -> None:
 
 async def test_it_is_done_on_the_engine_thread_when_nobody_waits(engine) -> None:
     threads = [await engine.run("a", lambda _: threading.current_thread())]
-    engine.ahead("b", lambda _: threads.append(threading.current_thread()) or True)
+    engine.run_idle("b", lambda _: threads.append(threading.current_thread()) or True)
     await done(engine.settled())
     assert len(threads) == 2 and len(set(threads)) == 1
 
@@ -90,7 +90,7 @@ async def test_it_is_done_on_the_engine_thread_when_nobody_waits(engine) -> None
 async def test_jobs_that_somebody_waits_for_go_first(engine) -> None:
     ran, blocking = [], Blocking(engine)
     await blocking.begun()
-    engine.ahead("a", lambda _: ran.append("ahead") or True)
+    engine.run_idle("a", lambda _: ran.append("ahead") or True)
     for n in range(3):
         engine.run(n, lambda _, n=n: ran.append(n))
     await blocking.release()
@@ -102,7 +102,7 @@ async def test_what_was_queued_last_goes_first(engine) -> None:
     ran, blocking = [], Blocking(engine)
     await blocking.begun()
     for key in "abca":
-        engine.ahead(key, lambda _, key=key: ran.append(key) or True)
+        engine.run_idle(key, lambda _, key=key: ran.append(key) or True)
     await blocking.release()
     await done(engine.settled())
     assert ran == ["a", "c", "b"]
@@ -110,7 +110,7 @@ async def test_what_was_queued_last_goes_first(engine) -> None:
 
 async def test_a_job_interrupts_it_and_it_goes_on_afterwards(engine) -> None:
     work = Ahead(pieces=3)
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     for n in range(3):
         await until(work.began)
         work.began.clear()
@@ -121,7 +121,7 @@ async def test_a_job_interrupts_it_and_it_goes_on_afterwards(engine) -> None:
 
 async def test_a_key_of_run_is_not_one_of_ahead(engine) -> None:
     work = Ahead(pieces=1)
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await until(work.began)
     await engine.run("a", lambda _: None)
     engine.supersede("a")
@@ -132,7 +132,7 @@ async def test_a_key_of_run_is_not_one_of_ahead(engine) -> None:
 async def test_once_told_to_stop_it_is_told_so_whatever_follows(engine) -> None:
     told, (began, queued, asked, taken_back) = [], (threading.Event() for _ in range(4))
 
-    def work(stopped: Stopped) -> bool:
+    def work(stopped: ShouldStop) -> bool:
         began.set()
         queued.wait(10)
         told.append(stopped())
@@ -141,7 +141,7 @@ async def test_once_told_to_stop_it_is_told_so_whatever_follows(engine) -> None:
         told.append(stopped())
         return True
 
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await until(began)
     job = engine.run("b", lambda _: None)
     queued.set()
@@ -155,18 +155,18 @@ async def test_once_told_to_stop_it_is_told_so_whatever_follows(engine) -> None:
 
 async def test_newer_work_with_its_key_takes_its_place(engine) -> None:
     older, newer = Ahead(pieces=1), Ahead(pieces=0)
-    engine.ahead("a", older)
+    engine.run_idle("a", older)
     await until(older.began)
-    engine.ahead("a", newer)
+    engine.run_idle("a", newer)
     await done(engine.settled())
     assert (older.calls, newer.calls) == (1, 1)
 
 
 async def test_work_that_comes_to_its_end_all_the_same_leaves_the_newer_in_place(engine) -> None:
     began, gate, newer = threading.Event(), threading.Event(), Ahead(pieces=0)
-    engine.ahead("a", lambda _: began.set() or gate.wait(10))
+    engine.run_idle("a", lambda _: began.set() or gate.wait(10))
     await until(began)
-    engine.ahead("a", newer)
+    engine.run_idle("a", newer)
     gate.set()
     await done(engine.settled())
     assert newer.calls == 1
@@ -174,9 +174,9 @@ async def test_work_that_comes_to_its_end_all_the_same_leaves_the_newer_in_place
 
 async def test_the_same_work_queued_again_while_under_way_is_done_again(engine) -> None:
     work = Ahead(pieces=1)
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await until(work.began)
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await done(engine.settled())
     assert work.calls == 2
 
@@ -184,15 +184,15 @@ async def test_the_same_work_queued_again_while_under_way_is_done_again(engine) 
 async def test_work_with_another_key_does_not_interrupt_it(engine) -> None:
     began, gate, ran = threading.Event(), threading.Event(), []
 
-    def work(stopped: Stopped) -> bool:
+    def work(stopped: ShouldStop) -> bool:
         began.set()
         gate.wait(10)
         ran.append(stopped())
         return True
 
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await until(began)
-    engine.ahead("b", lambda _: ran.append("b") or True)
+    engine.run_idle("b", lambda _: ran.append("b") or True)
     gate.set()
     await done(engine.settled())
     assert ran == [False, "b"]
@@ -200,9 +200,9 @@ async def test_work_with_another_key_does_not_interrupt_it(engine) -> None:
 
 async def test_dropped_while_under_way_it_is_told_to_stop_for_good(engine) -> None:
     work = Ahead(pieces=9)
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await until(work.began)
-    engine.drop_ahead("a")
+    engine.drop_idle("a")
     await until(work.ended)
     await done(engine.settled())
     assert work.calls == 1
@@ -211,10 +211,10 @@ async def test_dropped_while_under_way_it_is_told_to_stop_for_good(engine) -> No
 async def test_dropped_before_it_began_it_never_does(engine) -> None:
     ran, blocking = [], Blocking(engine)
     await blocking.begun()
-    engine.ahead("a", lambda _: ran.append("a") or True)
-    engine.ahead("b", lambda _: ran.append("b") or True)
-    engine.drop_ahead("a")
-    engine.drop_ahead("never queued")
+    engine.run_idle("a", lambda _: ran.append("a") or True)
+    engine.run_idle("b", lambda _: ran.append("b") or True)
+    engine.drop_idle("a")
+    engine.drop_idle("never queued")
     await blocking.release()
     await done(engine.settled())
     assert ran == ["b"]
@@ -223,13 +223,13 @@ async def test_dropped_before_it_began_it_never_does(engine) -> None:
 async def test_what_it_raises_is_logged_once_and_the_thread_goes_on(engine, caplog) -> None:
     ran = []
 
-    def fail(_: Stopped) -> bool:
+    def fail(_: ShouldStop) -> bool:
         ran.append("failing")
         raise SystemExit("enough")
 
-    engine.ahead("a", fail)
+    engine.run_idle("a", fail)
     await done(engine.settled())
-    engine.ahead("b", lambda _: ran.append("b") or True)
+    engine.run_idle("b", lambda _: ran.append("b") or True)
     await done(engine.settled())
     assert await engine.run("c", lambda _: "fine") == "fine"
     assert ran == ["failing", "b"]
@@ -238,13 +238,13 @@ async def test_what_it_raises_is_logged_once_and_the_thread_goes_on(engine, capl
 
 async def test_closing_stops_it_and_nothing_is_done_afterwards(engine) -> None:
     work, ran = Ahead(pieces=9), []
-    engine.ahead("a", lambda _: ran.append("a") or True)
-    engine.ahead("b", work)
+    engine.run_idle("a", lambda _: ran.append("a") or True)
+    engine.run_idle("b", work)
     await until(work.began)
-    engine.ahead("c", lambda _: ran.append("c") or True)
+    engine.run_idle("c", lambda _: ran.append("c") or True)
     before = list(ran)
     assert engine.close(10)
-    engine.ahead("d", lambda _: ran.append("d") or True)
+    engine.run_idle("d", lambda _: ran.append("d") or True)
     await done(engine.settled())
     assert (ran, work.calls) == (before, 1)
     assert len(engine._idle) == 0
@@ -252,17 +252,17 @@ async def test_closing_stops_it_and_nothing_is_done_afterwards(engine) -> None:
 
 async def test_no_allowance_forbids_it_until_there_is_some(engine) -> None:
     ran = threading.Event()
-    engine.allowance.seconds = 0
-    engine.ahead("a", lambda _: ran.set() or True)
+    engine.idle_budget.seconds = 0
+    engine.run_idle("a", lambda _: ran.set() or True)
     await done(engine.settled())
     assert not ran.is_set()
-    engine.allowance.seconds = 3
+    engine.idle_budget.seconds = 3
     await until(ran)
 
 
 async def test_without_an_allowance_of_ones_own_there_is_none() -> None:
     engine, ran = EngineThread(), []
-    engine.ahead("a", lambda _: ran.append("a") or True)
+    engine.run_idle("a", lambda _: ran.append("a") or True)
     await done(engine.settled())
     assert ran == []
     assert engine.close(10)
@@ -271,42 +271,42 @@ async def test_without_an_allowance_of_ones_own_there_is_none() -> None:
 async def test_it_stops_when_the_allowance_is_used_up_and_goes_on_when_there_is_more(engine, clock) -> None:
     ran, seconds = [], []
 
-    def work(stopped: Stopped) -> bool:
+    def work(stopped: ShouldStop) -> bool:
         while not stopped():
             clock.now += 1
             seconds.append(clock.now)
         return len(seconds) == 20
 
-    engine.ahead("a", work)
-    engine.ahead("b", lambda _: ran.append("b") or True)
+    engine.run_idle("a", work)
+    engine.run_idle("b", lambda _: ran.append("b") or True)
     await done(engine.settled())
     assert (ran, len(seconds)) == (["b"], 10)
     assert await engine.run("c", lambda _: "not work ahead of need") == "not work ahead of need"
     assert len(seconds) == 10
     clock.now += 61
-    engine.allowance.seconds = 10  # has the thread look at the clock
+    engine.idle_budget.seconds = 10  # has the thread look at the clock
     await done(engine.settled())
     assert len(seconds) == 20
 
 
 async def test_lowering_the_allowance_stops_work_under_way(engine) -> None:
     work = Ahead(pieces=1)
-    engine.ahead("a", work)
+    engine.run_idle("a", work)
     await until(work.began)
-    engine.allowance.seconds = 0
+    engine.idle_budget.seconds = 0
     await done(engine.settled())
     assert work.calls == 1
-    engine.allowance.seconds = 3
+    engine.idle_budget.seconds = 3
     await done(engine.settled())
     assert work.calls == 2
 
 
 async def test_the_thread_wakes_up_by_itself_when_the_window_frees(monkeypatch) -> None:
-    monkeypatch.setattr(allowances, "WINDOW", 0.02)
-    monkeypatch.setattr(allowances, "GRAIN", 0.01)
-    engine, work = EngineThread(Allowance(1e-6)), Ahead(pieces=2)
+    monkeypatch.setattr(time_budget, "WINDOW", 0.02)
+    monkeypatch.setattr(time_budget, "GRAIN", 0.01)
+    engine, work = EngineThread(TimeBudget(1e-6)), Ahead(pieces=2)
     finished = threading.Event()
-    engine.ahead("a", lambda stopped: work(stopped) and (finished.set() or True))
+    engine.run_idle("a", lambda stopped: work(stopped) and (finished.set() or True))
     await until(finished)
     assert work.calls == 3
     assert engine.close(10)
@@ -324,10 +324,10 @@ async def test_settled_waits_for_all_that_somebody_waits_for(engine) -> None:
 
 async def test_settled_waits_for_work_under_way(engine) -> None:
     began, gate, ran = threading.Event(), threading.Event(), []
-    engine.ahead("a", lambda _: began.set() or gate.wait(10) and (ran.append("a") or True))
+    engine.run_idle("a", lambda _: began.set() or gate.wait(10) and (ran.append("a") or True))
     await until(began)
     settled = engine.settled()
-    engine.ahead("b", lambda _: ran.append("b") or True)
+    engine.run_idle("b", lambda _: ran.append("b") or True)
     assert not settled.done()
     gate.set()
     await done(settled)
@@ -367,17 +367,17 @@ async def test_nobody_need_wait_for_settling(engine, caplog) -> None:
 
 async def test_nothing_leaks_after_a_thousand_pieces_of_work_that_took_each_others_place(engine) -> None:
     class Job:
-        def __call__(self, _: Stopped) -> bool:
+        def __call__(self, _: ShouldStop) -> bool:
             return True
 
     threads, jobs = threading.active_count(), []
     for _ in range(1000):
         job = Job()
         jobs.append(weakref.ref(job))
-        engine.ahead("a", job)
+        engine.run_idle("a", job)
         engine.run("a", lambda _: None)
         del job
-    assert len(engine._idle) <= 1 and len(engine._queue) <= 1
+    assert len(engine._idle) <= 1 and engine._ready <= 1
     await done(engine.settled())
     await engine.run("last", lambda _: None)
     gc.collect()
@@ -394,7 +394,7 @@ async def test_finished_work_is_let_go_of_without_the_collector(engine) -> None:
     try:
         text = Text()
         seen = weakref.ref(text)
-        engine.ahead("a", lambda stopped, text=text: not stopped())
+        engine.run_idle("a", lambda stopped, text=text: not stopped())
         del text
         await done(engine.settled())
         assert seen() is None
@@ -406,7 +406,7 @@ async def test_requests_and_work_ahead_from_a_hurried_user(engine) -> None:
     """Every job is answered, and the work is done in the end, however they interrupt each other."""
     work, answers = [Ahead(pieces=0) for _ in range(200)], []
     for n, each in enumerate(work):
-        engine.ahead(n % 3, each)
+        engine.run_idle(n % 3, each)
         answers.append(engine.run("a", lambda _, n=n: n))
         if n % 7 == 0:
             await asyncio.sleep(0)

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session.engine_thread import EngineThread, Job, Stopped
-from efim_ls.session.time_budget import Allowance
+from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop
+from efim_ls.session.time_budget import TimeBudget
 
 
 @pytest.fixture
 def engine() -> Iterator[EngineThread]:
-    engine = EngineThread(Allowance(0))
+    engine = EngineThread(TimeBudget(0))
     yield engine
     assert engine.close(10), "a job of the test is still running"
 
 
 def noting(done: list[str], name: str) -> Job[bool]:
-    def job(_: Stopped) -> bool:
+    def job(_: ShouldStop) -> bool:
         done.append(name)
         return True
 
@@ -28,19 +28,19 @@ def noting(done: list[str], name: str) -> Job[bool]:
 
 async def test_it_is_done_without_an_allowance_and_waited_for(engine: EngineThread) -> None:
     done: list[str] = []
-    engine.ahead("ahead", noting(done, "ahead"))
-    engine.behind("behind", noting(done, "behind"))
+    engine.run_idle("ahead", noting(done, "ahead"))
+    engine.run_idle("behind", noting(done, "behind"), budgeted=False)
     await engine.settled()
     assert done == ["behind"]
 
 
 async def test_it_goes_before_work_ahead_in_the_order_of_the_calls(engine: EngineThread) -> None:
     done, gate = list[str](), threading.Event()
-    engine.allowance.seconds = 10
+    engine.idle_budget.seconds = 10
     answered = engine.run("request", lambda _: gate.wait(10))
-    engine.behind("a", noting(done, "a"))
-    engine.behind("b", noting(done, "b"))
-    engine.ahead("ahead", noting(done, "ahead"))
+    engine.run_idle("a", noting(done, "a"), budgeted=False)
+    engine.run_idle("b", noting(done, "b"), budgeted=False)
+    engine.run_idle("ahead", noting(done, "ahead"))
     gate.set()
     await answered
     await engine.settled()
@@ -50,7 +50,7 @@ async def test_it_goes_before_work_ahead_in_the_order_of_the_calls(engine: Engin
 async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineThread) -> None:
     done, began = list[str](), threading.Event()
 
-    def job(stopped: Stopped) -> bool:
+    def job(stopped: ShouldStop) -> bool:
         done.append("called")
         if len(done) > 1:
             return True
@@ -59,7 +59,7 @@ async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineT
             threading.Event().wait(0.001)
         return False
 
-    engine.behind("behind", job)
+    engine.run_idle("behind", job, budgeted=False)
     began.wait(10)
     assert await engine.run("request", lambda _: done.append("answered")) is None
     await engine.settled()
@@ -69,8 +69,8 @@ async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineT
 async def test_the_latest_with_a_key_takes_the_older_ones_place(engine: EngineThread) -> None:
     done, gate = list[str](), threading.Event()
     answered = engine.run("request", lambda _: gate.wait(10))
-    engine.behind("a", noting(done, "older"))
-    engine.behind("a", noting(done, "newer"))
+    engine.run_idle("a", noting(done, "older"), budgeted=False)
+    engine.run_idle("a", noting(done, "newer"), budgeted=False)
     gate.set()
     await answered
     await engine.settled()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 import pytest
 
 from efim_ls.request import Request
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.offers import REMEMBERED, Event, Offers
+from efim_ls.usage.offers import MOST_OFFERS, Offers
+from efim_ls.usage.retention import Event, RetentionTracker
 
 BEFORE = "x = "
 
@@ -17,14 +21,20 @@ class Client:
     def __init__(self) -> None:
         self.counters = Counters()
         self.offers = Offers(self.counters)
+        self.trackers = defaultdict[str, RetentionTracker](lambda: RetentionTracker(self.counters, ""))
 
     def offer(self, typed: str, *texts: str, uri: str = "a", before: str = BEFORE) -> list[str]:
         text = before + typed
-        return self.offers.offer(Request(uri, text + "\nrest", len(text)), "python", texts)
+        return self.offer_at(Request(uri, text + "\nrest", len(text)), texts)
+
+    def offer_at(self, request: Request, texts: Sequence[str]) -> list[str]:
+        return self.offers.offer(self.trackers[request.uri], "python", request, texts)
 
     def tell(self, number: str, event: Event) -> None:
-        if offer := self.offers.find(number):
-            self.offers.tell(offer, event)
+        if event == "shown":
+            self.offers.show(number)
+        else:
+            self.offers.accept(number, None if event == "accepted" else 1, "utf-16")
 
     @property
     def counts(self) -> dict[str, object]:
@@ -104,13 +114,13 @@ def test_what_was_accepted_was_shown(client: Client) -> None:
 
 def test_a_document_that_comes_back_gets_other_suggestions(client: Client) -> None:
     client.offer("", "foo")
-    client.offers.close("a")
+    client.trackers.pop("a").close()
     client.offer("", "foo")
     assert client.counts["offered"] == 2
 
 
 def test_only_so_many_offers_are_remembered(client: Client) -> None:
-    numbers = [number for n in range(REMEMBERED + 1) for number in client.offer("", f"text {n}")]
+    numbers = [number for n in range(MOST_OFFERS + 1) for number in client.offer("", f"text {n}")]
     for number in (numbers[0], numbers[1], numbers[-1]):
         client.tell(number, "accepted")
     assert client.counts["accepted"] == 2
@@ -119,8 +129,8 @@ def test_only_so_many_offers_are_remembered(client: Client) -> None:
 def test_lines_of_a_suggestion_end_as_those_of_the_document(client: Client) -> None:
     texts = ["if a:\n    b", "\n    b"]
     for typed, text in zip(("", "if a:"), texts, strict=True):
-        client.offers.offer(Request("a", "x\r\n" + typed, 3 + len(typed)), "python", [text])
-    client.offers.offer(Request("a", "x\r\nif a:\r\n", 10), "python", ["    b"])
+        client.offer_at(Request("a", "x\r\n" + typed, 3 + len(typed)), [text])
+    client.offer_at(Request("a", "x\r\nif a:\r\n", 10), ["    b"])
     assert client.counts["offered"] == 1
 
 
@@ -131,7 +141,7 @@ def test_lines_of_a_suggestion_end_as_those_of_the_document(client: Client) -> N
 )  # fmt: skip
 def test_where_so_many_units_end(client: Client, units: int | None, encoding, end: int) -> None:
     """A line end counts one as it is sent, and two where it stands."""
-    [number] = client.offers.offer(Request("a", "\r\n", 2), "python", ["😀a\nbc"])
+    [number] = client.offer_at(Request("a", "\r\n", 2), ["😀a\nbc"])
     offer = client.offers.find(number)
     assert offer is not None and offer.suggestion.text == "😀a\r\nbc"
     assert offer.end(units, encoding) == end

@@ -41,7 +41,7 @@ def typed_keys(counter: Counter, played: Played, ahead: bool) -> list[tuple[Plan
     for key in "\n" + WORDS:
         plans.append(played.plan(*editor.type(key)))
         if ahead and (renewed := played.planner.renewed(*editor.state)):
-            played.compute(renewed)
+            played.compute(renewed.plan)
     return plans
 
 
@@ -66,11 +66,11 @@ def test_a_renewed_frame_does_not_serve_before_the_last_one_is_outgrown(
     counter: Counter, text: str, place: int, lines: list[str]
 ) -> None:
     editor, planner, control = Editor(text, len(text) * place // 1000), counter.planner(), counter.planner()
-    serving = planner.plan(*editor.state)
-    assert serving == control.plan(*editor.state)
+    serving = planner.plan(*editor.state).plan
+    assert serving == control.plan(*editor.state).plan
     for key in "\n".join(lines):
         planner.renewed(*editor.state)
-        plan, without = planner.plan(*editor.type(key)), control.plan(*editor.state)
+        plan, without = planner.plan(*editor.type(key)).plan, control.plan(*editor.state).plan
         if without.frame == "new":
             return
         assert (plan, plan.number) == (without, serving.number)
@@ -82,7 +82,7 @@ def test_nothing_is_renewed_before_anything_was_planned_or_while_typed_has_room(
     editor = Editor(text, 0)
     editor.go_behind("value_30 ")
     assert planner.renewed(*editor.state) is None
-    while REALLY.count(planner.plan(*editor.state).typed) <= most * 3 // 4:
+    while REALLY.count(planner.plan(*editor.state).plan.typed) <= most * 3 // 4:
         assert planner.renewed(*editor.state) is None
         editor.type("\nab")
     assert planner.renewed(*editor.state) is not None
@@ -92,14 +92,15 @@ def test_nothing_is_renewed_before_anything_was_planned_or_while_typed_has_room(
 def test_renewing_again_gives_the_same_frame(counter: Counter) -> None:
     editor, planner = Editor(numbered(60), 0), counter.planner()
     editor.go_behind("value_30 ")
-    last = planner.plan(*editor.state)
+    last = planner.plan(*editor.state).plan
     while (renewed := planner.renewed(*editor.state)) is None:
-        last = planner.plan(*editor.type("\nab"))
+        last = planner.plan(*editor.type("\nab")).plan
     again = planner.renewed(*editor.state)
     assert again is not None
-    assert renewed.number != last.number
-    assert (again.frame, again.number, frame(again)) == ("restored", renewed.number, frame(renewed))
-    assert planner.plan(*editor.state).number == last.number
+    assert renewed.plan.number != last.number
+    assert (again.plan.frame, again.plan.number) == ("restored", renewed.plan.number)
+    assert frame(again.plan) == frame(renewed.plan)
+    assert planner.plan(*editor.state).plan.number == last.number
 
 
 @counters
@@ -109,9 +110,9 @@ def test_any_place_in_the_first_window_shares_its_head_with_the_opening(
     counter: Counter, text: str, place: int
 ) -> None:
     planner = counter.planner()
-    opening = counter.ids(planner.opening(text))
+    opening = counter.ids(planner.opening(text).plan)
     cursor = len(counter.window.beginning(text, 0, counter.budget.head)) * place // 1000
-    plan = planner.plan(text, cursor)
+    plan = planner.plan(text, cursor).plan
     assert plan.start == 0
     *lines, _ = fragments(plan.head) if plan.head else ("",)  # the last may be of blank lines that the anchor parts
     assert common_prefix(opening, counter.ids(plan)) > counter.count("".join(lines))
@@ -121,7 +122,7 @@ def test_any_place_in_the_first_window_shares_its_head_with_the_opening(
 @pytest.mark.parametrize("line", [0, 3, 9, 15])
 def test_the_first_plan_after_an_opening_computes_the_tail_and_what_is_typed(counter: Counter, line: int) -> None:
     played, editor = Played(counter), Editor(numbered(60), 0)
-    played.compute(played.planner.opening(editor.text))
+    played.compute(played.planner.opening(editor.text).plan)
     plan, cost = played.plan(*editor.go_behind(f"value_{line} "))
     assert cost <= 2 + counter.count(plan.tail) + counter.count(plan.typed) + WORTH_COPYING
 
@@ -131,8 +132,9 @@ calls = st.sampled_from(["plan", "plan", "plan", "renewed", "opening"])
 
 def call(planner: Planner, name: str, text: str, cursor: int) -> Plan | None:
     if name == "opening":
-        return planner.opening(text)
-    return planner.plan(text, cursor) if name == "plan" else planner.renewed(text, cursor)
+        return planner.opening(text).plan
+    made = planner.plan(text, cursor) if name == "plan" else planner.renewed(text, cursor)
+    return made and made.plan
 
 
 @counters

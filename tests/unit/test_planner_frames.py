@@ -83,10 +83,10 @@ def test_r2_the_window_moves_only_where_the_head_outgrows_its_budget(
     counter: Counter, typing: list[str], text: str
 ) -> None:
     planner = counter.planner()
-    last = planner.plan(text, len(text))
+    last = planner.plan(text, len(text)).plan
     for key in typing:
         text += key
-        plan = planner.plan(text, len(text))
+        plan = planner.plan(text, len(text)).plan
         if plan.start != last.start:
             anchor = plan.start + len(plan.head)
             assert counter.count(text[last.start : anchor]) > counter.budget.head
@@ -101,15 +101,15 @@ def test_r2_the_window_moves_only_where_the_head_outgrows_its_budget(
 def test_r2_edits_before_the_window_do_not_move_it(counter: Counter, data: st.DataObject, new: str) -> None:
     text, below = numbered(60), "".join(f"other_{i} = {i}\n" for i in range(30))
     planner = counter.planner()
-    first = planner.plan(text + below, len(text))
+    first = planner.plan(text + below, len(text)).plan
     start = data.draw(st.integers(0, first.start - 1))
     end = data.draw(st.integers(start, first.start - 1))
     edited = text[:start] + new + text[end:]
-    plan = planner.plan(edited + below, len(edited))
+    plan = planner.plan(edited + below, len(edited)).plan
     moved = len(edited) - len(text)
     assert plan.frame == "kept"
     assert frame(plan) == (first.start + moved, first.head, first.tail)
-    later = planner.plan(edited + below, len(edited) + below.index("other_2"))
+    later = planner.plan(edited + below, len(edited) + below.index("other_2")).plan
     assert later.frame == "new"
     assert later.start == first.start + moved
 
@@ -118,25 +118,25 @@ def test_a_tail_is_renewed_after_going_up_through_typed_lines() -> None:
     above, planner = numbered(5), REALLY.planner()
     planner.plan(above, len(above))
     written = above + "one = 1\ntwo = 2\nthree = 3"
-    assert planner.plan(written, len(written)).frame == "kept"
-    plan = planner.plan(written, len(above + "one"))
+    assert planner.plan(written, len(written)).plan.frame == "kept"
+    plan = planner.plan(written, len(above + "one")).plan
     assert plan.tail.endswith("two = 2\nthree = 3")
 
 
 def test_a_tail_is_renewed_after_text_is_appended_below() -> None:
     above, planner = numbered(5), REALLY.planner()
-    assert planner.plan(above, len(above)).tail == ""
-    plan = planner.plan(above + "\nlast = 1\n", len(above))
+    assert planner.plan(above, len(above)).plan.tail == ""
+    plan = planner.plan(above + "\nlast = 1\n", len(above)).plan
     assert plan.tail == "last = 1\n"
 
 
 def test_an_anchor_above_the_last_windows_start_begins_a_line_when_text_is_inserted_above() -> None:
     text, planner = numbered(60), CHEAPLY.planner()
-    start = planner.plan(text, text.index("value_50")).start
+    start = planner.plan(text, text.index("value_50")).plan.start
     assert start > 0
     planner.plan(text, start)
     longer, cursor = "# new\n" + text, len("# new\n") + start
-    plan = planner.plan(longer, cursor)
+    plan = planner.plan(longer, cursor).plan
     assert is_at_line_start(longer, plan.start) and is_at_line_start(longer, plan.start + len(plan.head))
     assert longer[plan.start : cursor] == plan.head + plan.typed
 
@@ -144,9 +144,9 @@ def test_an_anchor_above_the_last_windows_start_begins_a_line_when_text_is_inser
 def test_a_frame_is_found_again_after_the_same_text_moved_many_lines() -> None:
     text, planner = numbered(60), CHEAPLY.planner()
     cursor = text.index("value_40")
-    first = planner.plan(text, cursor)
+    first = planner.plan(text, cursor).plan
     pasted = "pasted = 0\n" * 500
-    plan = planner.plan(pasted + text, len(pasted) + cursor)
+    plan = planner.plan(pasted + text, len(pasted) + cursor).plan
     assert plan.frame == "kept"
     assert frame(plan) == (first.start + len(pasted), first.head, first.tail)
 
@@ -234,7 +234,7 @@ def test_r5_eight_frames_are_remembered_and_the_least_recently_used_goes(counter
 def test_r10_no_frame_that_fits_is_cheaper_than_the_plan(counter: Counter, session: Session) -> None:
     planner, remembered = counter.planner(), Remembered(counter)
     for text, cursor in states(*session):
-        plan, least = planner.plan(text, cursor), remembered.least(text, cursor)
+        plan, least = planner.plan(text, cursor).plan, remembered.least(text, cursor)
         if least is not None:
             assert remembered.cost(plan) <= max(least, UNBEATABLE)
             assert plan.frame != "new" or least > CHEAP
@@ -252,7 +252,7 @@ def test_r10_no_frame_that_fits_is_cheaper_than_the_plan(counter: Counter, sessi
 def test_r10_sequences_recompute_what_the_planner_expects(counter: Counter, session: Session) -> None:
     played, remembered = Played(counter), Remembered(counter)
     for text, cursor in states(*session):
-        plan = played.planner.plan(text, cursor)
+        plan = played.planner.plan(text, cursor).plan
         expected, cost = remembered.cost(plan), played.compute(plan)
         assert expected <= cost <= expected + WORTH_COPYING
         remembered.note(plan)

@@ -47,11 +47,11 @@ class Case:
     def made(self) -> Prompt:
         before, mark, after = self.document.partition("‸")
         assert mark
-        planner = Planner(Budget(self.head_tokens, self.tail_tokens), TOKENIZER.pieces, lambda plan: sent(plan).ids)
-        plan = planner.plan(before + after, len(before))
+        planner = Planner(Budget(self.head_tokens, self.tail_tokens), TOKENIZER.pieces, sent)
+        plan = planner.plan(before + after, len(before)).plan
         for key in self.keys:
             before += key
-            plan = planner.plan(before + after, len(before))
+            plan = planner.plan(before + after, len(before)).plan
         return sent(plan)
 
 

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from efim_ls.access.last_answers import LastAnswers
 from efim_ls.access.reasons import SENTENCES, refusal
 from efim_ls.request import Answer, Reason, Request
+from efim_ls.session.open_documents import OpenDocument
 
 FIGURES = {"pattern": "*.sql", "language": "rust", "size": 5000, "most": 1024, "cause": "it is gone; choose another"}
 
@@ -26,19 +26,12 @@ def test_figures_are_told() -> None:
     assert set(SENTENCES) == set(get_args(Reason))
 
 
-def test_a_last_answer_tells_of_its_very_place_only() -> None:
-    last = LastAnswers()
-    last.note(Request("a", "text", 4, least=0.5), Answer("", reason="low confidence", confidence=0.25))
-    told = last.why_nothing("a", "text", 4)
-    assert told is not None and told.reason == "low confidence" and "25%" in told.why and "50%" in told.why
-    for elsewhere in (("a", "text", 3), ("a", "texts", 4), ("b", "text", 4)):
-        assert last.why_nothing(*elsewhere) is None
-    last.note(Request("a", "text", 4), Answer("s"))
-    assert last.why_nothing("a", "text", 4) is None
-
-
-def test_what_is_forgotten_is_not_told() -> None:
-    last = LastAnswers()
-    last.note(Request("a", "text", 4), Answer("", reason="empty"))
-    last.forget("a")
-    assert last.why_nothing("a", "text", 4) is None
+def test_a_last_answer_explains_its_very_place_only() -> None:
+    document = OpenDocument("a", "python", "text")
+    document.note_answer(Request("a", "text", 4, least=0.5), Answer("", reason="low confidence", confidence=0.25))
+    off = document.why_nothing("text", 4)
+    assert off is not None and off.reason == "low confidence" and "25%" in off.why and "50%" in off.why
+    for elsewhere in (("text", 3), ("texts", 4)):
+        assert document.why_nothing(*elsewhere) is None
+    document.note_answer(Request("a", "text", 4), Answer("s"))
+    assert document.why_nothing("text", 4) is None

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from efim_ls.access.rules import Rules
+from efim_ls.session.open_documents import OpenDocuments
 from efim_ls.settings import PROSE, Settings
+from efim_ls.usage.counters import Counters
 
 CODE = "file:///home/me/job/app.py"
 
@@ -18,7 +20,7 @@ def reason(
     uri: str = CODE, language: str = "python", size: int = 9, folders: tuple[str, ...] = (), **settings: Any
 ) -> str | None:
     """Why a document is left out, None if it is not."""
-    off = Rules(Settings(**settings), folders).refusal(uri, language, size)
+    off = Rules(Settings(**settings), folders).verdict(uri, language).refusal(size)
     return off and off.reason
 
 
@@ -43,7 +45,7 @@ def test_code_gets_suggestions() -> None:
 def test_each_rule_leaves_out_and_names_its_setting(
     settings: dict[str, Any], expected: str, words: list[str]
 ) -> None:
-    off = Rules(Settings(**settings)).refusal(CODE, "python", 1025)
+    off = Rules(Settings(**settings)).verdict(CODE, "python").refusal(1025)
     assert off is not None and off.reason == expected
     assert all(word in off.why for word in words), off.why
 
@@ -66,10 +68,10 @@ def test_the_first_rule_of_the_order_is_told() -> None:
         ({"disabled_files": ()}, "file too large"),
     ]:
         settings = replace(settings, **lifted)
-        off = Rules(settings).refusal(uri, "dotenv", 1025)
+        off = Rules(settings).verdict(uri, "dotenv").refusal(1025)
         assert off is not None and off.reason == expected
         uri = uri.replace(".env", "app.py") if expected == "secret file" else uri
-    assert Rules(settings).refusal(uri, "dotenv", 1024) is None
+    assert Rules(settings).verdict(uri, "dotenv").refusal(1024) is None
 
 
 @pytest.mark.parametrize("language", ["plaintext", "Markdown", "git-commit", "gitcommit", "scminput", "text", "rst"])
@@ -110,7 +112,7 @@ def test_other_languages_get_them(language: str) -> None:
 )
 def test_files_of_secrets_get_none(uri: str) -> None:
     assert reason(uri, "properties") == "secret file"
-    assert not Rules(Settings()).may_be_read(uri, "properties", 9)
+    assert not Rules(Settings()).verdict(uri, "properties").may_be_read(9)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_files_of_secrets_get_none(uri: str) -> None:
 def test_programs_that_deal_with_secrets_get_them_but_others_are_not_completed_from_them(path: str) -> None:
     uri = f"file:///home/me/project/{path}"
     assert reason(uri) is None
-    assert not Rules(Settings()).may_be_read(uri, "python", 9)
+    assert not Rules(Settings()).verdict(uri, "python").may_be_read(9)
 
 
 @pytest.mark.parametrize(
@@ -201,22 +203,27 @@ def test_links_are_judged_by_where_they_lead_too(tmp_path: Path) -> None:
         assert reason(through, disabled_files=(f"{named}/*",)) == "file off"
 
 
-def test_a_document_that_is_forgotten_is_judged_anew(tmp_path: Path) -> None:
+def test_a_document_is_judged_once_while_it_is_open_and_the_rules_are_the_same(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("x")
-    rules, link = Rules(Settings()), tmp_path / "a.py"
-    assert rules.refusal(link.as_uri(), "python", 9) is None
-    link.symlink_to(tmp_path / ".env")
-    assert rules.refusal(link.as_uri(), "python", 9) is None, "links are followed once"
-    rules.forget(link.as_uri(), "python")
-    assert rules.refusal(link.as_uri(), "python", 9) is not None
+    link, documents = tmp_path / "a.py", OpenDocuments(Counters())
+    for _ in range(2):
+        documents.open(link.as_uri(), "python", "x")
+        assert documents.why_off(link.as_uri()) is None
+        link.symlink_to(tmp_path / ".env")
+        assert documents.why_off(link.as_uri()) is None, "links are followed once"
+        documents.rules = Rules(Settings())
+        assert documents.why_off(link.as_uri()) is not None, "other rules"
+        documents.open(link.as_uri(), "python", "x")
+        assert documents.why_off(link.as_uri()) is not None, "opened again"
+        link.unlink()
 
 
 def test_what_is_off_is_not_read_for_others() -> None:
-    assert Rules(Settings()).may_be_read(CODE, "python", 9)
+    assert Rules(Settings()).verdict(CODE, "python").may_be_read(9)
     for settings in (
         Settings(disabled_files=("*.py",)),
         Settings(disabled_languages=("python",)),
         Settings(enabled=False),
     ):
-        assert not Rules(settings).may_be_read(CODE, "python", 9)
-    assert not Rules(Settings(max_file_kib=1)).may_be_read(CODE, "python", 1025)
+        assert not Rules(settings).verdict(CODE, "python").may_be_read(9)
+    assert not Rules(Settings(max_file_kib=1)).verdict(CODE, "python").may_be_read(1025)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.model_loader import LOADING
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from efim_ls.text.document import Document
 from tests.unit.test_session_requests import FOREVER, Fake, Fixed, ask, asked
 
 
@@ -28,7 +27,7 @@ class Model(Fake):
         self.described.set()
         return {}
 
-    def keep(self, uri: str, stopped: Stopped) -> bool:
+    def save(self, uri: str, stopped: ShouldStop) -> bool:
         return True
 
     def close(self, seconds: float, then: Settings | None = None) -> None:
@@ -55,8 +54,8 @@ def load(session: Session, settings: Settings) -> asyncio.Task[None]:
 
 
 async def test_a_request_that_waits_does_not_reach_a_model_that_was_let_go_of(session, models) -> None:
-    session.documents["a"] = Document("a", "", "x")
-    session.debounce = Fixed(FOREVER)
+    session.open("a", "", "x")
+    session.requests.debounce = Fixed(FOREVER)
     await load(session, Settings())
     [waiting] = await ask(session, asked("x"))
     await load(session, Settings(threads=2))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.session.debounce import Debounce
-from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.engine_thread import ShouldStop
+from efim_ls.session.requests import Debounce
 from efim_ls.session.session import Session
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
@@ -27,7 +27,7 @@ class Fake:
         self.costs = COSTS
         self.gate.set()
 
-    def complete(self, request: Request, stopped: Stopped) -> Answer:
+    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         self.asked.append(request)
         self.began.set()
         while not self.gate.is_set() and not stopped():
@@ -39,10 +39,10 @@ class Fake:
             return Answer("", Costs(recomputed=1), "superseded")
         return Answer(f"after {request.text}", self.costs)
 
-    def foresee(self, request: Request) -> Callable[[Stopped], bool]:
+    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
         return lambda stopped: not stopped()
 
-    def foresee_opened(self, uri: str, text: str) -> Callable[[Stopped], bool]:
+    def prefetch_opened(self, uri: str, text: str) -> Callable[[ShouldStop], bool]:
         return lambda stopped: not stopped()
 
     @property
@@ -52,10 +52,7 @@ class Fake:
     def explain(self, request: Request) -> dict[str, object]:
         return {}
 
-    def forget(self, uri: str) -> None:
-        pass
-
-    def drop(self, uri: str) -> None:
+    def close_document(self, uri: str, save: bool) -> None:
         pass
 
     def describe(self) -> dict[str, object]:
@@ -89,7 +86,7 @@ def model() -> Fake:
 @pytest.fixture
 async def session(model) -> AsyncIterator[Session]:
     session = Session(lambda settings, progress: model)
-    session.debounce = Fixed(0.0)
+    session.requests.debounce = Fixed(0.0)
     await session.load(lambda message, percent: None)
     yield session
     assert session.engine.close(10), "a job of the test is still running"
@@ -127,12 +124,12 @@ async def spent(session: Session) -> Any:
 
 
 async def test_a_request_is_answered_after_its_wait(session, model) -> None:
-    session.debounce = Fixed(0.001)
+    session.requests.debounce = Fixed(0.001)
     assert (await session.complete(asked("x"))).text == "after x"
 
 
 async def test_while_a_request_waits_no_work_is_begun(session, model) -> None:
-    session.debounce = Fixed(FOREVER)
+    session.requests.debounce = Fixed(FOREVER)
     [waiting] = await ask(session, asked("x"))
     assert (await session.complete(asked("y", uri="b", explicit=True))).text == "after y"
     assert [request.text for request in model.asked] == ["y"]
@@ -143,7 +140,7 @@ async def test_while_a_request_waits_no_work_is_begun(session, model) -> None:
 
 
 async def test_of_a_burst_only_the_last_is_worked_on(session, model) -> None:
-    session.debounce = Fixed(FOREVER, FOREVER, FOREVER, 0.001)
+    session.requests.debounce = Fixed(FOREVER, FOREVER, FOREVER, 0.001)
     tasks = await ask(session, *map(asked, ("f", "fo", "foo", "foo(")))
     assert await texts(*tasks) == ["", "", "", "after foo("]
     assert [request.text for request in model.asked] == ["foo("]
@@ -151,7 +148,7 @@ async def test_of_a_burst_only_the_last_is_worked_on(session, model) -> None:
 
 
 async def test_a_newer_request_supersedes_the_waiting_one_though_it_waits_itself(session) -> None:
-    session.debounce = Fixed(FOREVER)
+    session.requests.debounce = Fixed(FOREVER)
     older, newer = await ask(session, asked("x"), asked("xy"))
     assert (await older).text == ""
     assert not newer.done()
@@ -159,7 +156,7 @@ async def test_a_newer_request_supersedes_the_waiting_one_though_it_waits_itself
 
 
 async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_over(session, model) -> None:
-    session.debounce = Fixed(0.0, FOREVER)
+    session.requests.debounce = Fixed(0.0, FOREVER)
     model.gate.clear()
     [older] = await ask(session, asked("x"))
     await until(model.began)
@@ -170,7 +167,7 @@ async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_
 
 
 async def test_an_invocation_never_waits_and_supersedes_the_waiting_of_its_document_only(session, model) -> None:
-    session.debounce = Fixed(FOREVER)
+    session.requests.debounce = Fixed(FOREVER)
     ours, others = await ask(session, asked("x"), asked("y", uri="b"))
     assert (await session.complete(asked("x", explicit=True))).text == "after x"
     assert (await ours).text == ""
@@ -180,17 +177,17 @@ async def test_an_invocation_never_waits_and_supersedes_the_waiting_of_its_docum
 
 
 async def test_a_closed_documents_request_does_not_wait_any_longer(session) -> None:
-    session.debounce = Fixed(FOREVER)
+    session.requests.debounce = Fixed(FOREVER)
     [waiting] = await ask(session, asked("x"))
-    session.forget("a")
+    session.close_document("a")
     assert (await waiting).text == ""
     assert session.counters.answered == {"superseded": 1}
 
 
 async def test_the_same_request_of_a_document_opened_again_is_worked_on_anew(session) -> None:
-    session.debounce = Fixed(FOREVER, 0.0)
+    session.requests.debounce = Fixed(FOREVER, 0.0)
     [waiting] = await ask(session, asked("x"))
-    session.forget("a")
+    session.close_document("a")
     assert (await session.complete(asked("x"))).text == "after x"
     assert (await waiting).text == ""
 
@@ -206,7 +203,7 @@ async def test_identical_requests_are_one_piece_of_work(session, model) -> None:
 
 
 async def test_identical_requests_that_wait_are_one_too(session, model) -> None:
-    session.debounce = Fixed(0.001, FOREVER)
+    session.requests.debounce = Fixed(0.001, FOREVER)
     assert await texts(*await ask(session, asked("x"), asked("x"))) == ["after x"] * 2
     assert len(model.asked) == 1
 
@@ -259,14 +256,14 @@ async def test_cancelling_both_stops_the_work(session, model) -> None:
 
 
 async def test_after_both_were_cancelled_the_same_request_is_worked_on_anew(session, model) -> None:
-    session.debounce = Fixed(FOREVER, 0.0)
+    session.requests.debounce = Fixed(FOREVER, 0.0)
     for task in await ask(session, asked("x"), asked("x")):
         await cancel(task)
     assert (await session.complete(asked("x"))).text == "after x"
 
 
 async def test_a_newer_request_supersedes_all_who_share(session) -> None:
-    session.debounce = Fixed(FOREVER, 0.0)
+    session.requests.debounce = Fixed(FOREVER, 0.0)
     tasks = await ask(session, asked("x"), asked("x"), asked("xy"))
     assert await texts(*tasks) == ["", "", "after xy"]
     assert session.counters.answered == {"superseded": 2, "suggestion": 1}
@@ -288,7 +285,7 @@ async def test_all_who_share_hear_of_a_failure_and_it_is_not_kept(session, model
 
 
 async def test_the_rhythm_is_that_of_automatic_requests_each_counted_once(session) -> None:
-    loop, debounce = asyncio.get_running_loop(), session.debounce
+    loop, debounce = asyncio.get_running_loop(), session.requests.debounce
     before = loop.time()
     await asyncio.gather(*await ask(session, asked("x"), asked("x"), asked("x", explicit=True)))
     assert len(debounce.requests) == 1
@@ -301,7 +298,7 @@ async def test_the_debounce_hears_which_requests_overtake_their_documents_last_o
     older, newer, other = await ask(session, asked("xy"), asked("xyz"), asked("z", uri="b"))
     model.gate.set()
     await asyncio.gather(older, newer, other)
-    assert session.debounce.overtakes == [False, False, True, False]
+    assert session.requests.debounce.overtakes == [False, False, True, False]
 
 
 async def test_the_debounce_hears_what_steps_cost_where_there_were_any(session, model, caplog) -> None:
@@ -309,7 +306,7 @@ async def test_the_debounce_hears_what_steps_cost_where_there_were_any(session, 
     model.costs = Costs(new_tokens=1, ms=Milliseconds(prefill=1.0))
     await session.complete(asked("xy", explicit=True))
     await session.engine.settled()
-    assert session.debounce.steps == [(5.0, 30.0)]
+    assert session.requests.debounce.steps == [(5.0, 30.0)]
     assert caplog.records == []
 
 
@@ -320,20 +317,20 @@ async def test_nothing_is_kept_of_requests_that_are_over(session, end: Callable[
         end(task)
     await asyncio.gather(*tasks, return_exceptions=True)
     await session.engine.settled()
-    assert session._sharing._under_way == {}
-    assert session.engine._latest == {}
+    assert session.requests._under_way == {}
+    assert session.engine._tickets == {}
 
 
 async def test_a_slow_machine_waits_by_itself(session, model) -> None:
     """The parts together: after five answers of half a second each and a rhythm, a burst waits for its last key."""
-    session.debounce = Debounce()
+    session.requests.debounce = Debounce()
     model.costs = Costs(passes=1, ms=Milliseconds(prefill=500.0))
     for n in range(6):
         await session.complete(asked("x" * n))
     await session.engine.settled()
-    assert session.debounce.delay() == 0
+    assert session.requests.debounce.delay() == 0
     model.gate.clear()
     first, last = await ask(session, asked("first"), asked("last"))
-    assert session.debounce.delay() > 0
+    assert session.requests.debounce.delay() > 0
     model.gate.set()
     assert await texts(first, last) == ["", "after last"]

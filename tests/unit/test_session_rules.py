@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Answer, Request
-from efim_ls.session.engine_thread import Stopped
+from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from efim_ls.text.document import Document
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()
 
@@ -27,19 +26,19 @@ class Fake:
         self.foreseen: list[str] = []
         self.kept: list[str] = []
 
-    def complete(self, request: Request, stopped: Stopped) -> Answer:
+    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         self.began.set()
         self.gate.wait(10)
         return Answer("more")
 
-    def foresee(self, request: Request) -> Callable[[Stopped], bool]:
-        def work(stopped: Stopped) -> bool:
+    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
+        def work(stopped: ShouldStop) -> bool:
             self.foreseen.append(request.uri)
             return True
 
         return work
 
-    def keep(self, uri: str, stopped: Stopped) -> bool:
+    def save(self, uri: str, stopped: ShouldStop) -> bool:
         self.kept.append(uri)
         return True
 
@@ -49,10 +48,7 @@ class Fake:
     def explain(self, request: Request) -> dict[str, object]:
         return {"reason": None}
 
-    def forget(self, uri: str) -> None:
-        pass
-
-    def drop(self, uri: str) -> None:
+    def close_document(self, uri: str, save: bool) -> None:
         pass
 
     def describe(self) -> dict[str, object]:
@@ -70,7 +66,7 @@ async def session(model: Any) -> AsyncIterator[Session]:
     session.configure(ON)
     await session.load(lambda message, percent: None)
     for uri, language in (("a", "python"), ("b", "ruby")):
-        session.documents[uri] = Document(uri, language, "x")
+        session.open(uri, language, "x")
     yield session
     model.gate.set()
     assert session.engine.close(10), "a job of the test is still running"
@@ -86,12 +82,12 @@ async def busy(session: Session, model: Fake, uri: str) -> asyncio.Task[Answer]:
 @pytest.mark.parametrize("settings", [OFF, ON])
 async def test_work_ahead_that_is_queued_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
     under_way = await busy(session, model, "b")
-    session.foresight.begin("a", model.foresee(Request("a", "x", 1)))
+    session.engine.run_idle("a", model.prefetch(Request("a", "x", 1)))
     session.configure(settings)
     session.configure(ON)
     model.gate.set()
     await under_way
-    await session.settled()
+    await session.background.settled()
     assert ("a" in model.foreseen) is (settings is ON)
 
 
@@ -105,7 +101,7 @@ async def test_nothing_follows_an_answer_that_comes_too_late(
     assert (await under_way).reason == ("superseded" if settings is OFF else None)
     await session.engine.settled()
     session.configure(ON)
-    await session.settled()
+    await session.background.settled()
     assert ("a" in model.foreseen, "a" in model.kept) == (settings is ON, settings is ON)
 
 
@@ -116,45 +112,44 @@ async def test_what_is_to_be_kept_is_dropped(session: Session, model: Fake, sett
     await session.engine.settled()
     session.configure(settings)
     session.configure(ON)
-    await session.settled()
+    await session.background.settled()
     assert ("a" in model.kept) is (settings is ON)
 
 
 @pytest.mark.parametrize("settings", [OFF, ON])
 async def test_what_is_closed_while_it_is_off_is_not_kept(session: Session, model: Fake, settings: Settings) -> None:
     session.configure(settings)
-    session.forget("a")
+    session.close_document("a")
     session.configure(ON)
-    await session.settled()
+    await session.background.settled()
     assert ("a" in model.kept) is (settings is ON)
 
 
 async def test_a_document_that_comes_back_is_judged_anew(session: Session, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("x")
     link = tmp_path / "a.py"
-    document = session.documents[link.as_uri()] = Document(link.as_uri(), "python", "x")
-    assert session.why_off(document.uri) is None
-    session.forget(document.uri)
+    session.open(uri := link.as_uri(), "python", "x")
+    assert session.documents.why_off(uri) is None
+    session.close_document(uri)
     link.symlink_to(tmp_path / ".env")
-    session.documents[document.uri] = document
-    assert session.why_off(document.uri) is not None
+    session.open(uri, "python", "x")
+    assert session.documents.why_off(uri) is not None
 
 
 async def test_of_a_document_that_is_closed_no_answer_is_remembered(session: Session, model: Fake) -> None:
     under_way = await busy(session, model, "a")
-    document = session.documents["a"]
-    session.forget("a")
+    session.close_document("a")
     model.gate.set()
     assert (await under_way).reason == "superseded"
-    session.documents["a"] = document
+    session.open("a", "python", "x")
     assert (await session.explain(Request("a", "x", 1)))["reason"] is None
 
 
 async def test_why_a_document_is_off_is_told_without_a_model(model: Any) -> None:
     session = Session(lambda settings, progress: model)
-    session.documents["a"] = Document("a", "python", "x")
-    assert session.why_off("a") is None
+    session.open("a", "python", "x")
+    assert session.documents.why_off("a") is None
     session.configure(OFF)
-    assert (off := session.why_off("a")) is not None and off.reason == "language off"
-    assert session.why_off("file:///home/me/.env") is not None, "though it is not open"
+    assert (off := session.documents.why_off("a")) is not None and off.reason == "language off"
+    assert session.documents.why_off("file:///home/me/.env") is not None, "though it is not open"
     assert session.engine.close(10)

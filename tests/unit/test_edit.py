@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.usage.retention import Edit, Kept, narrowed
+from efim_ls.text.edit import Edit, narrowed
+from efim_ls.usage.retention import RetainedRange
 
 ROOM = 12  # characters of a text that is edited: small, so that edits meet what is followed
 TEXTS = st.text("ab\n", max_size=ROOM)
@@ -22,11 +23,11 @@ def test_what_is_left_is_what_no_edit_removed(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, ROOM))
     end = data.draw(st.integers(start, ROOM))
     inserted = [start <= place < end for place in range(ROOM)]
-    kept = Kept(start, end)
+    kept = RetainedRange(start, end)
     for _ in range(data.draw(st.integers(0, 8))):
         edit = data.draw(edits(len(inserted)))
         inserted[edit.at : edit.at + edit.removed] = [False] * edit.added
-        kept.apply(edit)
+        kept.follow(edit)
         assert kept.characters == sum(inserted)
 
 

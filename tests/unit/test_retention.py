@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from efim_ls.request import Request
-from efim_ls.text.document import Change, Document, Encoding
+from efim_ls.session.open_documents import OpenDocument
+from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.fates import Fates
+from efim_ls.usage.offers import Offers
+from efim_ls.usage.retention import RetentionTracker
 
 HANG = 30  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: what is accepted is judged as the document is closed
@@ -23,26 +25,26 @@ UTF_16: Encoding = "utf-16"
 class Page:
     """One open document with a cursor, and what is counted of its suggestions."""
 
-    def __init__(self, text: str = TEXT, judged_after: float = LATER) -> None:
+    def __init__(self, text: str = TEXT, counted_after: float = LATER) -> None:
         self.counters = Counters()
-        self.fates = Fates(self.counters, judged_after)
-        self.document = Document("a", "python", text)
+        self.offers = Offers(self.counters)
+        self.document = OpenDocument("a", "python", text)
+        self.document.retention = RetentionTracker(self.counters, text, counted_after)
 
     def offer(self, text: str = SAID, cursor: int = CURSOR) -> str:
-        [number] = self.fates.offers.offer(Request("a", self.document.text, cursor), "python", [text])
+        request = Request("a", self.document.text, cursor)
+        [number] = self.offers.offer(self.document.retention, "python", request, [text])
         return number
 
     def edit(self, start: int, end: int, new: str) -> None:
         ends = [self.document.position(place, UTF_16) for place in (start, end)]
-        self.fates.apply(self.document, Change(new, *ends), UTF_16)
+        self.document.edit(Change(new, *ends), UTF_16)
 
     def replace(self, new: str) -> None:
-        self.fates.apply(self.document, Change(new), UTF_16)
+        self.document.edit(Change(new), UTF_16)
 
     def accept(self, number: str, units: int | None = None) -> None:
-        offer = self.fates.offers.find(number)
-        assert offer is not None
-        self.fates.accepted(offer, self.document, units, UTF_16)
+        self.offers.accept(number, units, UTF_16)
 
     @property
     def judged(self) -> tuple[int, int]:
@@ -53,7 +55,7 @@ class Page:
         return counts[0], counts[1]
 
     def close(self) -> tuple[int, int]:
-        self.fates.closed("a")
+        self.document.close()
         return self.judged
 
 
@@ -179,8 +181,8 @@ async def test_lines_that_end_in_two_characters() -> None:
     assert page.close() == (4, 4)
 
 
-async def test_it_is_judged_after_a_while() -> None:
-    page = Page(judged_after=0.01)
+async def test_it_is_counted_after_a_while() -> None:
+    page = Page(counted_after=0.01)
     for _ in range(2):
         number = page.offer()
         page.edit(CURSOR, CURSOR, SAID)
@@ -197,7 +199,7 @@ async def test_it_is_judged_where_the_loop_has_ended(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
-    await asyncio.to_thread(page.fates.close)
+    await asyncio.to_thread(page.document.close)
     assert page.judged == (14, 14)
     assert page.close() == (14, 14)
 
@@ -206,6 +208,6 @@ async def test_documents_are_followed_apart(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
-    page.document = Document("b", "rust", page.document.text)
-    page.replace("")
+    other = OpenDocument("b", "rust", page.document.text, counters=page.counters)
+    other.edit(Change(""), UTF_16)
     assert page.close() == (14, 14)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.recent_suggestions import NEARBY, REMEMBERED, Shown
+from efim_ls.completion.recent_suggestions import MOST, NEARBY, RecentSuggestions
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -14,19 +14,19 @@ texts = st.text("ab \n(é😀", max_size=8)
 suggestions = st.text("ab \n(é😀", min_size=1, max_size=8)
 
 
-def shown(*suggested: str, before: str = BEFORE, after: str = AFTER) -> Shown:
-    made = Shown()
+def shown(*suggested: str, before: str = BEFORE, after: str = AFTER) -> RecentSuggestions:
+    made = RecentSuggestions()
     for each in suggested:
         made.add(before + after, len(before), each)
     return made
 
 
-def left(made: Shown, before: str, after: str = AFTER) -> str:
+def left(made: RecentSuggestions, before: str, after: str = AFTER) -> str:
     return made.left(before + after, len(before))
 
 
 def test_where_nothing_was_suggested_nothing_is_left() -> None:
-    assert left(Shown(), BEFORE) == ""
+    assert left(RecentSuggestions(), BEFORE) == ""
 
 
 @given(before=texts, after=texts, suggested=suggestions)
@@ -76,13 +76,13 @@ def test_one_that_was_typed_out_does_not_hide_an_older_one_that_goes_on() -> Non
 
 
 def test_sixteen_suggestions_are_remembered_and_the_oldest_goes() -> None:
-    made = shown(*(f"{i:02}." for i in range(REMEMBERED + 1)))
-    assert REMEMBERED == 16
-    assert [i for i in range(REMEMBERED + 1) if left(made, f"{BEFORE}{i:02}")] == list(range(1, REMEMBERED + 1))
+    made = shown(*(f"{i:02}." for i in range(MOST + 1)))
+    assert MOST == 16
+    assert [i for i in range(MOST + 1) if left(made, f"{BEFORE}{i:02}")] == list(range(1, MOST + 1))
 
 
 def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None:
-    made, suggested = shown("older"), "x" * (2 * REMEMBERED)
+    made, suggested = shown("older"), "x" * (2 * MOST)
     for size in range(len(suggested)):
         made.add(BEFORE + suggested[:size] + AFTER, len(BEFORE) + size, suggested[size:])
     for size in reversed(range(len(suggested))):
@@ -91,9 +91,9 @@ def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None
 
 
 def test_a_suggestion_made_again_counts_once_and_as_the_last() -> None:
-    made = shown("first", *["again"] * (2 * REMEMBERED), "second")
+    made = shown("first", *["again"] * (2 * MOST), "second")
     assert left(made, BEFORE + "fi") == "rst"
-    made = shown("first", *(f"{i:02}" for i in range(REMEMBERED - 1)), "first", "new")
+    made = shown("first", *(f"{i:02}" for i in range(MOST - 1)), "first", "new")
     assert left(made, BEFORE + "fi") == "rst"
 
 
@@ -106,7 +106,7 @@ def test_it_is_typed_with_the_documents_line_ends(line_end: str) -> None:
 
 
 def test_where_another_text_has_changed_nothing_is_left() -> None:
-    made = Shown()
+    made = RecentSuggestions()
     made.add(BEFORE + AFTER, len(BEFORE), "return 1", ("one", "two"))
     assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2, ("one", "two")) == "turn 1"
     assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2, ("one", "2")) == ""

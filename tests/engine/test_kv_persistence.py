@@ -110,7 +110,7 @@ def test_a_file_whose_arena_was_taken_comes_back_from_memory(start: Start) -> No
     completer = start(persist=False)
     assert completer.describe()["arenas"] == 1
     there = ask(completer)
-    completer.keep(A, never)
+    completer.save(A, never)
     ask(completer, OTHER, 400, B)
     back = ask(completer)
     assert back.text == there.text
@@ -121,7 +121,7 @@ def test_what_was_not_kept_in_time_is_computed_again(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)
     ask(completer, OTHER, 400, B)
-    completer.keep(A, never)
+    completer.save(A, never)
     back = ask(completer)
     assert (back.text, back.costs.fetched) == (there.text, 0)
     assert back.costs.recomputed >= there.costs.recomputed - 1  # prompts have the first token in common
@@ -131,7 +131,7 @@ def test_keeping_goes_on_where_it_was_interrupted(start: Start) -> None:
     completer = start(persist=False)
     ask(completer)
     kept: list[object] = [0]
-    while not completer.keep(A, iter([False, True]).__next__):
+    while not completer.save(A, iter([False, True]).__next__):
         kept.append(completer.tiers[0]["blocks"])
     assert kept == list(range(len(kept))) and len(kept) > 8
 
@@ -139,10 +139,10 @@ def test_keeping_goes_on_where_it_was_interrupted(start: Start) -> None:
 def test_a_closed_document_is_still_kept_and_then_let_go(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)
-    completer.forget(A)
-    assert completer._frames._closed and not completer._frames._open
-    assert completer.keep(A, never)
-    assert not completer._frames.documents and completer.tiers[0]["blocks"]
+    completer.close_document(A, save=True)
+    assert completer._documents[A].unsaved
+    assert completer.save(A, never)
+    assert not completer._documents[A].unsaved and completer.tiers[0]["blocks"]
     again = ask(completer)
     assert again.text == there.text and again.costs.frame == "kept"
 
@@ -150,17 +150,17 @@ def test_a_closed_document_is_still_kept_and_then_let_go(start: Start) -> None:
 def test_equal_beginnings_of_two_documents_are_one(start: Start) -> None:
     completer = start(persist=False)
     ask(completer)
-    completer.keep(A, never)
+    completer.save(A, never)
     [before] = completer.tiers
     ask(completer, uri=B)
-    completer.keep(B, never)
+    completer.save(B, never)
     assert completer.tiers == [before | {"read": completer.tiers[0]["read"]}]
 
 
 def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
     completer = start(persist=False)
     ask(completer)
-    completer.keep(A, never)
+    completer.save(A, never)
     completer.close(10)
     assert not cache.exists()
 
@@ -169,7 +169,7 @@ def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
 def test_what_may_be_secret_never_reaches_the_disk(start: Start, cache: Path, uri: str) -> None:
     completer = start()
     there = ask(completer, uri=uri)
-    completer.keep(uri, never)
+    completer.save(uri, never)
     completer.flush(10)
     [memory, disk] = completer.tiers
     assert memory["blocks"] and not disk["blocks"]
@@ -243,7 +243,7 @@ def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
     with caplog.at_level(logging.WARNING):
         completer = start()
         ask(completer)
-        completer.keep(A, never)
+        completer.save(A, never)
         completer.close(10)
     assert completer.describe()["store"] == "memory only"
     assert ["mend its folder" in record.message for record in caplog.records] == [True]
@@ -252,11 +252,11 @@ def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
 def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> None:
     completer = start()
     there = ask(completer)
-    completer.keep(A, never)
+    completer.save(A, never)
     completer.flush(10)
     shutil.rmtree(cache)
     ask(completer, OTHER, 400, B)
-    completer.keep(B, never)
+    completer.save(B, never)
     completer.flush(10)
     assert ask(completer).text == there.text
     completer.close(10)
@@ -280,11 +280,11 @@ def test_a_suggestion_that_nobody_accepts_is_not_kept(start: Start, cache: Path)
     first = start()
     request = Request(A, CODE[:CURSOR], CURSOR, True)
     first.complete(request, never)
-    first.foresee(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(never)
-    first.keep(A, never)
+    first.prefetch(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(never)
+    first.save(A, never)
     first.close(10)
     second = start()
-    typed = [plan.typed for plan in second._backing.recall(A)]
+    typed = [plan.typed for plan in second._persistence.recall(A)]
     assert len(typed) == 1 and request.text.endswith(typed[0])
 
 
@@ -304,7 +304,7 @@ def test_typing_through_an_approximation_says_so(start: Start) -> None:
     first.close(10)
     second = start(disk_codec="int8")
     there = ask(second)
-    second._shown_in(A).add(CODE, CURSOR, "xyz", ())
+    second._document(A).suggestions.add(CODE, CURSOR, "xyz", ())
     left = second.complete(Request(A, CODE, CURSOR), never)
     assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0
     second.close(10)
@@ -315,7 +315,7 @@ def test_a_document_that_is_opened_again_finds_its_last_frame_fetched(start: Sta
     there = ask(first)
     first.close(10)
     second = start()
-    assert second.foresee_opened(A, CODE)(never)
+    assert second.prefetch_opened(A, CODE)(never)
     assert second.ahead.tokens <= 16
     again = ask(second)
     assert (again.text, again.costs.frame, again.costs.fetched) == (there.text, "kept", 0)

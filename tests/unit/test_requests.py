@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.session.debounce import ENOUGH, FASTEST, LONGEST, PAUSE, RECENT, STEPS, Debounce
+from efim_ls.session.requests import FASTEST, FEWEST, LONGEST, PAUSE, RECENT, STEPS, Debounce
 
 Answers = list[tuple[float, float]]
 gaps = st.lists(st.floats(0, 3 * PAUSE), max_size=2 * RECENT)
@@ -56,9 +56,9 @@ def test_no_wait_where_the_last_request_was_answered_in_time() -> None:
 
 def test_no_wait_before_enough_is_known() -> None:
     slow, typing = machine(100, 100), rhythm(0.2)
-    assert after(typing[: ENOUGH - 1], slow).delay() == 0
-    assert after(typing, slow[: ENOUGH - 1]).delay() == 0
-    assert after(typing[:ENOUGH], slow[:ENOUGH]).delay() > 0
+    assert after(typing[: FEWEST - 1], slow).delay() == 0
+    assert after(typing, slow[: FEWEST - 1]).delay() == 0
+    assert after(typing[:FEWEST], slow[:FEWEST]).delay() > 0
 
 
 def test_pauses_are_no_rhythm() -> None:
@@ -81,7 +81,7 @@ def test_the_wait_is_neither_negative_nor_too_long(gaps: list[float], answers: A
     assert 0 <= after(gaps, answers).delay() <= LONGEST
 
 
-@given(gaps, st.lists(st.floats(0, 1), min_size=ENOUGH))
+@given(gaps, st.lists(st.floats(0, 1), min_size=FEWEST))
 def test_a_fast_machine_never_waits(gaps: list[float], shares: list[float]) -> None:
     most = FASTEST * 1e3 / 2
     fast = [(share * most / 2 / STEPS, share * most / 2) for share in shares]

@@ -1,0 +1,123 @@
+"""Work that no caller waits for: prefetching what the next request will need, and saving what was computed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from efim_ls.request import Request
+from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
+from efim_ls.session.model_loader import Completer, ModelLoader
+from efim_ls.session.open_documents import OpenDocument, OpenDocuments
+from efim_ls.text.lines import line_end_in
+
+STILL = 0.1  # seconds: a key that is held down moves the cursor many times in that time
+REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth writing
+FLUSHING, POLLING = 60.0, 0.01  # seconds in which a disk must have written what waits, and between looks
+
+logger = logging.getLogger(__name__)
+
+
+class BackgroundWork:
+    """Prefetches and saves for each document, on the idle engine thread. Used on the event loop only."""
+
+    def __init__(self, engine: EngineThread, documents: OpenDocuments, model: ModelLoader) -> None:
+        self._engine, self._documents, self._model = engine, documents, model
+
+    @property
+    def _completer(self) -> Completer | None:
+        return self._model.completer
+
+    def rested(self, document: OpenDocument) -> None:
+        """Prefetch for the place where a document's cursor rests, once the user has paused."""
+        document.prefetch_timer.start(STILL, lambda: self._prefetch_at_cursor(document))
+
+    def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
+        """Prefetch for what would be asked if the suggestion were accepted; save once the user has paused."""
+        self._prefetch(document, accepted(request, suggested))
+        document.save_timer.start(REST, lambda: self._save(document.uri))
+
+    def drop_prefetch(self, document: OpenDocument) -> None:
+        """Forget what is to be prefetched for a document."""
+        document.prefetch_timer.cancel()
+        self._engine.drop_idle(document.uri)
+
+    def drop(self, document: OpenDocument) -> None:
+        """Forget all work for a document: prefetching, saving and its request, whose callers get `Superseded`."""
+        self.drop_prefetch(document)
+        document.save_timer.cancel()
+        self._engine.drop_idle(_saving(document.uri))
+        self._engine.supersede(document.uri)
+
+    def drop_all(self) -> None:
+        """Forget all work: a request that still waits would reach a model that is being released."""
+        for document in self._documents:
+            self.drop(document)
+
+    def forget(self, uri: str, save: bool) -> None:
+        """Have the model forget a document, after saving what was computed for it or without."""
+        if (completer := self._completer) is None:
+            return
+        closing = self._engine.run(("close", uri), lambda _: completer.close_document(uri, save))
+        closing.add_done_callback(_log_failure)
+        if save:
+            self._save(uri)
+
+    async def settled(self) -> None:
+        """Wait until nothing is queued, under way or to be written, save what waits for the idle budget."""
+        await self._quiet()
+        for document in self._documents:
+            document.save_timer.fire()
+        await self._quiet()
+        end = asyncio.get_running_loop().time() + FLUSHING
+        while (model := self._completer) and not model.flush(0) and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(POLLING)
+
+    async def _quiet(self) -> None:
+        while waiting := [document for document in self._documents if document.prefetch_timer.waiting]:
+            await waiting[0].prefetch_timer.elapsed()
+        await self._engine.settled()
+
+    def _prefetch_at_cursor(self, document: OpenDocument) -> None:
+        """Prefetch for a document's cursor or, if no client has told that, for its beginning."""
+        if document.cursor is not None:
+            self._prefetch(document, Request(document.uri, document.text, document.cursor))
+        elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
+            self._begin(document, completer.prefetch_opened(document.uri, document.text))
+
+    def _prefetch(self, document: OpenDocument, request: Request) -> None:
+        completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
+        if completer is not None and off is None:
+            self._begin(document, completer.prefetch(request))
+
+    def _begin(self, document: OpenDocument, job: Job[bool]) -> None:
+        document.prefetch_timer.cancel()
+        if self._engine.idle_budget.seconds > 0:
+            self._engine.run_idle(document.uri, job)
+
+    def _save(self, uri: str) -> None:
+        def save(
+            stopped: ShouldStop,
+        ) -> bool:  # by the model that is loaded then
+            completer = self._completer
+            return completer is None or completer.save(uri, stopped)
+
+        self._engine.run_idle(_saving(uri), save, budgeted=False)
+
+
+def accepted(request: Request, suggested: str) -> Request:
+    """Return what would be asked next if the suggestion were accepted."""
+    inserted = suggested.replace("\n", line_end_in(request.text))
+    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
+    return replace(request, text=before + after, cursor=len(before))
+
+
+def _saving(uri: str) -> tuple[str, str]:
+    """Return the key of the idle work that saves a document."""
+    return "save", uri
+
+
+def _log_failure(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and (error := done.exception()) and not isinstance(error, Superseded):
+        logger.error("the model failed to forget a closed document", exc_info=error)

@@ -1,0 +1,98 @@
+"""The queue of completion requests: equal ones share an answer, the latest of a document wins, a burst waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from statistics import median
+
+from efim_ls.request import Answer, Costs, Request
+from efim_ls.session.engine_thread import EngineThread, Job
+
+PAUSE = 1.0  # seconds: a user who does not type for longer was thinking, which is no rhythm
+FASTEST = 0.03  # seconds: a held key repeats about this often; answers need not be faster than that
+LONGEST = 0.3  # seconds: as long as other tools wait at most; a longer wait is felt as a machine that does not react
+STEPS = 8  # decode steps of a short answer: about the rest of a line
+RECENT = 20  # samples, so that a machine that has become busy or free is noticed within some words
+FEWEST = 5  # samples of either kind before they say anything
+
+
+class Debounce:
+    """Weighs what an answer costs here against the time between keys. Seconds, save where `ms` says otherwise."""
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._overtakes = False
+        self._gaps: deque[float] = deque(maxlen=RECENT)
+        self._steps: deque[float] = deque(maxlen=RECENT)
+        self._firsts: deque[float] = deque(maxlen=RECENT)
+
+    def note_request(self, now: float, overtakes: bool) -> None:
+        """Note when an automatic request came, by any monotonic clock.
+
+        `overtakes` tells that the one before is not answered yet: else there is no burst, and nothing to wait for.
+        """
+        self._overtakes = overtakes
+        if self._last is not None and now - self._last <= PAUSE:
+            self._gaps.append(now - self._last)
+        self._last = now
+
+    def note_step(self, ms: float, first_ms: float) -> None:
+        """Note an answer's milliseconds per decode step, and those to its first new token."""
+        self._steps.append(ms)
+        self._firsts.append(first_ms)
+
+    def delay(self) -> float:
+        """Return how long to wait: 0 if an answer takes at most half a typical gap, a gap if it takes a whole one."""
+        if not self._overtakes or min(len(self._gaps), len(self._steps)) < FEWEST:
+            return 0.0
+        cost = (median(self._firsts) + STEPS * median(self._steps)) / 1e3
+        gap = max(FASTEST, median(self._gaps))
+        return min(max(0.0, 2 * cost - gap), gap, LONGEST)
+
+
+class _UnderWay:
+    def __init__(self, request: Request, answer: asyncio.Future[Answer]) -> None:
+        self.request, self.answer, self.asking = request, answer, 0
+
+
+class RequestQueue:
+    """Sends each document's latest request to the engine thread. Used on the event loop only."""
+
+    def __init__(self, engine: EngineThread, job_of: Callable[[Request], Job[Answer]]) -> None:
+        """Run `job_of(request)` on the engine thread, under the document's URI."""
+        self.debounce = Debounce()
+        self._engine, self._job_of = engine, job_of
+        self._under_way: dict[str, _UnderWay] = {}
+
+    async def answer(self, request: Request) -> Answer:
+        """Return the answer to an equal request that is under way, or to this one; raises what its job raises.
+
+        A request that differs supersedes the document's older one, whose callers get `Superseded`. Cancelling this
+        stops the job if no other caller waits for it.
+        """
+        uri, work = request.uri, self._under_way.get(request.uri)
+        if work is None or work.answer.done() or work.request != request:
+            job = self._engine.run(uri, self._job_of(request), after=self._wait_before(request))
+            work = self._under_way[uri] = _UnderWay(request, job)
+        work.asking += 1
+        try:
+            return await asyncio.shield(work.answer)
+        finally:
+            work.asking -= 1
+            if not work.asking:
+                work.answer.cancel()
+                if self._under_way.get(uri) is work:
+                    del self._under_way[uri]
+
+    def note_costs(self, costs: Costs) -> None:
+        """Learn from what an answer cost, if it took decode steps."""
+        if costs.passes:
+            self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
+
+    def _wait_before(self, request: Request) -> float:
+        if request.explicit:
+            return 0.0
+        self.debounce.note_request(asyncio.get_running_loop().time(), self._engine.is_asked(request.uri))
+        return self.debounce.delay()

@@ -1,0 +1,34 @@
+"""Stores for tests: in memory only, or in a folder."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.kv_persistence import KvPersistence
+from efim_ls.completion.window import Budget
+from efim_ls.settings import Settings
+from model_runtime.loading.load import Model
+
+
+def in_memory(model: Model, budget: Budget, mib: int = 16) -> KvPersistence:
+    """One that writes nothing to disk."""
+    return KvPersistence.open(model.kv, Settings(persist=False, host_memory_mib=mib), "tiny", budget)
+
+
+def on_disk(model: Model, budget: Budget, folder: Path) -> KvPersistence:
+    """One below a folder."""
+    return KvPersistence.open(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", budget)
+
+
+def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
+    """Give a completer what another one has planned and suggested, and nothing that it has computed."""
+    for name, document in {uri: None, **warm._documents}.items():
+        saved = document.saved if document else warm._persistence.recall(name)
+        twin = cold._documents[name] = DocumentFrames(cold._make_planner, saved)
+        if document and document.unsaved:
+            twin._planner = document.planner.copy()
+        if document:
+            twin.suggestions = copy.deepcopy(document.suggestions)
