@@ -94,11 +94,6 @@ class Answer:
     alternatives: tuple[str, ...] = ()
     confidence: float | None = None
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All that is suggested, the best first."""
-        return (self.text, *self.alternatives) if self.text else ()
-
 
 @dataclass(frozen=True)
 class Status:

@@ -88,8 +88,9 @@ class Completer:
             made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected)
             meter.generation(made)
             meter.lap()
-            count = request.count - 1
-            others = self._model.engine.alternatives.say(owner, prompt, made.said, rule, limit, count, stopped)
+            others = list[str]()
+            if (count := request.count - 1) > 0:
+                others = self._model.engine.alternatives.say(owner, prompt, made.said, rule, limit, count, stopped)
         except Stopped:
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")

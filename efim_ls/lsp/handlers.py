@@ -36,6 +36,7 @@ class Snapshot:
 def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     """Offer the completion menu to those who want it or cannot do better."""
     ls.initial_settings = params.initialization_options
+    ls.encoding = types.PositionEncodingKind(ls.workspace.position_encoding).value
     ls.session.work_in(ls.folders)
     ls.status_reporter.wanted = _wants_status(params.capabilities.experimental)
     settings, _ = parse(ls.initial_settings)
@@ -227,7 +228,7 @@ async def _suggest(
     snapshot.document.cursor = snapshot.request.cursor
     with ls.status_reporter.request():
         answer = await ls.session.complete(snapshot.request)
-    return snapshot, answer.texts
+    return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
 
 
 def _snapshot(

@@ -35,12 +35,8 @@ class EfimServer(LanguageServer):
         self.background = self.session.background
         self.status_reporter = StatusReporter(self.session, self._tell_status)
         self.initial_settings: object = None
+        self.encoding: Encoding = "utf-16"  # the unit of the client's positions, agreed on as it connects
         self._shown: set[str] = set()
-
-    @property
-    def encoding(self) -> Encoding:
-        """The unit of the client's positions."""
-        return types.PositionEncodingKind(self.workspace.position_encoding).value
 
     @property
     def folders(self) -> list[str]:

@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.request import Answer, Request
-from efim_ls.session.idle_timer import IdleTimer
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Encoding
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.retention import RetentionTracker
+from efim_ls.usage.suggestions import RetentionTracker
 
 # More text slows every token, more files outgrow cached tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
+
+
+class IdleTimer:
+    """Calls one thing after a pause; a later `start` takes its place. Used on the event loop only."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+        self._begin: Callable[[], None] | None = None
+        self._elapsed = asyncio.Event()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is still to be called."""
+        return self._begin is not None
+
+    def start(self, seconds: float, begin: Callable[[], None]) -> None:
+        """Call `begin` once this was not called again for `seconds`."""
+        self.cancel()
+        self._begin = begin
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.fire)
+        self._elapsed.clear()
+
+    def cancel(self) -> None:
+        """Drop what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._begin = None
+        self._elapsed.set()
+
+    def fire(self) -> None:
+        """Call what waits now."""
+        begin = self._begin
+        self.cancel()
+        if begin is not None:
+            begin()
+
+    async def elapsed(self) -> None:
+        """Wait until nothing waits."""
+        if self.waiting:
+            await self._elapsed.wait()
 
 
 class OpenDocument(Document):

@@ -20,7 +20,7 @@ from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import Statistics
-from efim_ls.usage.offers import Offers
+from efim_ls.usage.suggestions import Offers
 
 logger = logging.getLogger(__name__)
 

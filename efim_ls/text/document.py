@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from efim_ls.text.edit import Edit, narrowed
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 Position = tuple[int, int]
@@ -23,6 +22,20 @@ class Change:
     text: str
     start: Position | None = None
     end: Position | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`removed` characters at `at` were replaced by `added` new ones."""
+
+    at: int
+    removed: int
+    added: int
+
+    @property
+    def end(self) -> int:
+        """Where the new characters end."""
+        return self.at + self.added
 
 
 class Document:
@@ -98,6 +111,23 @@ class Document:
             return start, len(self._text)
         stop = int(self._starts[line + 1])
         return start, stop - (2 if self._text.endswith("\r\n", start, stop) else 1)
+
+
+def narrowed(at: int, old: str, new: str) -> Edit:
+    """Return the edit that replaces `old` by `new`, without the beginning and end that both share."""
+    most, a, b = min(len(old), len(new)), len(old), len(new)
+    before = _common(most, lambda low, high: old[low:high] == new[low:high])
+    after = _common(most - before, lambda low, high: old[a - high : a - low] == new[b - high : b - low])
+    return Edit(at + before, a - before - after, b - before - after)
+
+
+def _common(most: int, same: Callable[[int, int], bool]) -> int:
+    """Count equal characters from one end by bisection: texts may be large."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if same(low, middle) else (low, middle - 1)
+    return low
 
 
 def _line_starts(text: str, low: int, high: int) -> NDArray[np.int64]:

@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.document_frames import MOST_SUGGESTIONS
 from efim_ls.completion.planner import FRAMES
-from efim_ls.completion.recent_suggestions import MOST
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
@@ -80,7 +80,9 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     assert alive(Arena) == arenas <= completer.describe()["arenas"]  # type: ignore[operator]
     assert alive(Prompt) <= 2 * FRAMES * len(completer._documents), "of frames, planned and asked for"
     assert all(len(document.planner.frames) <= FRAMES for document in completer._documents.values())
-    assert all(len(document.suggestions._suggestions) <= MOST for document in completer._documents.values())
+    assert all(
+        len(document.suggestions._suggestions) <= MOST_SUGGESTIONS for document in completer._documents.values()
+    )
     assert not session.engine._tickets and not session.engine._ready and not session.engine._idle
     for document in session.documents:
         session.close_document(document.uri)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.text.edit import Edit, narrowed
-from efim_ls.usage.retention import RetainedRange
+from efim_ls.text.document import Edit, narrowed
+from efim_ls.usage.suggestions import RetainedRange
 
 ROOM = 12  # characters of a text that is edited: small, so that edits meet what is followed
 TEXTS = st.text("ab\n", max_size=ROOM)

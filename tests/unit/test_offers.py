@@ -9,8 +9,7 @@ import pytest
 
 from efim_ls.request import Request
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.offers import MOST_OFFERS, Offers
-from efim_ls.usage.retention import Event, RetentionTracker
+from efim_ls.usage.suggestions import MOST_OFFERS, Event, Offers, RetentionTracker
 
 BEFORE = "x = "
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.postprocess import FILTERS, Place, clean
-from efim_ls.completion.postprocess.before_code import before_code
+from efim_ls.completion.postprocess.rest_of_line import before_code
 from model_runtime.engine.closers import PUNCTUATION, is_closers
 from model_runtime.engine.meeting import evidence
 

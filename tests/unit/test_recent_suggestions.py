@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.recent_suggestions import MOST, NEARBY, RecentSuggestions
+from efim_ls.completion.document_frames import MOST_SUGGESTIONS, NEARBY, RecentSuggestions
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -76,13 +76,15 @@ def test_one_that_was_typed_out_does_not_hide_an_older_one_that_goes_on() -> Non
 
 
 def test_sixteen_suggestions_are_remembered_and_the_oldest_goes() -> None:
-    made = shown(*(f"{i:02}." for i in range(MOST + 1)))
-    assert MOST == 16
-    assert [i for i in range(MOST + 1) if left(made, f"{BEFORE}{i:02}")] == list(range(1, MOST + 1))
+    made = shown(*(f"{i:02}." for i in range(MOST_SUGGESTIONS + 1)))
+    assert MOST_SUGGESTIONS == 16
+    assert [i for i in range(MOST_SUGGESTIONS + 1) if left(made, f"{BEFORE}{i:02}")] == list(
+        range(1, MOST_SUGGESTIONS + 1)
+    )
 
 
 def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None:
-    made, suggested = shown("older"), "x" * (2 * MOST)
+    made, suggested = shown("older"), "x" * (2 * MOST_SUGGESTIONS)
     for size in range(len(suggested)):
         made.add(BEFORE + suggested[:size] + AFTER, len(BEFORE) + size, suggested[size:])
     for size in reversed(range(len(suggested))):
@@ -91,9 +93,9 @@ def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None
 
 
 def test_a_suggestion_made_again_counts_once_and_as_the_last() -> None:
-    made = shown("first", *["again"] * (2 * MOST), "second")
+    made = shown("first", *["again"] * (2 * MOST_SUGGESTIONS), "second")
     assert left(made, BEFORE + "fi") == "rst"
-    made = shown("first", *(f"{i:02}" for i in range(MOST - 1)), "first", "new")
+    made = shown("first", *(f"{i:02}" for i in range(MOST_SUGGESTIONS - 1)), "first", "new")
     assert left(made, BEFORE + "fi") == "rst"
 
 

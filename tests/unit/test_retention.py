@@ -10,8 +10,7 @@ from efim_ls.request import Request
 from efim_ls.session.open_documents import OpenDocument
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.offers import Offers
-from efim_ls.usage.retention import RetentionTracker
+from efim_ls.usage.suggestions import Offers, RetentionTracker
 
 HANG = 30  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: what is accepted is judged as the document is closed

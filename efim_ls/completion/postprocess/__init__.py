@@ -1,18 +1,15 @@
-"""What becomes of the model's text before an editor shows it: pure filters, in the order of `FILTERS`."""
+"""Cleans the model's text before an editor shows it: pure filters, in the order of `FILTERS`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-from efim_ls.completion.postprocess.before_code import before_code
 from efim_ls.completion.postprocess.indentation import indentation
-from efim_ls.completion.postprocess.lines_below import lines_below
-from efim_ls.completion.postprocess.notices import notices
 from efim_ls.completion.postprocess.place import Filter, Place
-from efim_ls.completion.postprocess.repetition import repetition
-from efim_ls.completion.postprocess.rest_of_line import rest_of_line
-from efim_ls.completion.postprocess.trimming import line_cap, trailing_blanks
+from efim_ls.completion.postprocess.repetition import lines_below, repetition
+from efim_ls.completion.postprocess.rest_of_line import before_code, rest_of_line
+from efim_ls.completion.postprocess.trimming import line_cap, notices, trailing_blanks
 
 __all__ = ["FILTERS", "Filter", "Place", "clean"]
 
@@ -27,10 +24,10 @@ FILTERS: tuple[Filter, ...] = (
 
 
 def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
-    """Return the suggestion as it may be shown and, where a filter left nothing of it, that filter's name.
+    """Return the suggestion as it may be shown and, if a filter left nothing of it, that filter's name.
 
-    Before code, `text` must say on into that code: what it says of it is the evidence that the two fit. The filters
-    then run until none finds more to do, so that cleaning twice is cleaning once.
+    Before code, `text` must continue into that code: what it repeats of the code is evidence that the two fit. The
+    filters then run until none finds more to do, so that cleaning twice equals cleaning once.
     """
     if not text.strip():
         return "", None

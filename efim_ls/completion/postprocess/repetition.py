@@ -1,4 +1,4 @@
-"""The suggestion against itself and the line above: small models loop."""
+"""The suggestion against what it repeats: itself, since small models loop, and the lines around it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,42 @@ LONGEST_RULE = 79
 _RULE = re.compile(rf"([^\w\s])\1{{{LONGEST_RULE},}}")
 
 
+def lines_below(text: str, place: Place) -> str:
+    """Cut last lines that repeat the document's next ones, and everything if the first lines do."""
+    below = filled_lines(place.below)
+    if _starts_like(below, text, place):
+        return ""
+    lines = [line.rstrip() for line in lines_with(text, place)]
+    filled = [number for number, line in enumerate(lines) if number and line]
+    for count in range(min(len(filled), len(below)), 0, -1):
+        if [lines[number] for number in filled[-count:]] == below[:count]:
+            return "\n".join(text.split("\n")[: filled[-count]])
+    return text
+
+
+def _starts_like(below: list[str], text: str, place: Place) -> bool:
+    """Return whether the suggestion's whole lines begin as the document continues.
+
+    Two lines are compared where both sides have two: many blocks begin with the same decorator.
+    """
+    first, _, later = text.partition("\n")
+    if not place.before.strip() or first.strip():
+        written = filled_lines(f"{place.before}{text}{place.rest}")
+    else:
+        written = filled_lines(later + place.rest)
+    shared = min(2, len(written), len(below))
+    return shared > 0 and written[:shared] == below[:shared]
+
+
 def repetition(text: str, place: Place) -> str:
-    """Keep one of three or more equal lines, one turn of a loop, and nothing that repeats the line above."""
+    """Keep one of three or more equal lines and one turn of a loop; drop what repeats the line above."""
     if _repeats_line_above(text, place):
         return ""
     return _without_loop(_without_equal_lines(_short_rules(text), place))
 
 
 def _short_rules(text: str) -> str:
-    """End at a line's length a rule of one mark that goes on and on."""
+    """Cut an endless rule of one character to a line's length."""
     endless = _RULE.search(text)
     return text[: endless.start() + LONGEST_RULE] if endless else text
 

@@ -1,4 +1,4 @@
-"""The suggestion against closers that already stand right of the cursor."""
+"""The suggestion against what already stands right of the cursor on its line: code, or closers alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from collections.abc import Iterator
 from efim_ls.completion.postprocess.balance import Balance, BalancedCode
 from efim_ls.completion.postprocess.place import Place
 from model_runtime.engine.closers import CLOSING, is_closers
+from model_runtime.engine.meeting import until
 
 _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 
 
+def before_code(text: str, place: Place) -> str:
+    """Keep what the first line says before it meets the code that follows the cursor; nothing if it never does.
+
+    The result does not repeat that code any more: this filter is for the model's own text, once.
+    """
+    return text if is_closers(place.rest) else until(text, place.rest)
+
+
 def rest_of_line(text: str, place: Place) -> str:
-    """Take out closers and punctuation that the rest of the line has already."""
+    """Remove closers and punctuation that the rest of the line already has."""
     rest = place.rest.strip()
     if not rest or not is_closers(rest):
         return text
@@ -24,7 +33,7 @@ def rest_of_line(text: str, place: Place) -> str:
 
 
 def _cut(text: str, rest: str, place: Place) -> int | None:
-    """Return where the suggestion meets the rest of the line, or None where they do not overlap.
+    """Return where the suggestion meets the rest of the line, or None if they do not overlap.
 
     The brackets and strings of the whole line decide, so that a closer of what the suggestion opened stays.
     """
@@ -44,13 +53,13 @@ def _no_worse(left: Balance, without: Balance) -> bool:
 
 
 def _inner_cuts(text: str, rest: str) -> Iterator[int]:
-    """Every place where the rest, or failing that its first closer, is written again."""
+    """Yield offsets where `rest`, else its first closer, is repeated."""
     yield from (cut for cut in range(len(text) - len(rest), -1, -1) if text.startswith(rest, cut))
     yield from (cut for cut, character in enumerate(text) if character == rest[0])
 
 
 def _outer_cuts(text: str, rest: str) -> Iterator[int]:
-    """Where the text ends with the rest, or its first line with punctuation, or the text with part of it."""
+    """Yield where the text ends with `rest`, its first line with punctuation, or the text with part of `rest`."""
     lines = [text] if rest[0] in CLOSING else [text, text.split("\n", 1)[0].rstrip()]
     ends = [len(each) - len(rest) for each in lines if each.endswith(rest)]
     parts = [len(text) - size for size in range(min(len(rest) - 1, len(text)), 0, -1) if text.endswith(rest[:size])]

@@ -1,12 +1,22 @@
-"""The last filters: blanks that nobody sees, and length."""
+"""Short filters: notices of other people's files, invisible blanks, and too many lines."""
 
 from __future__ import annotations
 
+import re
+
 from efim_ls.completion.postprocess.place import Place
+
+_NOTICE = re.compile(r"copyright|licen[sc]ed? under|all rights reserved|spdx-", re.IGNORECASE)
+
+
+def notices(text: str, place: Place) -> str:
+    """Drop a copyright or licence notice in a file that has none: many files that the model learnt from have one."""
+    foreign = _NOTICE.search(text) and not _NOTICE.search(place.above + place.below)
+    return "" if foreign else text
 
 
 def trailing_blanks(text: str, place: Place) -> str:
-    """Strip blanks that end a line and blank lines at the end, but not what the rest of the line follows."""
+    """Strip trailing blanks and blank lines at the end, but not where the rest of the line follows."""
     *lines, last = text.split("\n")
     stripped = [line.rstrip() for line in lines]
     if place.rest.strip():
@@ -15,5 +25,5 @@ def trailing_blanks(text: str, place: Place) -> str:
 
 
 def line_cap(text: str, max_lines: int) -> str:
-    """Keep the first lines only."""
+    """Keep the first `max_lines` lines."""
     return "\n".join(text.split("\n")[:max_lines])
