@@ -33,9 +33,8 @@ from efim_lab.evaluation.subject import LINE, OWNER
 from efim_ls.completion.model_loading import fit_budget
 from efim_ls.completion.window import Window
 from efim_ls.settings import Settings
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder, Floats, codec_at
-from kv_store.names import TOKENS
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import EMBEDDED, read_config
@@ -209,18 +208,18 @@ def _kept(computed: Floats, way: Way) -> Floats:
     kv, length = computed.copy(), computed.shape[3]
     for first in _blocks(length):
         if way.codec(first, length) is Codec.INT8:
-            block = kv[:, :, :, first : first + TOKENS]
+            block = kv[:, :, :, first : first + BLOCK_TOKENS]
             block[...] = way.through(block, first)
     return kv
 
 
 def _blocks(length: int) -> range:
-    return range(0, length - TOKENS + 1, TOKENS)
+    return range(0, length - BLOCK_TOKENS + 1, BLOCK_TOKENS)
 
 
 def _bytes_per_token(coder: Coder, way: Way, lengths: Sequence[int]) -> Estimate:
     sizes = [float(sum(coder.size(way.codec(first, n)) for first in _blocks(n))) for n in lengths]
-    return ratio(sizes, [float(TOKENS * len(_blocks(n))) for n in lengths])
+    return ratio(sizes, [float(BLOCK_TOKENS * len(_blocks(n))) for n in lengths])
 
 
 def _figures(rests: Sequence[str], raw: Sequence[Found], found: Sequence[Found]) -> dict[str, Estimate]:
@@ -280,7 +279,7 @@ def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
 def _speed() -> dict[str, float]:
     """Milliseconds for 59 MB of a larger model's keys and values, the median of a few rounds."""
     blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.of_block), dtype=np.float32)
-    coder = Coder(TIMED, np.ones((TOKENS, TIMED.head_dim // 2), np.complex64))
+    coder = Coder(TIMED, np.ones((BLOCK_TOKENS, TIMED.head_dim // 2), np.complex64))
     rounds = [_round(coder, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}
     show(f"{blocks.nbytes / 1e6:.0f} MB through int8, one thread", ("step", "ms"), result.items())

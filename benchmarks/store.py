@@ -16,9 +16,8 @@ import numpy as np
 
 from benchmarks.table import show
 from editor_clients.headless.client import Completion, Editor, editor
-from kv_store.block import Block, Codec, Shape
+from kv_store.block import Block, Codec, Name, Shape, chain, root
 from kv_store.disk.tier import DiskTier
-from kv_store.names import Name, chain, root
 
 REPEATS = 7
 SHAPE, TOKENS = (

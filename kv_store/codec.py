@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import FP32, Bytes, Codec, Shape
-from kv_store.names import TOKENS
+from kv_store.block import BLOCK_TOKENS, FP32, Bytes, Codec, Shape
 
 SINKS = 4  # first tokens, to which all later ones attend (arXiv 2309.17453): they stay as they are
 RECENT = 128  # last tokens of a sequence, which stay as they are, too
@@ -27,7 +26,7 @@ Rotations = npt.NDArray[np.complex64]
 
 def codec_at(first: int, length: int, wanted: Codec) -> Codec:
     """The codec of the block that begins at token `first` of a sequence of `length` tokens."""
-    return wanted if first >= SINKS and first + TOKENS <= length - RECENT else Codec.RAW
+    return wanted if first >= SINKS and first + BLOCK_TOKENS <= length - RECENT else Codec.RAW
 
 
 class _Parts(NamedTuple):
@@ -58,7 +57,7 @@ class Coder:
         if codec is Codec.RAW:
             return self._shape.raw_bytes
         layers, kv_heads, head_dim = self._shape
-        return layers * kv_heads * (FP32 * (head_dim + TOKENS) + 2 * TOKENS * head_dim)
+        return layers * kv_heads * (FP32 * (head_dim + BLOCK_TOKENS) + 2 * BLOCK_TOKENS * head_dim)
 
     def encode(self, kv: Floats, first: int, codec: Codec) -> Bytes:
         """Write the block that begins at token `first`; raw ones are views of `kv` where that is contiguous.
@@ -88,13 +87,13 @@ class Coder:
 
     def _parts(self, data: Bytes) -> _Parts:
         layers, kv_heads, head_dim = self._shape
-        heads, keys = layers * kv_heads, layers * kv_heads * TOKENS * head_dim
-        ends = np.cumsum([FP32 * heads * head_dim, FP32 * heads * TOKENS, keys])
+        heads, keys = layers * kv_heads, layers * kv_heads * BLOCK_TOKENS * head_dim
+        ends = np.cumsum([FP32 * heads * head_dim, FP32 * heads * BLOCK_TOKENS, keys])
         key_scales, value_scales, *numbers = np.split(data, ends)
-        ints = [part.view(np.int8).reshape(layers, kv_heads, TOKENS, head_dim) for part in numbers]
+        ints = [part.view(np.int8).reshape(layers, kv_heads, BLOCK_TOKENS, head_dim) for part in numbers]
         return _Parts(
             key_scales.view(np.float32).reshape(layers, kv_heads, 1, head_dim),
-            value_scales.view(np.float32).reshape(layers, kv_heads, TOKENS, 1),
+            value_scales.view(np.float32).reshape(layers, kv_heads, BLOCK_TOKENS, 1),
             *ints,
         )
 
@@ -109,9 +108,9 @@ class Coder:
             pairs *= self._turns(self._rotations, first)
 
     def _turns(self, rotations: Rotations, first: int) -> Rotations:
-        if not 0 <= first <= len(rotations) - TOKENS:
+        if not 0 <= first <= len(rotations) - BLOCK_TOKENS:
             raise ValueError(f"a block at token {first} is outside a context of {len(rotations)}")
-        return rotations[first : first + TOKENS]
+        return rotations[first : first + BLOCK_TOKENS]
 
 
 def _quantize(numbers: Floats, axis: int, scales: Floats, into: Ints) -> None:

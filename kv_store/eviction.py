@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
-from kv_store.names import Name
+from kv_store.block import Name
 
 PROTECTED = 4, 5  # share of the slots: the rest is where new blocks must prove that they are used
 NOT_HELD = -math.inf

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import Block, Bytes, Codec
+from kv_store.block import Block, Bytes, Codec, Name
 from kv_store.eviction import Ledger
-from kv_store.names import Name
 from kv_store.tier import TierStats
 
 

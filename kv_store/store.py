@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import Block, Codec
+from kv_store.block import BLOCK_TOKENS, Block, Codec, Name, chain, root
 from kv_store.codec import Coder, codec_at
 from kv_store.idle_times import Away
 from kv_store.memory import MemoryTier
-from kv_store.names import TOKENS, Name, chain, root
 from kv_store.tier import Tier, TierStats
 from kv_store.writer import Writer
 
@@ -97,7 +96,7 @@ class Store:
                 for block in tier.read(names[at:]):
                     if len(block.data) != self._coder.size(block.codec):
                         return
-                    yield self._coder.decode(block.data, at * TOKENS, block.codec), not block.approximate
+                    yield self._coder.decode(block.data, at * BLOCK_TOKENS, block.codec), not block.approximate
                     at += 1
             if at == before:
                 return
@@ -165,12 +164,12 @@ class Store:
         return True
 
     def _block(self, document: int, computed: Computed, i: int, numbers: KeysValues, wanted: Codec) -> Block:
-        codec = codec_at(i * TOKENS, computed.length, wanted)
+        codec = codec_at(i * BLOCK_TOKENS, computed.length, wanted)
         try:
-            data = self._coder.encode(numbers, i * TOKENS, codec)
+            data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
         except ValueError:  # the codec has no numbers for these
             codec = Codec.RAW
-            data = self._coder.encode(numbers, i * TOKENS, codec)
+            data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
         approximate = codec is not Codec.RAW or i >= computed.exact_blocks
         parent = computed.names[i - 1] if i else self._root
         return Block(computed.names[i], parent, document, codec, approximate, data)

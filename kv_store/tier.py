@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kv_store.block import Block
-from kv_store.names import Name
+from kv_store.block import Block, Name
 
 
 @dataclass(frozen=True)

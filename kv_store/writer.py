@@ -8,8 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from kv_store.block import Block
-from kv_store.names import Name
+from kv_store.block import Block, Name
 from kv_store.tier import Tier
 
 PENDING_BYTES = 1 << 26  # what may wait for a slow disk; beyond that, blocks are not kept on it

@@ -18,10 +18,10 @@ from efim_ls.completion.frame_notes import uri_of
 from efim_ls.paths import SPEED
 from efim_ls.uris import document_tag, file_path
 from kv_store.atomic_files import NEW
+from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.header import SegmentError
 from kv_store.disk.inspection import Usage, forget, usage, verify
 from kv_store.disk.segment import Segment
-from kv_store.names import TOKENS
 from kv_store.notes import Notes
 from kv_store.open import ABOUT, AWAY, BLOCKS, NOTES
 
@@ -153,4 +153,4 @@ def _name(kept: Kept, document: int) -> str:
 
 def _row(name: str, used: Usage) -> tuple[str, str, str, str]:
     when = datetime.fromtimestamp(used.used).isoformat(" ", "minutes") if used.used else ""
-    return escape(name), f"{used.blocks * TOKENS:,}", f"{used.bytes / MB:.1f}", when
+    return escape(name), f"{used.blocks * BLOCK_TOKENS:,}", f"{used.bytes / MB:.1f}", when

@@ -18,9 +18,8 @@ from efim_ls.completion.window import Budget
 from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
 from efim_ls.uris import document_tag
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
-from kv_store.names import TOKENS
 from kv_store.open import Opened, Options, open_store
 from kv_store.store import Computed
 from model_runtime.arena.arena import Arena
@@ -29,7 +28,7 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 MIB = 1 << 20
-WORTH_FETCHING = TOKENS  # tokens
+WORTH_FETCHING = BLOCK_TOKENS  # tokens
 REMEMBERED = 256  # documents whose frames are in memory
 CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
 
@@ -67,23 +66,23 @@ class Backing:
         held = arena.common(ids)
         if len(ids) - held < WORTH_FETCHING:
             return 0
-        names, block = self._store.names(ids), held // TOKENS
+        names, block = self._store.names(ids), held // BLOCK_TOKENS
         for numbers, exact in self._store.read(names, block):
-            start, end = max(held, block * TOKENS), (block + 1) * TOKENS
+            start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
             arena.take_in(ids[start:end], numbers[:, :, :, start - end :], exact)
             block += 1
             if stopped():
                 break
-        return max(0, block * TOKENS - held)
+        return max(0, block * BLOCK_TOKENS - held)
 
     def filled(self, ids: Ids, computed: int) -> int:
         """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
         if len(ids) - computed < WORTH_FETCHING:
             return computed
-        first = computed // TOKENS
-        return max(computed, (first + self._store.held(self._store.names(ids)[first:])) * TOKENS)
+        first = computed // BLOCK_TOKENS
+        return max(computed, (first + self._store.held(self._store.names(ids)[first:])) * BLOCK_TOKENS)
 
     def keep(self, uri: str, frames: Sequence[Frame], arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
         """Keep a document's frames, as far as arenas hold their prompts; false if it was stopped before the end."""
@@ -164,10 +163,10 @@ class Backing:
 
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
     def numbers(block: int) -> Any:
-        return arena.copied(block * TOKENS, (block + 1) * TOKENS)
+        return arena.copied(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    whole = arena.common(frame.ids) // TOKENS
-    return Computed(names[:whole], numbers, arena.exact // TOKENS, len(frame.ids))
+    whole = arena.common(frame.ids) // BLOCK_TOKENS
+    return Computed(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids))
 
 
 def _options(settings: Settings) -> Options:

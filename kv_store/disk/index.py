@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kv_store.block import Block
+from kv_store.block import Block, Name
 from kv_store.disk.reading import Place
 from kv_store.disk.record import (
     MOST_PARTS,
@@ -24,7 +24,6 @@ from kv_store.disk.record import (
 )
 from kv_store.disk.segment import Segment
 from kv_store.eviction import Ledger
-from kv_store.names import Name
 
 USED_GRAIN = 60  # seconds: a use so soon after another is not worth a write
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from kv_store.block import Block, Bytes, Codec
+from kv_store.block import Block, Bytes, Codec, Name
 from kv_store.disk.record import Record, pieces, runs
 from kv_store.disk.segment import Segment
-from kv_store.names import Name
 
 # One small buffer that stays in the processor's cache is twice as fast as one for all that is read.
 READ_BYTES = 1 << 20

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kv_store.block import Block, Bytes, Codec
-from kv_store.names import NAME_BYTES, Name
+from kv_store.block import NAME_BYTES, Block, Bytes, Codec, Name
 
 RECORD = np.dtype(
     [

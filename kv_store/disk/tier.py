@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kv_store.block import Block
+from kv_store.block import Block, Name
 from kv_store.complaints import DAMAGED, NOT_HERE, READ_ONLY, TOO_SMALL, VANISHED, Complaints
 from kv_store.disk.header import SegmentError
 from kv_store.disk.index import Catalog
@@ -20,7 +20,6 @@ from kv_store.disk.location import Home
 from kv_store.disk.reading import fetch
 from kv_store.disk.record import RECORD, describe
 from kv_store.disk.segment import AVAILABLE, Segment
-from kv_store.names import Name
 from kv_store.tier import TierStats
 
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 from keeping import LONG, OTHER, B, C, Home, Server, Told, complete, reopening, settled, tier
 from wire import started
 
-from kv_store.names import TOKENS
+from kv_store.block import BLOCK_TOKENS
 from tests.models import make
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -105,13 +105,13 @@ async def test_damage_is_told_once_at_most_and_then_mended(server: Server, home:
     now = await complete(await server.open(home))
     assert now.text == cold.text
     if pattern != BLOCKS:
-        assert now.fetched > 100 and now.recomputed <= TOKENS
+        assert now.fetched > 100 and now.recomputed <= BLOCK_TOKENS
     await server.close()
     lines = await server.said()
     assert len(lines) == bool(told) and all(line.startswith("WARNING") and told in line for line in lines)
     again = await complete(await server.open(home))
     assert (again.text, again.frame) == (cold.text, "kept")
-    assert again.fetched > 100 and again.recomputed <= TOKENS
+    assert again.fetched > 100 and again.recomputed <= BLOCK_TOKENS
     await server.close()
     assert await server.said() == []
 
@@ -174,7 +174,7 @@ async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: S
     editor = await server.open(home)
     assert (await complete(editor)).text == cold.text
     back = await complete(editor, OTHER, B)
-    assert back.text == there.text and back.fetched > 100 and back.recomputed <= TOKENS
+    assert back.text == there.text and back.fetched > 100 and back.recomputed <= BLOCK_TOKENS
     await server.close()
     assert await server.said() == []
 
@@ -206,12 +206,12 @@ async def test_only_who_asks_for_it_waits_for_who_holds_the_file(home: Home, col
             assert there.text == cold.text and there.fetched > 100
             told = await complete(editor, OTHER, B)
             _, written = editor.send("efim/settled")
-            while (await tier(editor, "memory"))["blocks"] < told.recomputed // TOKENS:
+            while (await tier(editor, "memory"))["blocks"] < told.recomputed // BLOCK_TOKENS:
                 assert not written.done()
             await complete(editor, OTHER[1:], C)
             assert not written.done() and (await tier(editor, "disk"))["written"] == 0
             fcntl.flock(file, fcntl.LOCK_UN)
             await written
-            assert (await tier(editor, "disk"))["written"] >= told.recomputed // TOKENS
+            assert (await tier(editor, "disk"))["written"] >= told.recomputed // BLOCK_TOKENS
             fcntl.flock(file, fcntl.LOCK_EX)
             await complete(editor, OTHER[2:], C)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kv_store.block import Block, Bytes, Codec
+from kv_store.block import Block, Bytes, Codec, Name, root
 from kv_store.disk.header import Geometry
 from kv_store.disk.tier import DiskTier
-from kv_store.names import Name, root
 
 FINGERPRINT = blake2b(b"a model", digest_size=32).digest()
 ROOT = root(FINGERPRINT)

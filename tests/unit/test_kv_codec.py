@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import RECENT, SINKS, Coder, Floats, Rotations, codec_at
-from kv_store.names import TOKENS
 from model_runtime.arena.arena import Arena
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
@@ -20,7 +19,7 @@ from tests.models import Tiny, make
 CONTEXT = 96
 FP = 2e-6  # what turning a pair there and back may cost, of its length
 SHAPES = st.builds(Shape, st.integers(1, 3), st.integers(1, 2), st.sampled_from((2, 4, 6, 16)))
-FIRSTS = st.integers(0, CONTEXT - TOKENS)
+FIRSTS = st.integers(0, CONTEXT - BLOCK_TOKENS)
 SEEDS = st.integers(0, 2**32 - 1)
 SMALL = Shape(2, 1, 4)
 
@@ -35,13 +34,13 @@ def coder(shape: Shape) -> Coder:
 
 
 def rotated(keys: Floats, first: int) -> Floats:
-    turns = rotations(keys.shape[-1])[first : first + TOKENS]
+    turns = rotations(keys.shape[-1])[first : first + BLOCK_TOKENS]
     return (keys.view(np.complex64) * turns).view(np.float32)
 
 
 def unrotated(keys: Floats, first: int) -> npt.NDArray[np.float64]:
     """Before rotary embedding, in twice the precision."""
-    turns = rotations(keys.shape[-1])[first : first + TOKENS].astype(np.complex128)
+    turns = rotations(keys.shape[-1])[first : first + BLOCK_TOKENS].astype(np.complex128)
     return (keys.astype(np.float64).view(np.complex128) / turns).view(np.float64)
 
 
@@ -119,7 +118,7 @@ def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: P
     decoder.forward(ids_of([7] * 64), arena)
     shape = Shape(1, decoder.config.kv_heads, decoder.config.head_dim)
     for first in (0, 48):
-        tokens = slice(first, first + TOKENS)
+        tokens = slice(first, first + BLOCK_TOKENS)
         kv = np.stack((arena.k.numpy()[:, :, tokens], arena.v.numpy()[:, :, tokens]))
         errors = [_largest_error(Coder(shape, turns), kv, first) for turns in (decoder.rotations, None)]
         assert errors[0] < 1e-5 * np.abs(kv[0]).max()
@@ -220,9 +219,9 @@ def test_keys_that_are_too_large_to_be_rotated_are_refused() -> None:
         coder(SMALL).encode(kv, 0, Codec.INT8)
 
 
-@pytest.mark.parametrize("first", [-1, CONTEXT - TOKENS + 1, CONTEXT - 1, CONTEXT])
+@pytest.mark.parametrize("first", [-1, CONTEXT - BLOCK_TOKENS + 1, CONTEXT - 1, CONTEXT])
 def test_a_block_beyond_the_context_is_refused(first: int) -> None:
-    data = coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - TOKENS, Codec.INT8)
+    data = coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - BLOCK_TOKENS, Codec.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
         coder(SMALL).decode(data, first, Codec.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
@@ -277,6 +276,6 @@ def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, codec: Codec) 
 
 @given(st.integers(0, 200), st.integers(1, 3000))
 def test_a_block_is_raw_where_any_of_its_tokens_must_be(number: int, length: int) -> None:
-    tokens = range(number * TOKENS, (number + 1) * TOKENS)
+    tokens = range(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
     must = any(token < SINKS or token >= length - RECENT for token in tokens)
     assert codec_at(tokens.start, length, Codec.INT8) == (Codec.RAW if must else Codec.INT8)

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
+from kv_store.block import Name
 from kv_store.eviction import Ledger, Taken
-from kv_store.names import Name
 
 ROOT = b"root"
 

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kv_store.block import Name
 from kv_store.eviction import Ledger, Taken
-from kv_store.names import Name
 from tests.unit.test_kv_ledger import ROOT, Clock, future
 
 NAMES = [bytes([i]) for i in range(16)]

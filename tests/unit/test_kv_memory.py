@@ -14,9 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kv_store.block import Block, Codec
+from kv_store.block import Block, Codec, Name
 from kv_store.memory import MemoryTier
-from kv_store.names import Name
 from kv_store.tier import Tier, TierStats
 from tests.unit.test_kv_ledger import entries
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.idle_times import ENOUGH
 from kv_store.memory import MemoryTier
-from kv_store.names import TOKENS
 from kv_store.open import Opened, Options, open_store
 from kv_store.store import Computed, Store
 
@@ -38,7 +37,7 @@ def never() -> bool:
 
 
 def row(seed: int, blocks: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 1000, blocks * TOKENS).astype(np.int32)
+    return np.random.default_rng(seed).integers(0, 1000, blocks * BLOCK_TOKENS).astype(np.int32)
 
 
 def numbers_of(name: bytes) -> np.ndarray:
