@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kv_store.block import Block, Bytes, Codec, Name
-from kv_store.eviction import Ledger
+from kv_store.eviction import SegmentedLru
 from kv_store.tier import TierStats
 
 
 class _Kept(NamedTuple):
-    """What a block is besides its bytes; `slots` outlives the ledger's entry, so that they can be wiped."""
+    """What a block is besides its bytes; `slots` outlives the LRU's entry, so that they can be wiped."""
 
     slots: tuple[int, ...]
     size: int
@@ -47,7 +47,7 @@ class MemoryTier:
         """
         buffer = np.empty(0, np.uint8)
         with self._lock:
-            self._ledger.use(names[: self._held(names)])
+            self._lru.touch(names[: self._held(names)])
         for name in names:
             with self._lock:
                 if (kept := self._kept.get(name)) is None:
@@ -64,16 +64,21 @@ class MemoryTier:
                 if block.name not in self._kept and not self._keep(block):
                     return
 
-    def hold(self, document: int, names: Sequence[Name], until: float) -> None:
-        """Say which blocks a document needs, and until when, in place of before."""
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark the blocks of a chain as used; names that are not here are ignored."""
         with self._lock:
-            self._ledger.hold(document, names, until)
+            self._lru.touch(names)
+
+    def pin(self, names: Sequence[Name]) -> None:
+        """Pin these blocks in place of those pinned before."""
+        with self._lock:
+            self._lru.pin(names)
 
     def forget(self, document: int) -> None:
         """Drop, and wipe, all blocks that a document brought, and those behind them."""
         with self._lock:
             for name in [name for name, kept in self._kept.items() if kept.document == document]:
-                for gone in self._ledger.drop(name):
+                for gone in self._lru.remove(name):
                     self._wipe(gone)
 
     def stats(self) -> TierStats:
@@ -83,7 +88,7 @@ class MemoryTier:
             return TierStats(
                 name="memory",
                 blocks=len(self._kept),
-                bytes=(slots - self._ledger.free) * self._slot_bytes,
+                bytes=(slots - self._lru.free) * self._slot_bytes,
                 capacity_bytes=slots * self._slot_bytes,
                 read=self._read,
                 written=self._written,
@@ -97,7 +102,7 @@ class MemoryTier:
 
     def _reserve(self, slots: int) -> None:
         self._slab: npt.NDArray[np.uint8] = np.zeros((slots, self._slot_bytes), np.uint8)  # no memory until written
-        self._ledger = Ledger(slots)
+        self._lru = SegmentedLru(slots)
         self._kept: dict[Name, _Kept] = {}
 
     def _held(self, names: Sequence[Name]) -> int:
@@ -105,7 +110,7 @@ class MemoryTier:
 
     def _keep(self, block: Block) -> bool:
         size = len(block.data)
-        taken = self._ledger.take(block.name, block.parent, max(1, -(-size // self._slot_bytes)))
+        taken = self._lru.allocate(block.name, block.parent, max(1, -(-size // self._slot_bytes)))
         if taken is None:
             return False
         for name in taken.evicted:
@@ -122,7 +127,7 @@ class MemoryTier:
         for slot, start in self._pieces(kept.slots):
             piece = data[start : start + self._slot_bytes]
             piece[:] = self._slab[slot, : len(piece)]
-        parent = self._ledger.parent(name)
+        parent = self._lru.parent(name)
         assert parent is not None
         self._read += 1
         return Block(name, parent, kept.document, kept.codec, kept.approximate, data)

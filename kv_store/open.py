@@ -1,6 +1,5 @@
 """Opens the store of a model: a folder of its own below the cache's, named by the model's fingerprint.
 
-CACHE/away.json                   how long the user stayed away from documents
 CACHE/FINGERPRINT/about.json      the model's name, for people
 CACHE/FINGERPRINT/blocks.kv       the blocks (segment.py has the format)
 CACHE/FINGERPRINT/notes/*.note    a note on each document
@@ -17,7 +16,6 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from kv_store import idle_times as away
 from kv_store.atomic_files import remove_abandoned, replace_file
 from kv_store.block import Codec
 from kv_store.codec import Coder
@@ -27,7 +25,8 @@ from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
 from kv_store.store import Lower, Store
 
-ABOUT, AWAY, BLOCKS, NOTES = "about.json", "away.json", "blocks.kv", "notes"
+ABOUT, BLOCKS, NOTES = "about.json", "blocks.kv", "notes"
+OBSOLETE = "away.json"  # how long the user stayed away from documents, which earlier versions wrote
 NOTES_SHARE, MOST_NOTES_BYTES = 16, 1 << 23  # of the disk's bytes
 FORGOTTEN_AFTER = 30 * 24 * 3600.0  # seconds in which nobody used a model
 
@@ -65,17 +64,13 @@ class Opened:
         assert self.store.writer is not None
         self.store.writer.run(partial(self._done, job))
 
-    def save_away(self) -> None:
-        """Remember how long the user stayed away from documents; raises OSError."""
-        if self.folder is not None:
-            away.write(self.folder.parent / AWAY, self.store.away)
-
     def tidy(self, model: str) -> None:
         """Say whose folder this is, and remove what nobody needs any more; raises OSError."""
         if self.folder is not None:
             replace_file(self.folder / ABOUT, json.dumps({"model": model}).encode())
             for folder in (self.folder.parent, self.folder, self.folder / NOTES):
                 remove_abandoned(folder)
+            (self.folder.parent / OBSOLETE).unlink(missing_ok=True)
             _remove_unused(self.folder.parent)
 
     def _done(self, job: Callable[[], None]) -> None:
@@ -100,7 +95,7 @@ def open_store(fingerprint: bytes, coder: Coder, model: str, options: Options, r
         store = Store(fingerprint, coder, memory, options.memory_codec)
         return Opened(store, options.approximate, None, None, complaints)
     lower = Lower(disk, options.disk_codec)
-    store = Store(fingerprint, coder, memory, options.memory_codec, lower, away.read(folder.parent / AWAY))
+    store = Store(fingerprint, coder, memory, options.memory_codec, lower)
     notes = Notes(folder / NOTES, _notes_bytes(options))
     opened = Opened(store, options.approximate, notes, folder, complaints)
     opened.behind(partial(opened.tidy, model))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +14,11 @@ import numpy.typing as npt
 
 from kv_store.block import BLOCK_TOKENS, Block, Codec, Name, chain, root
 from kv_store.codec import Coder, codec_at
-from kv_store.idle_times import Away
 from kv_store.memory import MemoryTier
 from kv_store.tier import Tier, TierStats
 from kv_store.writer import Writer
 
-LEFT_BEHIND = 64  # documents out of sight whose blocks are held
+REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back
 PATIENCE, LOOK = 1.0, 0.01  # seconds that keeping waits for a disk with much to write, and between looks
 
 KeysValues = npt.NDArray[np.float32]
@@ -61,17 +59,14 @@ class Store:
         memory: MemoryTier,
         memory_codec: Codec = Codec.RAW,
         lower: Lower | None = None,
-        away: Away | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Own the tiers: `close` closes them."""
-        self.away = away or Away()
         self.writer = Writer(lower.tier) if lower else None
-        self._root, self._coder, self._clock = root(fingerprint), coder, clock
+        self._root, self._coder = root(fingerprint), coder
         self._memory, self._memory_codec, self._lower = memory, memory_codec, lower
         self._tiers: list[Tier] = [memory, lower.tier] if lower else [memory]
         self._front = 0
-        self._held: OrderedDict[int, tuple[Sequence[Name], float]] = OrderedDict()  # and since when out of sight
+        self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # the document edited last at the end
 
     def names(self, ids: npt.NDArray[np.int32]) -> list[Name]:
         """The names of the whole blocks of a sequence."""
@@ -116,29 +111,27 @@ class Store:
                 in_lower = i + 1 if self._to_lower(document, computed, i, numbers, stopped) else len(names)
         return True
 
-    def hold(self, document: int, names: Sequence[Name]) -> None:
-        """Say which blocks a document needs: for good while it is in sight, then for as long as users stay away."""
-        since = self._held[document][1] if document in self._held else self._clock()
-        self._held[document] = (names, since)
-        self._protect(document)
-        while len(self._held) > LEFT_BEHIND:
-            self._let_go(next(iter(self._held)))
+    def pin(self, document: int, names: Sequence[Name]) -> None:
+        """Pin the blocks that a document needs, now and whenever it is the one being edited."""
+        self._blocks_of[document] = names
+        if document == self._front:
+            self._pin(names)
+        while len(self._blocks_of) > REMEMBERED_DOCUMENTS:
+            self._blocks_of.popitem(last=False)
 
     def visit(self, document: int) -> None:
-        """Say that the user works in a document now, and so in no other."""
+        """Mark the document as the one being edited; 0 is none. The blocks of the one before count as just used."""
         if document == self._front:
             return
-        left, self._front, now = self._front, document, self._clock()
-        if document in self._held:
-            self.away.note(now - self._held[document][1])
-            self._held.move_to_end(document)
-            self._protect(document)
-        if left in self._held:
-            self._held[left] = (self._held[left][0], now)
-            self._protect(left)
+        for tier in self._tiers:
+            tier.touch(self._blocks_of.get(self._front, ()))
+        self._front = document
+        if document in self._blocks_of:
+            self._blocks_of.move_to_end(document)
+        self._pin(self._blocks_of.get(document, ()))
 
     def leave(self, document: int) -> None:
-        """Say that a document was closed."""
+        """Mark a closed document as no longer being edited."""
         if document == self._front:
             self.visit(0)
 
@@ -182,20 +175,13 @@ class Store:
         assert self._lower is not None and self.writer is not None
         if self.writer.waits(computed.names[i]):
             return True
-        block, end = self._block(document, computed, i, numbers, self._lower.codec), self._clock() + PATIENCE
+        block, end = self._block(document, computed, i, numbers, self._lower.codec), time.monotonic() + PATIENCE
         while not self.writer.put(block):
-            if stopped() or self._clock() > end:
+            if stopped() or time.monotonic() > end:
                 return False
             self.writer.flush(LOOK)
         return True
 
-    def _protect(self, document: int) -> None:
-        names, since = self._held[document]
-        until = math.inf if document == self._front else since + self.away.time_to_live
+    def _pin(self, names: Sequence[Name]) -> None:
         for tier in self._tiers:
-            tier.hold(document, names, until)
-
-    def _let_go(self, document: int) -> None:
-        del self._held[document]
-        for tier in self._tiers:
-            tier.hold(document, (), 0.0)
+            tier.pin(names)

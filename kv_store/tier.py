@@ -47,8 +47,12 @@ class Tier(Protocol):
         """
         ...
 
-    def hold(self, document: int, names: Sequence[Name], until: float) -> None:
-        """Say which blocks a document needs now and until when (monotonic seconds; infinity: they are pinned)."""
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark the blocks of a chain as used; names that are not here are ignored."""
+        ...
+
+    def pin(self, names: Sequence[Name]) -> None:
+        """Pin these blocks, which are then never evicted, in place of those pinned before."""
         ...
 
     def forget(self, document: int) -> None:

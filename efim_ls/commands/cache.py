@@ -23,7 +23,7 @@ from kv_store.disk.header import SegmentError
 from kv_store.disk.inspection import Usage, forget, usage, verify
 from kv_store.disk.segment import Segment
 from kv_store.notes import Notes
-from kv_store.open import ABOUT, AWAY, BLOCKS, NOTES
+from kv_store.open import ABOUT, BLOCKS, NOTES, OBSOLETE
 
 MB = 1e6
 NOTHING_USED = Usage(0, 0, 0)
@@ -99,7 +99,7 @@ def _clear_all(cache: Path) -> int:
     folders = _folders(cache)
     for folder in folders:
         shutil.rmtree(folder)
-    for name in (AWAY, SPEED):
+    for name in (OBSOLETE, SPEED):
         (cache / name).unlink(missing_ok=True)
     for path in cache.glob(f"{NEW}*"):
         path.unlink(missing_ok=True)

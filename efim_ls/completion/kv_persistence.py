@@ -93,7 +93,7 @@ class Backing:
             chains |= dict.fromkeys(names)
             if arena and not self._store.keep(document, _computed(frame, names, arena), below, stopped):
                 return False
-        self._store.hold(document, list(chains))
+        self._store.pin(document, list(chains))
         self._remember(uri, [frame.plan for frame in frames], below)
         if not below:
             self._withdraw(uri)
@@ -136,8 +136,6 @@ class Backing:
         """Write what is left, at most so long, or forget it; and let go of files."""
         if not write and self._store.writer is not None:
             self._store.writer.discard()
-        elif self._opened.folder is not None:
-            self._opened.behind(self._opened.save_away)
         self._store.close(seconds)
 
     def _reaches_disk(self, uri: str) -> bool:

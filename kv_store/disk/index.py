@@ -23,7 +23,7 @@ from kv_store.disk.record import (
     whole_blocks,
 )
 from kv_store.disk.segment import Segment
-from kv_store.eviction import Ledger
+from kv_store.eviction import SegmentedLru
 
 USED_GRAIN = 60  # seconds: a use so soon after another is not worth a write
 
@@ -39,14 +39,14 @@ class Room(NamedTuple):
 class Catalog:
     """The table as it was read last, and who has which slot. Its owner sees to it that one thread at a time uses it.
 
-    The table says what the file has, the ledger what is to be found. Slots that have a record but no block in the
-    ledger are litter: who may change the file erases them. The ledger has a block as soon as it is being written.
+    The table says what the file has, the LRU what is to be found. Slots that have a record but no block in the
+    LRU are litter: who may change the file erases them. The LRU has a block as soon as it is being written.
     """
 
     def __init__(self, segment: Segment) -> None:
         """Read the table of a file; raises OSError."""
         self.segment = segment
-        self.ledger = Ledger(segment.geometry.slots)
+        self.lru = SegmentedLru(segment.geometry.slots)
         self._litter = set[int]()
         self._used = set[Name]()
         self._table = np.zeros(segment.geometry.slots, RECORD)
@@ -71,25 +71,25 @@ class Catalog:
 
     def held(self, names: Iterable[Name]) -> int:
         """How many blocks at the beginning of a chain are here, or about to be."""
-        return sum(1 for _ in takewhile(lambda name: self.ledger.slots(name) is not None, names))
+        return sum(1 for _ in takewhile(lambda name: self.lru.slots(name) is not None, names))
 
     def places(self, names: Iterable[Name]) -> list[Place]:
         """Where the blocks of a chain are, up to the first that is missing, or still to be written."""
         found = dict[Name, tuple[int, ...]]()
         for name in names:
-            if (slots := self.ledger.slots(name)) is None:
+            if (slots := self.lru.slots(name)) is None:
                 break
             found[name] = slots
         return list(self._described(found))
 
     def use(self, names: Sequence[Name]) -> None:
         """Note that blocks of a chain were used."""
-        self.ledger.use(names)
-        self._used.update(names)
+        self.lru.touch(names)
+        self._used.update(name for name in names if self.lru.slots(name))
 
     def uses(self, now: int) -> tuple[list[int], Records]:
         """The records that are to be written because of uses, and their slots; `now` in Unix seconds."""
-        used = chain.from_iterable(self.ledger.slots(name) or () for name in self._used)
+        used = chain.from_iterable(self.lru.slots(name) or () for name in self._used)
         slots = np.fromiter(used, np.intp)
         slots = slots[np.abs(self._table["used"][slots].astype(np.int64) - now) >= USED_GRAIN]
         slots.sort()
@@ -102,16 +102,16 @@ class Catalog:
     def take(self, block: Block) -> Room | None:
         """Find slots for a block; None where it gets none."""
         parts = parts_of(len(block.data), self.segment.geometry.slot_bytes)
-        taken = self.ledger.take(block.name, block.parent, parts) if parts <= MOST_PARTS else None
+        taken = self.lru.allocate(block.name, block.parent, parts) if parts <= MOST_PARTS else None
         if taken is None:
             return None
         # Blocks go only where too few slots are free, so without free slots the new block has all of theirs.
-        freed = self._slots_of(taken.evicted) if taken.evicted and self.ledger.free else []
+        freed = self._slots_of(taken.evicted) if taken.evicted and self.lru.free else []
         return Room(taken.slots, freed, len(taken.evicted))
 
     def give_back(self, name: Name, room: Room) -> None:
         """Undo `take` where writing failed: nobody knows what is in the slots."""
-        self.ledger.drop(name)
+        self.lru.remove(name)
         self._litter.update(room.slots, room.freed)
 
     def wrote(self, slots: Sequence[int], records: Records) -> None:
@@ -121,13 +121,13 @@ class Catalog:
 
     def drop(self, name: Name) -> None:
         """Drop a block and all behind it; their slots are litter."""
-        self._litter.update(self._slots_of(self.ledger.drop(name)))
+        self._litter.update(self._slots_of(self.lru.remove(name)))
 
     def forget(self, document: int) -> None:
         """Drop all that a document brought, and what is behind it; their slots are litter."""
         of_document = np.flatnonzero(self._table["document"] == document)
         names = {record.name for record in parsed(self._table[of_document]) if record.parts}
-        self._litter.update(self._slots_of(names.union(*map(self.ledger.drop, names))))
+        self._litter.update(self._slots_of(names.union(*map(self.lru.remove, names))))
 
     def litter(self) -> tuple[list[int], int]:
         """The slots that are to be erased, and how many of them have damaged records."""
@@ -135,7 +135,7 @@ class Catalog:
         return slots, int(damaged(self._table[slots], slots).sum())
 
     def _owns(self, slot: int, name: Name) -> bool:
-        return slot in (self.ledger.slots(name) or ())
+        return slot in (self.lru.slots(name) or ())
 
     def _described(self, found: Mapping[Name, tuple[int, ...]]) -> Iterator[Place]:
         records = iter(parsed(self._table[list(chain.from_iterable(found.values()))]))
@@ -154,17 +154,17 @@ class Catalog:
             if slot in news and news[slot].lasting == old.lasting:
                 used[old.name] = None
             else:
-                gone.update(self.ledger.drop(old.name))
+                gone.update(self.lru.remove(old.name))
         self._litter.update(self._slots_of(gone))
-        self.ledger.use([*used])
+        self.lru.touch([*used])
 
     def _take_in(self, found: Iterable[tuple[int, Record]]) -> None:
         """Enter blocks that are new in the table; records of no whole block are litter."""
-        new = [(slot, record) for slot, record in found if self.ledger.slots(record.name) is None]
+        new = [(slot, record) for slot, record in found if self.lru.slots(record.name) is None]
         self._litter.update(slot for slot, _ in new)
         blocks = whole_blocks(new, self.segment.geometry.slot_bytes)
         for first, slots in sorted(blocks, key=lambda block: block[0].used):
-            self.ledger.adopt(first.name, first.parent, slots)
+            self.lru.adopt(first.name, first.parent, slots)
             self._litter.difference_update(slots)
 
     def _slots_of(self, names: Iterable[Name]) -> list[int]:

@@ -46,7 +46,7 @@ def verify(segment: Segment, drop: bool) -> Verified:
     with segment.locked():
         catalog = Catalog(segment)
         _, bad_records = catalog.litter()
-        places = [place for name in catalog.ledger.names for place in catalog.places([name])]
+        places = [place for name in catalog.lru.names for place in catalog.places([name])]
         places.sort(key=lambda place: place.slots)
         slot_bytes = segment.geometry.slot_bytes
         bad = [place.name for place, data in fetch(segment, places) if not place.fits(data, slot_bytes)]

@@ -35,7 +35,7 @@ class DiskTier:
         self._alone = threading.Lock()  # held by who changes the file; taken before the other one
         self._lock = threading.RLock()  # guards what follows
         self._catalog: Catalog | None = Catalog(segment)  # None: closed
-        self._holds: dict[int, tuple[Sequence[Name], float]] = {}
+        self._pinned: Sequence[Name] = ()
         self._read = self._written = self._evicted = self._damaged = 0
 
     @classmethod
@@ -101,14 +101,18 @@ class DiskTier:
         except (OSError, SegmentError) as error:
             self._complaints.failed("written", error)
 
-    def hold(self, document: int, names: Sequence[Name], until: float) -> None:
-        """Say which blocks a document needs; other servers do not know of it."""
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark blocks as used; the file learns of it with the next write."""
         with self._lock:
-            self._holds.pop(document, None)
-            if names:
-                self._holds[document] = names, until
+            if catalog := self._current():
+                catalog.use(names)
+
+    def pin(self, names: Sequence[Name]) -> None:
+        """Pin blocks in place of those pinned before; other servers do not know of it."""
+        with self._lock:
+            self._pinned = names
             if self._catalog:
-                self._catalog.ledger.hold(document, names, until)
+                self._catalog.lru.pin(names)
 
     def forget(self, document: int) -> None:
         """Drop and wipe what a document brought."""
@@ -124,9 +128,9 @@ class DiskTier:
         """What is in the file as far as is known, and what this server did; waits for nobody."""
         if (catalog := self._catalog) is None:
             return TierStats("disk")
-        ledger, (_, slots, slot_bytes) = catalog.ledger, catalog.segment.geometry
-        sizes = ((slots - ledger.free) * slot_bytes, slots * slot_bytes)
-        return TierStats("disk", len(ledger), *sizes, self._read, self._written, self._evicted, self._damaged)
+        lru, (_, slots, slot_bytes) = catalog.lru, catalog.segment.geometry
+        sizes = ((slots - lru.free) * slot_bytes, slots * slot_bytes)
+        return TierStats("disk", len(lru), *sizes, self._read, self._written, self._evicted, self._damaged)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -174,8 +178,7 @@ class DiskTier:
         self._complaints.say(VANISHED)
         catalog = Catalog(self._home.open(True, self._complaints))
         with self._lock:
-            for document, (names, until) in self._holds.items():
-                catalog.ledger.hold(document, names, until)
+            catalog.lru.pin(self._pinned)
             self._catalog = catalog
         return catalog
 

@@ -214,7 +214,7 @@ async def test_only_its_owner_may_look_at_what_is_kept(server: Server, home: Hom
     await complete(editor)
     await server.close()
     paths = [home.cache.parent, home.cache, *home.cache.rglob("*")]
-    assert {"blocks.kv", "about.json", "away.json", *(note.name for note in home.notes)} <= {p.name for p in paths}
+    assert {"blocks.kv", "about.json", *(note.name for note in home.notes)} <= {p.name for p in paths}
     assert {p.name: oct(p.stat().st_mode & 0o777) for p in paths} == {
         p.name: "0o700" if p.is_dir() else "0o600" for p in paths
     }

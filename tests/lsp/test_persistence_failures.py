@@ -69,7 +69,7 @@ def flipped(content: bytes, *places: int) -> bytes:
     return bytes(changed)
 
 
-BLOCKS, NOTES, ABOUT, AWAY = "*/blocks.kv", "*/notes/*.note", "*/about.json", "away.json"
+BLOCKS, NOTES, ABOUT = "*/blocks.kv", "*/notes/*.note", "*/about.json"
 ANEW, DAMAGED = "begins anew: its file ", "damaged blocks "
 DAMAGES: dict[str, tuple[str, Change, str]] = {
     "blocks emptied": (BLOCKS, lambda _: b"", ANEW),
@@ -87,8 +87,6 @@ DAMAGES: dict[str, tuple[str, Change, str]] = {
     "notes cut": (NOTES, lambda old: old[:-1], ""),
     "notes emptied": (NOTES, lambda _: b"", ""),
     "about.json replaced": (ABOUT, lambda _: garbage(4), ""),
-    "away.json replaced": (AWAY, lambda _: garbage(5), ""),
-    "away.json of another kind": (AWAY, lambda _: b'{"times": [1e999, null]}', ""),
 }
 
 

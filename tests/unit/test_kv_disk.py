@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -60,9 +59,13 @@ class Serving(RuleBasedStateMachine):
         held = self.servers[server].held(NAMES[chain][:length])
         assert same(read(self.servers[server], NAMES[chain][:length]), WHOLE[chain][:held])
 
-    @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH), until=st.sampled_from((0.0, math.inf)))
-    def hold(self, server: int, chain: int, length: int, until: float) -> None:
-        self.servers[server].hold(chain, NAMES[chain][:length], until)
+    @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
+    def pin(self, server: int, chain: int, length: int) -> None:
+        self.servers[server].pin(NAMES[chain][:length])
+
+    @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
+    def touch(self, server: int, chain: int, length: int) -> None:
+        self.servers[server].touch(NAMES[chain][:length])
 
     @rule(server=SERVERS, document=st.integers(1, DOCUMENTS))
     def forget(self, server: int, document: int) -> None:
@@ -150,21 +153,23 @@ def test_a_block_can_be_read_as_soon_as_it_is_written_and_not_before(path: Path)
     assert tier.held(names_of(0, 8)) == 8
 
 
-def test_what_is_held_for_good_makes_no_room(path: Path) -> None:
+def test_pinned_blocks_make_no_room(path: Path) -> None:
     tier = tier_of(path, 6)
-    tier.hold(1, names_of(0, 4), math.inf)
+    tier.pin(names_of(0, 4))
     for chain in range(3):
         tier.write(chain_of(chain, 4))
     assert [tier.held(names_of(chain, 4)) for chain in range(3)] == [4, 0, 2]
 
 
-@pytest.mark.parametrize("use", ["read", "write"])
+@pytest.mark.parametrize("use", ["read", "write", "touch"])
 def test_what_was_used_last_stays(path: Path, use: str) -> None:
     tier = tier_of(path, 8)
     for chain in range(2):
         tier.write(chain_of(chain, 4))
     if use == "read":
         list(tier.read(names_of(0, 4)))
+    elif use == "touch":
+        tier.touch(names_of(0, 4))
     else:
         tier.write(chain_of(0, 4))
     tier.write(chain_of(2, 4))

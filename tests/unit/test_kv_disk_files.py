@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -39,10 +38,10 @@ def truncate(path: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [unlink, remove_folder, truncate])
-def test_a_file_that_vanishes_begins_anew_with_what_was_held(path: Path, lose: Callable[[Path], None]) -> None:
+def test_a_new_file_in_place_of_a_vanished_one_has_the_same_pins(path: Path, lose: Callable[[Path], None]) -> None:
     said = list[str]()
     tier = tier_of(path, 8, said)
-    tier.hold(1, names_of(0, 4), math.inf)
+    tier.pin(names_of(0, 4))
     for _ in range(2):
         lose(path)
         tier.write(chain_of(0, 4))

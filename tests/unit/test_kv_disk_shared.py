@@ -136,7 +136,7 @@ def test_what_another_server_used_stays_with_all_that_is_behind_it(
     assert same(read(other, names_of(0, 4)), chain_of(0, 4))
 
 
-def test_a_thread_reads_and_holds_while_another_writes(path: Path) -> None:
+def test_a_thread_reads_and_pins_while_another_writes(path: Path) -> None:
     whole = [chain_of(chain, LENGTH, SIZES) for chain in range(CHAINS)]
     said, found, enough = list[str](), 0, threading.Event()
     tier = tier_of(path, 20, said)
@@ -153,7 +153,7 @@ def test_a_thread_reads_and_holds_while_another_writes(path: Path) -> None:
         for chain in range(CHAINS):
             blocks = read(tier, names_of(chain, LENGTH))
             assert same(blocks, whole[chain][: len(blocks)])
-            tier.hold(chain % 2, names_of(chain, 2), time.monotonic() + 0.001)
+            tier.pin(names_of(chain, chain % 3))
             found += len(blocks)
     enough.set()
     writer.join()

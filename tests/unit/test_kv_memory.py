@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 from threading import Thread
@@ -17,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kv_store.block import Block, Codec, Name
 from kv_store.memory import MemoryTier
 from kv_store.tier import Tier, TierStats
-from tests.unit.test_kv_ledger import entries
+from tests.unit.test_kv_eviction import entries
 
 ROOT = b"root"
 SLOT = 8  # bytes
@@ -27,7 +25,6 @@ PARENTS = {name: NAMES[(3 * i) // 4 - 1] if i > 1 else ROOT for i, name in enume
 ANY = st.sampled_from(NAMES)
 DOCUMENTS = st.integers(1, 3)
 SIZES = st.sampled_from((SLOT, SLOT, SLOT, 1, SLOT - 1, SLOT + 1, 3 * SLOT, 0))
-UNTILS = st.sampled_from((-math.inf, time.monotonic() + 1e6, math.inf))
 
 
 class Content(NamedTuple):
@@ -70,7 +67,7 @@ class Keeping(RuleBasedStateMachine):
         self.slots = slots
         self.tier = MemoryTier(slots * SLOT + rest, SLOT)
         self.kept: dict[Name, Content] = {}
-        self.holds: dict[int, set[Name]] = {}  # what is pinned
+        self.pinned: list[Name] = []
         self.read = self.written = self.evicted = 0
 
     @rule(name=ANY, sizes=st.lists(SIZES, min_size=len(NAMES), max_size=len(NAMES)), document=DOCUMENTS)
@@ -96,7 +93,7 @@ class Keeping(RuleBasedStateMachine):
             assert not gone
             return
         assert not gone or slots_of(len(new.data)) > self.free()
-        assert not gone & set(chain_to(new.name)) and not gone & self.pinned()
+        assert not gone & set(chain_to(new.name)) and gone.isdisjoint(self.pinned)
         self.kept = {name: each for name, each in self.kept.items() if name in there} | {new.name: content(new)}
         self.written += 1
         self.evicted += len(gone)
@@ -112,10 +109,14 @@ class Keeping(RuleBasedStateMachine):
     def tell_how_much_is_held(self, name: Name) -> None:
         assert self.tier.held(chain_to(name)) == len(self.beginning(name))
 
-    @rule(document=DOCUMENTS, names=st.lists(ANY, max_size=3), until=UNTILS)
-    def hold(self, document: int, names: list[Name], until: float) -> None:
-        self.tier.hold(document, names, until)
-        self.holds[document] = set(names) if until == math.inf else set()
+    @rule(names=st.lists(ANY, max_size=6))
+    def pin(self, names: list[Name]) -> None:
+        self.tier.pin(names)
+        self.pinned = names
+
+    @rule(name=ANY)
+    def touch(self, name: Name) -> None:
+        self.tier.touch(chain_to(name))
 
     @rule(document=DOCUMENTS)
     def forget(self, document: int) -> None:
@@ -129,9 +130,6 @@ class Keeping(RuleBasedStateMachine):
 
     def beginning(self, name: Name) -> list[Name]:
         return list(takewhile(self.kept.__contains__, chain_to(name)))
-
-    def pinned(self) -> set[Name]:
-        return set().union(*self.holds.values())
 
     def there(self) -> set[Name]:
         return {name for name in NAMES if self.tier.held([name])}
@@ -230,11 +228,11 @@ def test_a_chain_that_was_read_stays_longer_and_goes_from_its_end() -> None:
     assert (tier.held([b"a", b"b"]), tier.held([b"x", b"y"]), tier.held([b"z"])) == (2, 2, 0)
 
 
-def test_what_a_document_needs_stays() -> None:
+def test_pinned_and_used_blocks_stay() -> None:
     tier = MemoryTier(3 * SLOT, SLOT)
     tier.write([block(b"a"), block(b"b"), block(b"c")])
-    tier.hold(1, [b"a"], math.inf)
-    tier.hold(2, [b"b"], time.monotonic() + 1e6)
+    tier.pin([b"a"])
+    tier.touch([b"b"])
     tier.write([block(b"d")])
     assert [tier.held([name]) for name in (b"a", b"b", b"c", b"d")] == [1, 1, 0, 1]
     tier.write([block(b"e", b"d", 2 * SLOT)])
@@ -244,7 +242,7 @@ def test_what_a_document_needs_stays() -> None:
 def test_a_forgotten_document_takes_with_it_what_others_brought_behind_its_blocks() -> None:
     tier = MemoryTier(4 * SLOT, SLOT)
     tier.write([block(b"a", document=2), block(b"b", b"a", document=1), block(b"c", b"b", document=2)])
-    tier.hold(1, [b"b"], math.inf)
+    tier.pin([b"b"])
     tier.forget(1)
     assert [tier.held([name]) for name in (b"a", b"b", b"c")] == [1, 0, 0]
     assert tier.stats().evicted == 0
@@ -291,7 +289,7 @@ def test_no_container_grows_with_the_blocks_that_pass_through() -> None:
         tier.write([Block(name, parent, i % 50, Codec.RAW, False, data[: SLOT + i % 3])])
         assert len(list(tier.read([parent, name]))) == (2 if i % 10 else 0)
         if i % 10 == 9:
-            tier.hold(i % 7, [name, parent], math.inf if i % 20 == 9 else 0)
+            tier.pin([name, parent] if i % 20 == 9 else [])
         if i % 100 == 99:
             tier.forget(i % 50)
         if i % 1000 == 999:

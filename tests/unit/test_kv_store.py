@@ -12,7 +12,6 @@ import pytest
 
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
-from kv_store.idle_times import ENOUGH
 from kv_store.memory import MemoryTier
 from kv_store.open import Opened, Options, open_store
 from kv_store.store import Computed, Store
@@ -22,14 +21,6 @@ SLOT = SHAPE.raw_bytes
 CODER = Coder(SHAPE, None)
 MIB = 1 << 20
 A, B = 1, 2
-
-
-class Clock:
-    def __init__(self, now: float = 100.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def never() -> bool:
@@ -49,7 +40,7 @@ def keep(store: Store, document: int, ids: np.ndarray, below: bool = True, exact
     names = store.names(ids)
     computed = Computed(names, lambda i: numbers_of(names[i]), exact, len(ids))
     assert store.keep(document, computed, below, never)
-    store.hold(document, names)
+    store.pin(document, names)
     store.flush(10)
     return names
 
@@ -114,23 +105,19 @@ def test_what_was_computed_behind_approximations_is_one(tmp_path: Path) -> None:
     store.close(10)
 
 
-@pytest.mark.parametrize("seconds_ago, stays", [(0, True), (10_000, False)])
-def test_a_document_that_was_left_stays_for_as_long_as_users_stay_away(seconds_ago: int, stays: bool) -> None:
-    clock = Clock(time.monotonic() - seconds_ago)
-    store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT), clock=clock)
-    for _ in range(ENOUGH):
-        store.away.note(5000)
+def test_a_document_that_was_left_counts_as_just_used() -> None:
+    store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT))
     store.visit(A)
     names = keep(store, A, row(0, 4))
     unneeded = store.names(row(1, 4))
     store.keep(0, Computed(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
     store.visit(B)
     keep(store, B, row(2, 4))
-    assert (store.held(names), store.held(unneeded)) == ((4, 0) if stays else (0, 4))
+    assert (store.held(names), store.held(unneeded)) == (4, 0)
 
 
 def test_the_document_in_front_is_never_evicted() -> None:
-    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT), clock=Clock(0.0))
+    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT))
     store.visit(A)
     names = keep(store, A, row(0, 4))
     keep(store, B, row(1, 4))
@@ -156,20 +143,23 @@ def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(
     assert read(store, names) == 6
 
 
-def test_returns_are_noted() -> None:
-    clock = Clock()
-    store = Store(bytes(32), CODER, MemoryTier(64 * SLOT, SLOT), clock=clock)
+def test_a_document_is_pinned_again_when_the_user_comes_back(opened: Opened) -> None:
+    store = opened.store
     store.visit(A)
-    keep(store, A, row(0, 2))
-    clock.now += 5
-    store.visit(B)
-    clock.now += 30
-    store.visit(B)
-    store.visit(A)
+    names = keep(store, A, row(0, 4))
     store.leave(A)
-    clock.now += 7
     store.visit(A)
-    assert store.away.times == (30.0, 7.0)
+    keep(store, B, row(1, 4))
+    assert store._memory.held(names) == 4
+    store.visit(B)
+    keep(store, B, row(1, 4))
+    assert store._memory.held(names) < 4
+
+
+def test_what_earlier_versions_noted_of_the_user_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "away.json").write_text("[1.0]")
+    open_in(tmp_path).store.close(10)
+    assert not (tmp_path / "away.json").exists()
 
 
 def test_it_survives_being_closed(tmp_path: Path) -> None:
