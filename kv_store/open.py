@@ -38,15 +38,14 @@ class Options:
     """Sizes in bytes. Without a `folder` nothing is read from disk or written to it."""
 
     memory_bytes: int
-    memory_codec: Codec
     disk_bytes: int
     disk_codec: Codec
     folder: Path | None
 
     @property
     def approximate(self) -> bool:
-        """Whether some codec loses something."""
-        return not self.memory_codec == self.disk_codec == Codec.RAW
+        """Whether blocks on disk lose something."""
+        return self.folder is not None and self.disk_codec is not Codec.RAW
 
 
 @dataclass(frozen=True)
@@ -87,15 +86,15 @@ def open_store(fingerprint: bytes, coder: Coder, model: str, options: Options, r
     """
     if options.approximate:
         fingerprint = blake2b(fingerprint + b"approximate", digest_size=len(fingerprint)).digest()
-    memory = MemoryTier(options.memory_bytes, coder.size(options.memory_codec))
+    memory = MemoryTier(options.memory_bytes, coder.size(Codec.RAW))
     folder = options.folder / fingerprint.hex()[:32] if options.folder else None
     complaints = Complaints(report)
     disk = _disk(folder, fingerprint, coder, options, complaints.say) if folder else None
     if folder is None or disk is None:
-        store = Store(fingerprint, coder, memory, options.memory_codec)
-        return Opened(store, options.approximate, None, None, complaints)
+        store = Store(fingerprint, coder, memory)
+        return Opened(store, False, None, None, complaints)
     lower = Lower(disk, options.disk_codec)
-    store = Store(fingerprint, coder, memory, options.memory_codec, lower)
+    store = Store(fingerprint, coder, memory, lower)
     notes = Notes(folder / NOTES, _notes_bytes(options))
     opened = Opened(store, options.approximate, notes, folder, complaints)
     opened.behind(partial(opened.tidy, model))

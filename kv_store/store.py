@@ -57,13 +57,12 @@ class Store:
         fingerprint: bytes,
         coder: Coder,
         memory: MemoryTier,
-        memory_codec: Codec = Codec.RAW,
         lower: Lower | None = None,
     ) -> None:
         """Own the tiers: `close` closes them."""
         self.writer = Writer(lower.tier) if lower else None
         self._root, self._coder = root(fingerprint), coder
-        self._memory, self._memory_codec, self._lower = memory, memory_codec, lower
+        self._memory, self._lower = memory, lower
         self._tiers: list[Tier] = [memory, lower.tier] if lower else [memory]
         self._front = 0
         self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # the document edited last at the end
@@ -168,7 +167,7 @@ class Store:
         return Block(computed.names[i], parent, document, codec, approximate, data)
 
     def _to_memory(self, document: int, computed: Computed, i: int, numbers: KeysValues) -> bool:
-        self._memory.write([self._block(document, computed, i, numbers, self._memory_codec)])
+        self._memory.write([self._block(document, computed, i, numbers, Codec.RAW)])
         return self._memory.held(computed.names[i : i + 1]) > 0
 
     def _to_lower(self, document: int, computed: Computed, i: int, numbers: KeysValues, stopped: Stopped) -> bool:

@@ -54,7 +54,7 @@ def read(store: Store, names: list[bytes], first: int = 0) -> int:
 
 
 def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> Options:
-    return Options(memory, codec, MIB, codec, folder)
+    return Options(memory, MIB, codec, folder)
 
 
 def open_in(folder: Path | None, **wanted: object) -> Opened:
@@ -172,7 +172,7 @@ def test_it_survives_being_closed(tmp_path: Path) -> None:
 
 
 def test_approximations_are_in_files_of_their_own(tmp_path: Path) -> None:
-    exact, other = open_in(tmp_path), open_in(tmp_path, codec=Codec.INT8)
+    exact, other = open_in(tmp_path), open_in(tmp_path, memory=0, codec=Codec.INT8)
     assert exact.folder != other.folder and other.approximate
     ids = row(0, 20)
     keep(other.store, A, ids)
@@ -181,6 +181,14 @@ def test_approximations_are_in_files_of_their_own(tmp_path: Path) -> None:
     assert kept == [True] + [False] * 11 + [True] * 8
     exact.store.close(10)
     other.store.close(10)
+
+
+def test_memory_keeps_what_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
+    for folder in (None, tmp_path):
+        opened = open_in(folder, codec=Codec.INT8)
+        assert opened.approximate is (folder is not None)
+        assert read(opened.store, keep(opened.store, A, row(0, 20))) == 20
+        opened.store.close(10)
 
 
 def test_without_a_folder_nothing_is_on_disk() -> None:
