@@ -107,7 +107,7 @@ def _tier_and_copy() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         tier = DiskTier.open(Path(folder) / "blocks.kv", bytes(32), SHAPE.raw_bytes, 128 * MIB, print)
         assert tier is not None
-        tier.write(_blocks(names, source))
+        tier.save(_blocks(names, source))
         for _ in range(2 * REPEATS):
             began = perf_counter()
             read = sum(len(block.data) for block in tier.read(names))

@@ -20,8 +20,8 @@ from efim_ls.settings import Settings
 from efim_ls.uris import document_tag
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
-from kv_store.open import Opened, Options, open_store
-from kv_store.store import Computed
+from kv_store.open import OpenedStore, StoreOptions, open_store
+from kv_store.store import ComputedBlocks
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.errors import ModelError
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 class Backing:
     """Keeps what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
 
-    def __init__(self, opened: Opened, budget: Budget, settings: Settings) -> None:
+    def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
         """Own what was opened. Frames serve only under the budget that they were made for."""
         self._store, self._opened = opened.store, opened
         self._budget, self._settings = budget, settings
@@ -82,7 +82,7 @@ class Backing:
         if len(ids) - computed < WORTH_FETCHING:
             return computed
         first = computed // BLOCK_TOKENS
-        return max(computed, (first + self._store.held(self._store.names(ids)[first:])) * BLOCK_TOKENS)
+        return max(computed, (first + self._store.lookup(self._store.names(ids)[first:])) * BLOCK_TOKENS)
 
     def keep(self, uri: str, frames: Sequence[Frame], arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
         """Keep a document's frames, as far as arenas hold their prompts; false if it was stopped before the end."""
@@ -91,7 +91,7 @@ class Backing:
         for frame in reversed(frames):
             names, arena = self._store.names(frame.ids), arena_of(frame)
             chains |= dict.fromkeys(names)
-            if arena and not self._store.keep(document, _computed(frame, names, arena), below, stopped):
+            if arena and not self._store.save(document, _computed(frame, names, arena), below, stopped):
                 return False
         self._store.pin(document, list(chains))
         self._remember(uri, [frame.plan for frame in frames], below)
@@ -120,7 +120,7 @@ class Backing:
         if folder is not None:
             reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
         else:
-            reason = next(iter(self._opened.complaints.said), "switched off by the setting persist")
+            reason = next(iter(self._opened.warnings.messages), "switched off by the setting persist")
         store = str(folder) if folder else "memory only"
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
@@ -143,7 +143,7 @@ class Backing:
 
     def _remember(self, uri: str, plans: list[Plan], below: bool) -> None:
         if self._frames.pop(uri, None) != plans and below and self._opened.notes:
-            self._opened.behind(
+            self._opened.submit(
                 partial(self._opened.notes.write, document_tag(uri), note_of(uri, plans, self._budget))
             )
         self._frames[uri] = plans
@@ -155,20 +155,20 @@ class Backing:
         notes, document = self._opened.notes, document_tag(uri)
         if notes is not None and uri not in self._withdrawn:
             self._withdrawn.add(uri)
-            self._store.forget_below(document)
-            self._opened.behind(partial(notes.forget, document))
+            self._store.remove_from_lower(document)
+            self._opened.submit(partial(notes.remove, document))
 
 
-def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
+def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def numbers(block: int) -> Any:
         return arena.copied(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
     whole = arena.common(frame.ids) // BLOCK_TOKENS
-    return Computed(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids))
+    return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids))
 
 
-def _options(settings: Settings) -> Options:
-    return Options(
+def _options(settings: Settings) -> StoreOptions:
+    return StoreOptions(
         memory_bytes=settings.host_memory_mib * MIB,
         disk_bytes=settings.disk_mib * MIB,
         disk_codec=CODECS[settings.disk_codec],

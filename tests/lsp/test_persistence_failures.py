@@ -70,7 +70,7 @@ def flipped(content: bytes, *places: int) -> bytes:
 
 
 BLOCKS, NOTES, ABOUT = "*/blocks.kv", "*/notes/*.note", "*/about.json"
-ANEW, DAMAGED = "begins anew: its file ", "damaged blocks "
+ANEW, DAMAGED = "a new one is started: the file", "damaged blocks"
 DAMAGES: dict[str, tuple[str, Change, str]] = {
     "blocks emptied": (BLOCKS, lambda _: b"", ANEW),
     "blocks cut in the header": (BLOCKS, lambda old: old[:50], ANEW),
@@ -144,7 +144,7 @@ async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: 
     await complete(editor, OTHER, B)
     await server.close()
     line, statistics = await server.said()
-    assert "(Not a directory): mend its folder, or set cache_folder" in line
+    assert "(Not a directory); repair its folder or set cache_folder" in line
     assert "statistics cannot be written now" in statistics
 
 
@@ -157,7 +157,7 @@ async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, hom
     assert (await complete(editor)).text == cold.text
     await server.close()
     [line] = await server.said()
-    assert "(Is a directory): mend its folder, or set cache_folder" in line
+    assert "(Is a directory); repair its folder or set cache_folder" in line
 
 
 async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: Server, home: Home, cold: Told):
@@ -168,7 +168,7 @@ async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: S
     await settled(editor)
     await server.close()
     [line] = await server.said()
-    assert line.startswith("WARNING") and "begins anew" in line
+    assert line.startswith("WARNING") and "a new one is started" in line
     editor = await server.open(home)
     assert (await complete(editor)).text == cold.text
     back = await complete(editor, OTHER, B)
@@ -187,7 +187,7 @@ async def test_a_full_disk_is_told_once_and_what_is_there_serves(server: Server,
         assert 0 < (await tier(editor, "disk"))["blocks"] < (await tier(editor, "memory"))["blocks"]
     assert first.text == cold.text
     [line] = editor.stderr.splitlines()
-    assert "(File too large): make room, or lower disk_mib" in line
+    assert "(File too large); free some space or lower disk_mib" in line
     now = await complete(await server.open(home))
     assert now.text == first.text and 0 < now.fetched < first.recomputed
     now = await complete(server.editor, OTHER, B)

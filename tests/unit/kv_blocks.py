@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from kv_store.block import Block, Bytes, Codec, Name, root
-from kv_store.disk.header import Geometry
+from kv_store.disk.header import Header
 from kv_store.disk.tier import DiskTier
 
 FINGERPRINT = blake2b(b"a model", digest_size=32).digest()
@@ -46,7 +46,7 @@ def chain_of(chain: int, length: int, sizes: Sequence[int] = (SLOT,)) -> list[Bl
 
 
 def capacity_of(slots: int, slot_bytes: int = SLOT) -> int:
-    return Geometry(FINGERPRINT, slots, slot_bytes).end
+    return Header(FINGERPRINT, slots, slot_bytes).end
 
 
 def tier_of(path: Path, slots: int, said: list[str] | None = None, slot_bytes: int = SLOT) -> DiskTier:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
-from kv_store.codec import RECENT, SINKS, Coder, Floats, Rotations, codec_at
+from kv_store.codec import RECENT_TOKENS, SINK_TOKENS, Coder, Floats, Rotations, codec_at
 from model_runtime.arena.arena import Arena
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
@@ -277,5 +277,5 @@ def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, codec: Codec) 
 @given(st.integers(0, 200), st.integers(1, 3000))
 def test_a_block_is_raw_where_any_of_its_tokens_must_be(number: int, length: int) -> None:
     tokens = range(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
-    must = any(token < SINKS or token >= length - RECENT for token in tokens)
+    must = any(token < SINK_TOKENS or token >= length - RECENT_TOKENS for token in tokens)
     assert codec_at(tokens.start, length, Codec.INT8) == (Codec.RAW if must else Codec.INT8)

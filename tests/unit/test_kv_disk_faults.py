@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.complaints import DAMAGED, NOT_HERE, READ_ONLY, TOO_SMALL
 from kv_store.disk import tier as disk
-from kv_store.disk.header import Geometry
+from kv_store.disk.header import Header
+from kv_store.disk.messages import DAMAGED, READ_ONLY, TOO_SMALL, UNSUPPORTED
 from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, names_of, read, same, tier_of
 
 ROOT = Path(__file__).parents[2]
 SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)
 WHOLE, NAMES = chain_of(0, 8, SIZES), names_of(0, 8)
-GEOMETRY = Geometry(FINGERPRINT, 20, SLOT)
+HEADER = Header(FINGERPRINT, 20, SLOT)
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def test_on_a_full_disk_what_fits_is_kept_and_the_rest_when_there_is_room_again(
     tier = tier_of(path, 20, said)
     with largest_file(capacity_of(20) - 15 * SLOT - 7):
         for _ in range(3):
-            tier.write(WHOLE)
+            tier.save(WHOLE)
             assert same(read(tier, NAMES), WHOLE[:2])
     assert len(said) == 1
-    assert "make room" in said[0]
-    tier.write(WHOLE)
+    assert "free some space" in said[0]
+    tier.save(WHOLE)
     assert same(read(tier, NAMES), WHOLE)
 
 
@@ -79,18 +79,18 @@ def test_whichever_write_fails_what_is_read_is_right_and_later_writes_work(
     for calls in count():
         said, failing = list[str](), Failing("pwrite", calls, number)
         tier, other = (tier_of(tmp_path / str(calls), 15, said) for _ in range(2))
-        tier.write(WHOLE)
+        tier.save(WHOLE)
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", failing)
-            tier.write(chain_of(1, 8, SIZES))
-            tier.forget(2)
-        tier.write(())
+            tier.save(chain_of(1, 8, SIZES))
+            tier.remove_document(2)
+        tier.save(())
         for chain in (0, 1):
             found = read(tier, names_of(chain, 8))
             assert same(found, chain_of(chain, 8, SIZES)[: len(found)])
             assert same(read(other, names_of(chain, 8)), found)
         for each in (other, tier):
-            each.write(WHOLE)
+            each.save(WHOLE)
             assert same(read(each, NAMES), WHOLE)
         assert len(said) == (failing.left < 0)
         if failing.left >= 0:
@@ -104,9 +104,9 @@ def test_what_cannot_be_read_is_missing_until_it_can(
 ) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
-    tier.write(WHOLE[:4])
-    tier.write(chain_of(1, 1))
-    tier.write(WHOLE)  # in two places
+    tier.save(WHOLE[:4])
+    tier.save(chain_of(1, 1))
+    tier.save(WHOLE)  # in two places
     with monkeypatch.context() as patch:
         patch.setattr(os, name, Failing(name, calls, errno.EIO))
         found = read(tier, NAMES)
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_missing_until_it_can(
 
 
 def test_where_nothing_may_be_written_blocks_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tier_of(path, 20).write(WHOLE)
+    tier_of(path, 20).save(WHOLE)
     before, os_open, said = path.read_bytes(), os.open, list[str]()
 
     def read_only(name: Path, flags: int) -> int:
@@ -132,10 +132,10 @@ def test_where_nothing_may_be_written_blocks_are_read(path: Path, monkeypatch: p
     assert said == [READ_ONLY]
     for _ in range(2):
         assert same(read(tier, NAMES), WHOLE)
-        tier.write(chain_of(1, 3))
-        tier.forget(1)
+        tier.save(chain_of(1, 3))
+        tier.remove_document(1)
     assert said == [READ_ONLY]
-    assert (path.read_bytes(), tier.held(names_of(1, 3))) == (before, 0)
+    assert (path.read_bytes(), tier.lookup(names_of(1, 3))) == (before, 0)
 
 
 @pytest.mark.parametrize("where", ["a file/model/blocks.kv", "a folder", "/proc/none/blocks.kv"])
@@ -159,29 +159,29 @@ def test_where_not_one_block_fits_there_is_no_tier(path: Path) -> None:
 
 def test_where_the_system_cannot_there_is_no_tier(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
-    monkeypatch.setattr(disk, "AVAILABLE", False)
+    monkeypatch.setattr(disk, "SUPPORTED", False)
     assert opened(path, said) is None
-    assert said == [NOT_HERE]
+    assert said == [UNSUPPORTED]
 
 
 def test_it_is_imported_where_the_system_cannot() -> None:
     without = "import sys, os, numpy, xxhash; sys.modules['fcntl'] = None; del os.preadv; sys.platform = 'win32'"
-    check = f"{without}; from kv_store.disk.tier import AVAILABLE; sys.exit(AVAILABLE)"
+    check = f"{without}; from kv_store.disk.tier import SUPPORTED; sys.exit(SUPPORTED)"
     subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=True)
 
 
 def test_damaged_data_costs_the_block_and_those_behind_it_once(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     with path.open("r+b") as file:
-        file.seek(GEOMETRY.slot(5))  # of the fourth block
+        file.seek(HEADER.slot(5))  # of the fourth block
         file.write(b"damage")
     for _ in range(2):
         assert same(read(tier, NAMES), WHOLE[:3])
-        assert tier.held(NAMES) == 3
+        assert tier.lookup(NAMES) == 3
     assert (tier.stats().damaged, said) == (1, [DAMAGED])
-    tier.write(())
+    tier.save(())
     assert tier_of(path, 20).stats().blocks == 3, "it is erased with all that cannot be reached without it"
 
 
@@ -191,7 +191,7 @@ def lossy(request: pytest.FixtureRequest, path: Path) -> Callable[[], list[str]]
 
     def lose() -> list[str]:
         with path.open("r+b") as file:
-            file.seek(GEOMETRY.record(2))
+            file.seek(HEADER.record(2))
             file.write(request.param)
         return [DAMAGED] if any(request.param) else []
 
@@ -199,14 +199,14 @@ def lossy(request: pytest.FixtureRequest, path: Path) -> Callable[[], list[str]]
 
 
 def test_a_record_that_was_lost_costs_its_block(path: Path, lossy: Callable[[], list[str]]) -> None:
-    tier_of(path, 20).write(WHOLE)
+    tier_of(path, 20).save(WHOLE)
     expected, said = lossy(), list[str]()
     tier = tier_of(path, 20, said)
     assert same(read(tier, NAMES), WHOLE[:1])
-    tier.write(())
+    tier.save(())
     assert said == expected
-    assert path.read_bytes()[GEOMETRY.record(1) : GEOMETRY.record(4)] == bytes(3 * 64)
-    tier.write(WHOLE)
+    assert path.read_bytes()[HEADER.record(1) : HEADER.record(4)] == bytes(3 * 64)
+    tier.save(WHOLE)
     assert same(read(tier, NAMES), WHOLE)
     assert tier.stats().written == 1, "what is behind it can be reached again"
 
@@ -216,19 +216,19 @@ def test_a_record_that_is_lost_while_a_server_runs_costs_those_behind_it_too(
 ) -> None:
     said = list[str]()
     tier, other = tier_of(path, 20, said), tier_of(path, 20, said)
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     expected = lossy()
-    other.write(chain_of(1, 1))
+    other.save(chain_of(1, 1))
     assert same(read(tier, NAMES), WHOLE[:1])
-    tier.write(())
+    tier.save(())
     assert said == expected
     assert tier_of(path, 20).stats().blocks == 2
 
 
 def test_a_closed_tier_has_nothing(path: Path) -> None:
     tier = tier_of(path, 20)
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     files = len(os.listdir("/proc/self/fd"))
     tier.close()
     assert len(os.listdir("/proc/self/fd")) == files - 1
-    assert (tier.held(NAMES), read(tier, NAMES), tier.stats().blocks) == (0, [], 0)
+    assert (tier.lookup(NAMES), read(tier, NAMES), tier.stats().blocks) == (0, [], 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.complaints import DAMAGED
+from kv_store.disk.messages import DAMAGED
 from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import names_of, read, same, tier_of
 from tests.unit.kv_storm import CHAINS, LENGTH, blocks, sound
@@ -84,18 +84,18 @@ def test_whatever_a_killed_server_leaves_is_whole(path: Path, process: Process) 
 
 
 def keeps_on_writing(tier: DiskTier, chain: int) -> None:
-    tier.write(blocks(chain))
+    tier.save(blocks(chain))
     assert same(read(tier, names_of(chain, LENGTH)), blocks(chain))
 
 
 def test_what_one_process_writes_another_reads_and_what_it_evicts_is_missing(path: Path, process: Process) -> None:
     tier = tier_of(path, SLOTS)
-    tier.write(blocks(0))
+    tier.save(blocks(0))
     assert process.ask("held", 0) == str(LENGTH)
     for chain in range(1, CHAINS):
         assert process.ask("write", chain) == "written"
         assert same(read(tier, names_of(chain, LENGTH)), blocks(chain))
-    assert tier.held(names_of(0, LENGTH)) == int(process.ask("held", 0)) == 0
+    assert tier.lookup(names_of(0, LENGTH)) == int(process.ask("held", 0)) == 0
 
 
 def test_two_servers_that_write_at_once_and_are_killed_leave_what_is_whole(path: Path, process: Process) -> None:
@@ -153,8 +153,8 @@ def test_wherever_a_server_dies_what_is_left_is_whole(
 
 def filled(path: Path, said: list[str]) -> DiskTier:
     tier = tier_of(path, FEW, said)
-    tier.write(blocks(0))
-    tier.write(blocks(1))
+    tier.save(blocks(0))
+    tier.save(blocks(1))
     return tier
 
 
@@ -162,9 +162,9 @@ def completes(path: Path) -> bool:
     """Make room and write, forget, refresh uses; false if the server dies before the end."""
     tier = tier_of(path, FEW)
     try:
-        tier.write(blocks(2))
-        tier.forget(1)
-        tier.write(blocks(3))
+        tier.save(blocks(2))
+        tier.remove_document(1)
+        tier.save(blocks(3))
     except Killed:
         return False
     return True

@@ -80,7 +80,7 @@ class Keeping(RuleBasedStateMachine):
                 yield offered[-1]
                 self.notice(offered.pop())  # it was passed over, or kept
 
-        self.tier.write(feed())
+        self.tier.save(feed())
         if offered:
             assert offered[0].name not in self.there()
             assert self.there() == set(self.kept)
@@ -107,7 +107,7 @@ class Keeping(RuleBasedStateMachine):
 
     @rule(name=ANY)
     def tell_how_much_is_held(self, name: Name) -> None:
-        assert self.tier.held(chain_to(name)) == len(self.beginning(name))
+        assert self.tier.lookup(chain_to(name)) == len(self.beginning(name))
 
     @rule(names=st.lists(ANY, max_size=6))
     def pin(self, names: list[Name]) -> None:
@@ -120,7 +120,7 @@ class Keeping(RuleBasedStateMachine):
 
     @rule(document=DOCUMENTS)
     def forget(self, document: int) -> None:
-        self.tier.forget(document)
+        self.tier.remove_document(document)
         brought = {name for name, each in self.kept.items() if each.document == document}
         self.kept = {name: each for name, each in self.kept.items() if not brought & self.ancestors(name)}
 
@@ -132,7 +132,7 @@ class Keeping(RuleBasedStateMachine):
         return list(takewhile(self.kept.__contains__, chain_to(name)))
 
     def there(self) -> set[Name]:
-        return {name for name in NAMES if self.tier.held([name])}
+        return {name for name in NAMES if self.tier.lookup([name])}
 
     def free(self) -> int:
         return self.slots - sum(slots_of(len(each.data)) for each in self.kept.values())
@@ -159,14 +159,14 @@ TestKeeping = Keeping.TestCase
 
 def test_it_is_a_tier() -> None:
     tier: Tier = MemoryTier(2 * SLOT, SLOT)
-    tier.write([block(b"a")])
+    tier.save([block(b"a")])
     assert [content(each) for each in tier.read([b"a", b"b"])] == [content(block(b"a"))]
 
 
 def test_a_tier_without_room_keeps_nothing() -> None:
     tier = MemoryTier(SLOT - 1, SLOT)
-    tier.write([block(b"a")])
-    assert tier.held([b"a"]) == 0
+    tier.save([block(b"a")])
+    assert tier.lookup([b"a"]) == 0
     assert contents(tier, [b"a"]) == []
     assert tier.stats() == TierStats("memory")
 
@@ -174,87 +174,87 @@ def test_a_tier_without_room_keeps_nothing() -> None:
 def test_a_large_block_takes_several_slots_and_gives_them_back() -> None:
     tier = MemoryTier(4 * SLOT, SLOT)
     large = block(b"large", size=3 * SLOT - 1)
-    tier.write([block(b"a"), large])
+    tier.save([block(b"a"), large])
     assert contents(tier, [b"large"]) == [content(large)]
     assert tier.stats().bytes == 4 * SLOT
-    tier.write([block(b"b")])
-    assert tier.held([b"a"]) == 0
-    tier.forget(1)
+    tier.save([block(b"b")])
+    assert tier.lookup([b"a"]) == 0
+    tier.remove_document(1)
     assert tier.stats().bytes == 0
 
 
 def test_a_write_stops_at_the_first_block_without_room() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     offered = iter([block(b"a"), block(b"b", b"a", 2 * SLOT), block(b"c", b"b"), block(b"d", b"c")])
-    tier.write(offered)
-    assert (tier.held([b"a"]), tier.held([b"b"])) == (1, 0)
+    tier.save(offered)
+    assert (tier.lookup([b"a"]), tier.lookup([b"b"])) == (1, 0)
     assert [each.name for each in offered] == [b"c", b"d"]
 
 
 def test_what_is_held_is_not_written_again() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     first = block(b"a", seed=1)
-    tier.write([first, block(b"a", seed=2), block(b"a", size=2 * SLOT)])
+    tier.save([first, block(b"a", seed=2), block(b"a", size=2 * SLOT)])
     assert contents(tier, [b"a"]) == [content(first)]
     assert tier.stats().written == 1
 
 
 def test_what_is_written_later_does_not_change_what_was_read() -> None:
     tier = MemoryTier(SLOT, SLOT)
-    tier.write([block(b"a")])
+    tier.save([block(b"a")])
     read = next(reading := tier.read([b"a", b"b"]))
-    tier.write([block(b"b", seed=1)])
+    tier.save([block(b"b", seed=1)])
     assert content(read) == content(block(b"a"))
     assert [content(each) for each in reading] == [content(block(b"b", seed=1))]
 
 
 def test_what_the_writer_changes_later_does_not_change_what_is_kept() -> None:
     tier, given = MemoryTier(SLOT, SLOT), block(b"a")
-    tier.write([given])
+    tier.save([given])
     given.data[:] = 0
     assert contents(tier, [b"a"]) == [content(block(b"a"))]
 
 
 def test_a_chain_that_was_read_stays_longer_and_goes_from_its_end() -> None:
     tier = MemoryTier(6 * SLOT, SLOT)
-    tier.write([block(b"a"), block(b"b", b"a"), block(b"c", b"b"), block(b"x"), block(b"y", b"x")])
+    tier.save([block(b"a"), block(b"b", b"a"), block(b"c", b"b"), block(b"x"), block(b"y", b"x")])
     contents(tier, [b"a", b"b", b"c"])
     contents(tier, [b"x", b"y"])
-    tier.write([block(b"z"), block(b"v")])
-    assert (tier.held([b"a", b"b", b"c"]), tier.held([b"z"])) == (2, 1), (
+    tier.save([block(b"z"), block(b"v")])
+    assert (tier.lookup([b"a", b"b", b"c"]), tier.lookup([b"z"])) == (2, 1), (
         "the end of too long a chain counts as unused"
     )
-    tier.write([block(b"w", b"v")])
-    assert (tier.held([b"a", b"b"]), tier.held([b"x", b"y"]), tier.held([b"z"])) == (2, 2, 0)
+    tier.save([block(b"w", b"v")])
+    assert (tier.lookup([b"a", b"b"]), tier.lookup([b"x", b"y"]), tier.lookup([b"z"])) == (2, 2, 0)
 
 
 def test_pinned_and_used_blocks_stay() -> None:
     tier = MemoryTier(3 * SLOT, SLOT)
-    tier.write([block(b"a"), block(b"b"), block(b"c")])
+    tier.save([block(b"a"), block(b"b"), block(b"c")])
     tier.pin([b"a"])
     tier.touch([b"b"])
-    tier.write([block(b"d")])
-    assert [tier.held([name]) for name in (b"a", b"b", b"c", b"d")] == [1, 1, 0, 1]
-    tier.write([block(b"e", b"d", 2 * SLOT)])
-    assert tier.held([b"e"]) == 0, "its parent stays, and so does what is pinned"
+    tier.save([block(b"d")])
+    assert [tier.lookup([name]) for name in (b"a", b"b", b"c", b"d")] == [1, 1, 0, 1]
+    tier.save([block(b"e", b"d", 2 * SLOT)])
+    assert tier.lookup([b"e"]) == 0, "its parent stays, and so does what is pinned"
 
 
 def test_a_forgotten_document_takes_with_it_what_others_brought_behind_its_blocks() -> None:
     tier = MemoryTier(4 * SLOT, SLOT)
-    tier.write([block(b"a", document=2), block(b"b", b"a", document=1), block(b"c", b"b", document=2)])
+    tier.save([block(b"a", document=2), block(b"b", b"a", document=1), block(b"c", b"b", document=2)])
     tier.pin([b"b"])
-    tier.forget(1)
-    assert [tier.held([name]) for name in (b"a", b"b", b"c")] == [1, 0, 0]
+    tier.remove_document(1)
+    assert [tier.lookup([name]) for name in (b"a", b"b", b"c")] == [1, 0, 0]
     assert tier.stats().evicted == 0
 
 
 def test_a_closed_tier_gives_its_memory_back_and_keeps_nothing() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
-    tier.write([block(b"a")])
+    tier.save([block(b"a")])
     reading = tier.read([b"a", b"b"])
     next(reading)
     tier.close()
-    tier.write([block(b"b", b"a")])
+    tier.save([block(b"b", b"a")])
     assert list(reading) == contents(tier, [b"a"]) == []
     assert tier.stats() == TierStats("memory", read=1, written=1)
     assert tier._slab.nbytes == 0
@@ -267,9 +267,9 @@ def test_one_thread_reads_whole_blocks_while_another_writes() -> None:
 
     def write() -> None:
         for i in range(300):
-            tier.write([blocks[i % len(blocks)]])
+            tier.save([blocks[i % len(blocks)]])
             if i % 50 == 0:
-                tier.forget(1)
+                tier.remove_document(1)
 
     writer = Thread(target=write)
     writer.start()
@@ -286,12 +286,12 @@ def test_no_container_grows_with_the_blocks_that_pass_through() -> None:
     data = np.zeros(2 * SLOT, np.uint8)
     for i in range(100_000):
         name, parent = b"%d" % i, b"%d" % (i - 1) if i % 10 else ROOT
-        tier.write([Block(name, parent, i % 50, Codec.RAW, False, data[: SLOT + i % 3])])
+        tier.save([Block(name, parent, i % 50, Codec.RAW, False, data[: SLOT + i % 3])])
         assert len(list(tier.read([parent, name]))) == (2 if i % 10 else 0)
         if i % 10 == 9:
             tier.pin([name, parent] if i % 20 == 9 else [])
         if i % 100 == 99:
-            tier.forget(i % 50)
+            tier.remove_document(i % 50)
         if i % 1000 == 999:
             sizes.append(entries(tier))
     assert max(sizes[10:]) <= 1.2 * max(sizes[:10])

@@ -44,8 +44,8 @@ def test_only_the_owner_may_look(folder: Path) -> None:
 def test_a_forgotten_one_leaves_no_file(folder: Path) -> None:
     notes = Notes(folder, MOST)
     notes.write(1, b"note")
-    notes.forget(1)
-    notes.forget(1)
+    notes.remove(1)
+    notes.remove(1)
     assert notes.read(1) is None and files(folder) == []
 
 
@@ -96,7 +96,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 def test_one_that_would_fill_the_memory_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes(folder, MOST)
     notes.write(1, bytes(1001))
-    monkeypatch.setattr("kv_store.notes.MOST_NOTE_BYTES", 1000)
+    monkeypatch.setattr("kv_store.notes.MAX_NOTE_BYTES", 1000)
     assert notes.read(1) is None
     notes.write(1, bytes(999))
     assert notes.read(1) == bytes(999)

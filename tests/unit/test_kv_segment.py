@@ -14,13 +14,13 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kv_store.disk.header import DamagedHeader, Geometry, NotASegment, OtherVersion, SegmentError, WrongLength
-from kv_store.disk.record import RECORD_BYTES, Records, changed, damaged, describe, parsed, runs, whole_blocks
+from kv_store.disk.header import DamagedHeader, Header, NotASegment, OtherVersion, SegmentError, WrongLength
+from kv_store.disk.record import RECORD_BYTES, Records, changed, damaged, describe, parse, runs, whole_blocks
 from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, block_of, name_of
 
 SLOTS = 100
-GEOMETRY = Geometry(FINGERPRINT, SLOTS, SLOT)
+HEADER = Header(FINGERPRINT, SLOTS, SLOT)
 TABLE, DATA = 4096, 4096 + 8192  # 100 records take more than one page
 NOW = 1_700_000_000
 LARGE = block_of(0, 1, 3 * SLOT - 5)
@@ -28,7 +28,7 @@ LARGE = block_of(0, 1, 3 * SLOT - 5)
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Segment:
-    return Segment.create(tmp_path / "model" / "blocks.kv", GEOMETRY)
+    return Segment.create(tmp_path / "model" / "blocks.kv", HEADER)
 
 
 def write(segment: Segment, slots: list[int]) -> Records:
@@ -66,27 +66,27 @@ def test_the_records_of_a_file_give_the_block(segment: Segment) -> None:
     write(segment, [2, 3, 7])
     records = segment.records()
     assert np.flatnonzero(damaged(records, range(SLOTS))).tolist() == []
-    ((first, slots),) = whole_blocks(((slot, parsed(records)[slot]) for slot in (7, 3, 2)), SLOT)
+    ((first, slots),) = whole_blocks(((slot, parse(records)[slot]) for slot in (7, 3, 2)), SLOT)
     assert (first.name, slots) == (LARGE.name, (2, 3, 7))
 
 
 @pytest.mark.parametrize("slot", range(3))
 def test_a_block_without_one_of_its_parts_is_none(segment: Segment, slot: int) -> None:
-    records = parsed(write(segment, [0, 1, 2]))
+    records = parse(write(segment, [0, 1, 2]))
     del records[slot]
     assert list(whole_blocks(enumerate(records), SLOT)) == []
 
 
 def test_parts_of_different_sizes_are_no_block() -> None:
     first, second = describe(LARGE, [0, 1, 2], SLOT, NOW), describe(block_of(0, 1, 3 * SLOT), [0, 1, 2], SLOT, NOW)
-    assert list(whole_blocks(enumerate(parsed(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
+    assert list(whole_blocks(enumerate(parse(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
 
 
 @pytest.mark.parametrize("field, value", [("codec", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
 def test_a_block_whose_records_make_no_sense_is_none(field: str, value: int) -> None:
     records = describe(LARGE, [0, 1, 2], SLOT, NOW)
     records[field] = value
-    assert list(whole_blocks(enumerate(parsed(records)), SLOT)) == []
+    assert list(whole_blocks(enumerate(parse(records)), SLOT)) == []
 
 
 def test_a_record_in_another_place_is_damaged(segment: Segment) -> None:
@@ -124,7 +124,7 @@ def patched(at: int, raw: bytes) -> Callable[[bytes], bytes]:
         (lambda content: content[:60], WrongLength),
         (lambda content: content[:-1], WrongLength),
         (lambda content: content + bytes(SLOTS * SLOT + 1), WrongLength),
-        (lambda _: Geometry(FINGERPRINT, 0, 0).header.ljust(4096, b"\0"), WrongLength),
+        (lambda _: Header(FINGERPRINT, 0, 0).packed.ljust(4096, b"\0"), WrongLength),
     ],
 )
 def test_a_wrong_file_is_refused(
@@ -138,7 +138,7 @@ def test_a_wrong_file_is_refused(
 def test_a_file_as_long_as_all_its_slots_is_opened(segment: Segment) -> None:
     with segment.path.open("ab") as file:
         file.write(bytes(SLOTS * SLOT))
-    assert Segment.open(segment.path).geometry == GEOMETRY
+    assert Segment.open(segment.path).header == HEADER
 
 
 def test_only_its_owner_sees_the_file(segment: Segment) -> None:
@@ -150,9 +150,9 @@ def test_only_its_owner_sees_the_file(segment: Segment) -> None:
 def test_who_replaces_a_file_wins_and_the_other_knows(segment: Segment) -> None:
     assert not segment.vanished
     with pytest.raises(FileExistsError):
-        Segment.create(segment.path, GEOMETRY)
+        Segment.create(segment.path, HEADER)
     assert not segment.vanished
-    second = Segment.replace(segment.path, GEOMETRY)
+    second = Segment.replace(segment.path, HEADER)
     assert (segment.vanished, second.vanished) == (True, False)
     second.path.unlink()
     assert second.vanished
@@ -172,7 +172,7 @@ def test_what_is_behind_the_end_is_zero_and_told(segment: Segment) -> None:
     assert buffer[: 2 * SLOT].tobytes() == LARGE.data.tobytes()[SLOT:].ljust(2 * SLOT, b"\0")
     assert not buffer[2 * SLOT :].any()
     os.truncate(segment.path, TABLE + 64)
-    assert parsed(segment.records())[0].name == LARGE.name
+    assert parse(segment.records())[0].name == LARGE.name
     assert segment.records()[1:].tobytes() == bytes(64 * (SLOTS - 1))
 
 
@@ -249,9 +249,9 @@ def test_one_at_a_time_changes_a_file(segment: Segment) -> None:
 
 @given(st.integers(0, 10**6), st.integers(1, 5000))
 def test_a_file_has_as_many_slots_as_it_may(capacity: int, slot_bytes: int) -> None:
-    geometry = Geometry.within(capacity, FINGERPRINT, slot_bytes)
-    assert not geometry.slots or geometry.end <= capacity
-    assert geometry._replace(slots=geometry.slots + 1).end > capacity
+    header = Header.within(capacity, FINGERPRINT, slot_bytes)
+    assert not header.slots or header.end <= capacity
+    assert header._replace(slots=header.slots + 1).end > capacity
 
 
 @given(st.lists(st.integers(0, 20), unique=True))

@@ -13,8 +13,8 @@ import pytest
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.memory import MemoryTier
-from kv_store.open import Opened, Options, open_store
-from kv_store.store import Computed, Store
+from kv_store.open import OpenedStore, StoreOptions, open_store
+from kv_store.store import ComputedBlocks, Store
 
 SHAPE = Shape(layers=1, kv_heads=1, head_dim=2)
 SLOT = SHAPE.raw_bytes
@@ -38,8 +38,8 @@ def numbers_of(name: bytes) -> np.ndarray:
 
 def keep(store: Store, document: int, ids: np.ndarray, below: bool = True, exact: int = 99) -> list[bytes]:
     names = store.names(ids)
-    computed = Computed(names, lambda i: numbers_of(names[i]), exact, len(ids))
-    assert store.keep(document, computed, below, never)
+    computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), exact, len(ids))
+    assert store.save(document, computed, below, never)
     store.pin(document, names)
     store.flush(10)
     return names
@@ -53,45 +53,45 @@ def read(store: Store, names: list[bytes], first: int = 0) -> int:
     return found
 
 
-def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> Options:
-    return Options(memory, MIB, codec, folder)
+def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> StoreOptions:
+    return StoreOptions(memory, MIB, codec, folder)
 
 
-def open_in(folder: Path | None, **wanted: object) -> Opened:
+def open_in(folder: Path | None, **wanted: object) -> OpenedStore:
     return open_store(bytes(32), CODER, "model", options(folder, **wanted), print)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenedStore]:
     """A store whose memory holds four blocks."""
     opened = open_in(tmp_path, memory=4 * SLOT)
     yield opened
     assert opened.store.close(10)
 
 
-def test_what_memory_has_no_room_for_comes_from_disk(opened: Opened) -> None:
+def test_what_memory_has_no_room_for_comes_from_disk(opened: OpenedStore) -> None:
     names = keep(opened.store, A, row(0, 10))
     memory, disk = opened.store.stats()
     assert (memory.blocks, disk.blocks) == (4, 10)
-    assert opened.store.held(names) == read(opened.store, names) == 10
+    assert opened.store.lookup(names) == read(opened.store, names) == 10
     assert read(opened.store, names, first=7) == 3
 
 
-def test_what_must_not_go_below_stays_in_memory(opened: Opened) -> None:
+def test_what_must_not_go_below_stays_in_memory(opened: OpenedStore) -> None:
     names = keep(opened.store, A, row(0, 3), below=False)
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
 
 
-def test_a_chain_ends_where_no_tier_has_the_next_block(opened: Opened) -> None:
+def test_a_chain_ends_where_no_tier_has_the_next_block(opened: OpenedStore) -> None:
     names = keep(opened.store, A, row(0, 3))
     longer = opened.store.names(np.concatenate((row(0, 3), row(1, 2))))
     assert longer[:3] == names
-    assert opened.store.held(longer) == read(opened.store, longer) == 3
-    assert opened.store.held(opened.store.names(row(5, 2))) == 0
+    assert opened.store.lookup(longer) == read(opened.store, longer) == 3
+    assert opened.store.lookup(opened.store.names(row(5, 2))) == 0
 
 
-def test_keeping_again_writes_nothing(opened: Opened) -> None:
+def test_keeping_again_writes_nothing(opened: OpenedStore) -> None:
     keep(opened.store, A, row(0, 3))
     before = [tier.written for tier in opened.store.stats()]
     keep(opened.store, B, row(0, 3))
@@ -110,10 +110,10 @@ def test_a_document_that_was_left_counts_as_just_used() -> None:
     store.visit(A)
     names = keep(store, A, row(0, 4))
     unneeded = store.names(row(1, 4))
-    store.keep(0, Computed(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
+    store.save(0, ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
     store.visit(B)
     keep(store, B, row(2, 4))
-    assert (store.held(names), store.held(unneeded)) == (4, 0)
+    assert (store.lookup(names), store.lookup(unneeded)) == (4, 0)
 
 
 def test_the_document_in_front_is_never_evicted() -> None:
@@ -121,10 +121,10 @@ def test_the_document_in_front_is_never_evicted() -> None:
     store.visit(A)
     names = keep(store, A, row(0, 4))
     keep(store, B, row(1, 4))
-    assert store.held(names) == 4 and store.held(store.names(row(1, 4))) == 0
+    assert store.lookup(names) == 4 and store.lookup(store.names(row(1, 4))) == 0
 
 
-def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(opened: Opened) -> None:
+def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(opened: OpenedStore) -> None:
     store = opened.store
     store.visit(A)
     keep(store, A, row(0, 3))
@@ -134,26 +134,26 @@ def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(
         numbers.append(i)
         return numbers_of(names[i])
 
-    assert store.keep(B, Computed(names, computed, 6, 96), True, never) and store.flush(10)
+    assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never) and store.flush(10)
     memory, disk = store.stats()
     assert (memory.blocks, disk.blocks) == (4, 9)
     assert numbers == list(range(6))
-    assert store.keep(B, Computed(names, computed, 6, 96), True, never)
+    assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never)
     assert numbers == [*range(6), 1], "all but what memory has no room for is kept"
     assert read(store, names) == 6
 
 
-def test_a_document_is_pinned_again_when_the_user_comes_back(opened: Opened) -> None:
+def test_a_document_is_pinned_again_when_the_user_comes_back(opened: OpenedStore) -> None:
     store = opened.store
     store.visit(A)
     names = keep(store, A, row(0, 4))
     store.leave(A)
     store.visit(A)
     keep(store, B, row(1, 4))
-    assert store._memory.held(names) == 4
+    assert store._memory.lookup(names) == 4
     store.visit(B)
     keep(store, B, row(1, 4))
-    assert store._memory.held(names) < 4
+    assert store._memory.lookup(names) < 4
 
 
 def test_what_earlier_versions_noted_of_the_user_is_removed(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_approximations_are_in_files_of_their_own(tmp_path: Path) -> None:
     assert exact.folder != other.folder and other.approximate
     ids = row(0, 20)
     keep(other.store, A, ids)
-    assert exact.store.held(exact.store.names(ids)) == 0
+    assert exact.store.lookup(exact.store.names(ids)) == 0
     kept = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
     assert kept == [True] + [False] * 11 + [True] * 8
     exact.store.close(10)
