@@ -57,13 +57,13 @@ def tier_of(path: Path, slots: int, said: list[str] | None = None, slot_bytes: i
     return tier
 
 
-def kept(block: Block) -> Block:
+def copied(block: Block) -> Block:
     """The same with data of its own."""
     return Block(block.name, block.parent, block.document, block.codec, block.approximate, block.data.copy())
 
 
 def read(tier: DiskTier, names: Sequence[Name]) -> list[Block]:
-    return [kept(block) for block in tier.read(names)]
+    return [copied(block) for block in tier.read(names)]
 
 
 def same(found: Iterable[Block], written: Iterable[Block]) -> bool:

@@ -37,7 +37,7 @@ def telling(some: list[Block], pipe: int) -> Iterator[Block]:
 
 
 def storm(path: Path, slots: int, first: int, pipe: int) -> None:
-    """Write chains in turn, which do not all fit, and forget some."""
+    """Write chains in turn, which do not all fit, and remove some."""
     tier = tier_of(path, slots)
     for turn in count(first):
         tier.save(telling(blocks(turn % CHAINS), pipe))
@@ -62,7 +62,7 @@ def main() -> None:
         elif command == "write":
             tier.save(blocks(int(numbers[0])))
             print("written", flush=True)
-        elif command == "held":
+        elif command == "lookup":
             print(tier.lookup(names_of(int(numbers[0]), LENGTH)), flush=True)
 
 

@@ -90,7 +90,7 @@ def test_a_value_is_off_by_half_a_step_of_its_token(shape: Shape, first: int, se
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_what_was_read_can_be_written_again_without_further_loss(shape: Shape, first: int, seed: int) -> None:
+def test_encoding_again_loses_nothing_more(shape: Shape, first: int, seed: int) -> None:
     once = through(block(shape, seed), first, shape)
     twice = through(once, first, shape)
     assert np.allclose(twice[1], once[1], rtol=1e-6, atol=0)
@@ -99,7 +99,7 @@ def test_what_was_read_can_be_written_again_without_further_loss(shape: Shape, f
 
 
 @given(first=FIRSTS, seed=SEEDS)
-def test_keys_lose_as_much_wherever_they_stand(first: int, seed: int) -> None:
+def test_loss_of_keys_does_not_depend_on_their_position(first: int, seed: int) -> None:
     kv = np.random.default_rng(seed).standard_normal(Shape(1, 1, 8).of_block).astype(np.float32)
     found: list[npt.NDArray[np.float64]] = []
     for at in (0, first):
@@ -189,14 +189,14 @@ def test_zero_stays_zero() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_what_is_too_small_for_a_scale_is_written_as_zero() -> None:
+def test_numbers_too_small_for_a_scale_become_zero() -> None:
     """Where a scale has no inverse, what becomes of a number would depend on the processor."""
     for number in (1e-45, 1e-40, 1e-37):
         assert not coder(SMALL).encode(np.full(SMALL.of_block, number, np.float32), 16, Codec.INT8).any()
 
 
 @given(first=FIRSTS, exponent=st.integers(-45, -30), seed=SEEDS)
-def test_next_to_nothing_may_become_zero_and_nothing_else(first: int, exponent: int, seed: int) -> None:
+def test_tiny_numbers_become_zero_at_worst(first: int, exponent: int, seed: int) -> None:
     kv = (np.random.default_rng(seed).standard_normal(SMALL.of_block) * 10.0**exponent).astype(np.float32)
     off = np.abs(through(kv, first, SMALL) - kv)
     assert off.max() <= max(127 * 1.2e-38 * 2**0.5, np.abs(kv).max() / 100)
@@ -205,7 +205,9 @@ def test_next_to_nothing_may_become_zero_and_nothing_else(first: int, exponent: 
 @pytest.mark.parametrize("wrong", [np.nan, -np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("half", [0, 1])
 @given(first=FIRSTS, at=st.integers(0, SMALL.raw_bytes // 8 - 1))
-def test_what_is_not_finite_is_refused_and_stays_raw(half: int, wrong: float, first: int, at: int) -> None:
+def test_int8_refuses_numbers_that_are_not_finite_and_raw_keeps_them(
+    half: int, wrong: float, first: int, at: int
+) -> None:
     kv = np.ones(SMALL.of_block, np.float32)
     kv[half].reshape(-1)[at] = wrong
     with pytest.raises(ValueError, match="not finite"):
@@ -234,7 +236,7 @@ def test_rotations_of_another_model_are_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_keys_values_and_bytes_may_lie_anywhere(codec: Codec) -> None:
+def test_arrays_and_bytes_need_no_alignment(codec: Codec) -> None:
     """A part of an arena, which is not contiguous, and bytes behind a header of any length."""
     arena = np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32)
     part = arena[:, :, :, 16:32]
@@ -246,7 +248,7 @@ def test_keys_values_and_bytes_may_lie_anywhere(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_neither_writing_nor_reading_changes_what_it_is_given(codec: Codec) -> None:
+def test_encode_and_decode_leave_their_arguments_alone(codec: Codec) -> None:
     kv = np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32)
     before = kv.copy()
     data = coder(SMALL).encode(kv, 16, codec)
@@ -275,7 +277,7 @@ def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, codec: Codec) 
 
 
 @given(st.integers(0, 200), st.integers(1, 3000))
-def test_a_block_is_raw_where_any_of_its_tokens_must_be(number: int, length: int) -> None:
+def test_a_block_is_raw_if_any_of_its_tokens_must_be(number: int, length: int) -> None:
     tokens = range(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
     must = any(token < SINK_TOKENS or token >= length - RECENT_TOKENS for token in tokens)
     assert codec_at(tokens.start, length, Codec.INT8) == (Codec.RAW if must else Codec.INT8)

@@ -38,7 +38,7 @@ SERVERS = st.integers(0, 1)
 SOME = st.integers(0, CHAINS - 1)
 
 
-class Serving(RuleBasedStateMachine):
+class DiskStates(RuleBasedStateMachine):
     """Two servers on one file, which is too small for all; what is read is what was written."""
 
     @initialize(slots=st.integers(1, 30))
@@ -56,8 +56,8 @@ class Serving(RuleBasedStateMachine):
 
     @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
     def read(self, server: int, chain: int, length: int) -> None:
-        held = self.servers[server].lookup(NAMES[chain][:length])
-        assert same(read(self.servers[server], NAMES[chain][:length]), WHOLE[chain][:held])
+        found = self.servers[server].lookup(NAMES[chain][:length])
+        assert same(read(self.servers[server], NAMES[chain][:length]), WHOLE[chain][:found])
 
     @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
     def pin(self, server: int, chain: int, length: int) -> None:
@@ -68,7 +68,7 @@ class Serving(RuleBasedStateMachine):
         self.servers[server].touch(NAMES[chain][:length])
 
     @rule(server=SERVERS, document=st.integers(1, DOCUMENTS))
-    def forget(self, server: int, document: int) -> None:
+    def remove_document(self, server: int, document: int) -> None:
         self.servers[server].remove_document(document)
         content = self.path.read_bytes()
         for chain in range(CHAINS):
@@ -101,15 +101,15 @@ class Serving(RuleBasedStateMachine):
         assert self.path.stat().st_size <= capacity_of(self.slots)
 
     @invariant()
-    def only_a_lost_file_is_complained_about(self) -> None:
+    def only_a_lost_file_is_warned_about(self) -> None:
         assert {*self.said} <= {VANISHED}
 
     def teardown(self) -> None:
         self.folder.cleanup()
 
 
-Serving.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
-TestServing = Serving.TestCase
+DiskStates.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestDiskStates = DiskStates.TestCase
 
 
 @pytest.fixture
@@ -134,14 +134,14 @@ def test_blocks_that_are_there_are_not_written_again(path: Path) -> None:
     assert (tier.stats().written, tier.stats().blocks, tier.stats().evicted) == (5, 5, 0)
 
 
-def test_a_block_that_needs_more_parts_than_can_be_counted_is_refused_and_all_behind_it(path: Path) -> None:
+def test_a_block_of_more_than_255_parts_is_refused_with_its_descendants(path: Path) -> None:
     tier = tier_of(path, 600, slot_bytes=8)
     tier.save([block_of(0, 0, 8), block_of(0, 1, 8 * 255), block_of(0, 2, 8 * 255 + 1), block_of(0, 3, 8)])
     assert tier.lookup(names_of(0, 4)) == 2
     assert tier.lookup(names_of(0, 4)[3:]) == 0
 
 
-def test_a_block_can_be_read_as_soon_as_it_is_written_and_not_before(path: Path) -> None:
+def test_a_block_is_readable_only_once_it_is_written(path: Path) -> None:
     tier = tier_of(path, 8)
 
     def blocks() -> Iterator[Block]:
@@ -162,7 +162,7 @@ def test_pinned_blocks_make_no_room(path: Path) -> None:
 
 
 @pytest.mark.parametrize("use", ["read", "write", "touch"])
-def test_what_was_used_last_stays(path: Path, use: str) -> None:
+def test_blocks_used_last_stay(path: Path, use: str) -> None:
     tier = tier_of(path, 8)
     for chain in range(2):
         tier.save(chain_of(chain, 4))
@@ -176,7 +176,7 @@ def test_what_was_used_last_stays(path: Path, use: str) -> None:
     assert [tier.lookup(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]
 
 
-def test_uses_within_a_minute_are_no_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_use_within_a_minute_is_not_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tier, contents = tier_of(path, 4), list[bytes]()
     for seconds in (1000, 1059, 1060, 1119):
         monkeypatch.setattr(time, "time", lambda now=seconds: now)
@@ -186,7 +186,7 @@ def test_uses_within_a_minute_are_no_change(path: Path, monkeypatch: pytest.Monk
     assert contents[0] == contents[1] != contents[2] == contents[3]
 
 
-def test_nothing_is_left_of_a_block_that_made_room_but_was_not_overwritten(path: Path) -> None:
+def test_slots_of_an_evicted_block_that_are_not_reused_are_wiped(path: Path) -> None:
     tier, other = tier_of(path, 4), tier_of(path, 4)
     tier.save(chain_of(0, 1, (3 * SLOT,)))
     tier.save(last := chain_of(1, 1))
@@ -209,7 +209,7 @@ def test_nothing_is_left_of_a_block_that_made_room_but_was_not_overwritten(path:
     ],
     ids=["all in a row", "in two places", "blocks of several slots", "as much as the buffer has", "larger than that"],
 )
-def test_adjacent_slots_are_read_at_once(
+def test_adjacent_slots_are_read_together(
     path: Path, monkeypatch: pytest.MonkeyPatch, slot_bytes: int, written: list[list[Block]], calls: int
 ) -> None:
     tier = tier_of(path, 20, slot_bytes=slot_bytes)

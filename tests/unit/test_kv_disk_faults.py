@@ -1,4 +1,4 @@
-"""What disks and systems may do to the disk tier: blocks are missing, and the user is told once."""
+"""What disks and systems may do to the disk tier: blocks are missing, and the user is warned once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def largest_file(size: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_on_a_full_disk_what_fits_is_kept_and_the_rest_when_there_is_room_again(path: Path) -> None:
+def test_a_full_disk_takes_what_fits_and_the_rest_when_there_is_room(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
     with largest_file(capacity_of(20) - 15 * SLOT - 7):
@@ -60,7 +60,7 @@ def test_on_a_full_disk_what_fits_is_kept_and_the_rest_when_there_is_room_again(
 
 
 class Failing:
-    """A call that fails once, after so many that work."""
+    """A call that fails once, after `after` calls that work."""
 
     def __init__(self, name: str, after: int, number: int) -> None:
         self.call, self.left, self.number = getattr(os, name), after, number
@@ -73,7 +73,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_whichever_write_fails_what_is_read_is_right_and_later_writes_work(
+def test_after_any_failed_write_reads_are_right_and_later_writes_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     for calls in count():
@@ -99,7 +99,7 @@ def test_whichever_write_fails_what_is_read_is_right_and_later_writes_work(
 
 
 @pytest.mark.parametrize("name, calls", [("preadv", 0), ("preadv", 1), ("pread", 0)])
-def test_what_cannot_be_read_is_missing_until_it_can(
+def test_unreadable_blocks_are_missing_until_they_can_be_read(
     path: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int
 ) -> None:
     said = list[str]()
@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_missing_until_it_can(
     assert tier.stats().damaged == 0
 
 
-def test_where_nothing_may_be_written_blocks_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_file_is_read_and_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tier_of(path, 20).save(WHOLE)
     before, os_open, said = path.read_bytes(), os.open, list[str]()
 
@@ -139,7 +139,7 @@ def test_where_nothing_may_be_written_blocks_are_read(path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("where", ["a file/model/blocks.kv", "a folder", "/proc/none/blocks.kv"])
-def test_where_no_file_can_be_there_is_no_tier(tmp_path: Path, where: str) -> None:
+def test_no_tier_without_a_usable_path(tmp_path: Path, where: str) -> None:
     (tmp_path / "a file").write_text("the user's")
     (tmp_path / "a folder").mkdir()
     said = list[str]()
@@ -149,7 +149,7 @@ def test_where_no_file_can_be_there_is_no_tier(tmp_path: Path, where: str) -> No
     assert (tmp_path / "a file").read_text() == "the user's"
 
 
-def test_where_not_one_block_fits_there_is_no_tier(path: Path) -> None:
+def test_no_tier_without_room_for_one_block(path: Path) -> None:
     said = list[str]()
     assert opened(path, said, capacity_of(1) - 1) is None
     assert said == [TOO_SMALL]
@@ -157,20 +157,20 @@ def test_where_not_one_block_fits_there_is_no_tier(path: Path) -> None:
     assert opened(path, said, capacity_of(1))
 
 
-def test_where_the_system_cannot_there_is_no_tier(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_tier_on_an_unsupported_system(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
     monkeypatch.setattr(disk, "SUPPORTED", False)
     assert opened(path, said) is None
     assert said == [UNSUPPORTED]
 
 
-def test_it_is_imported_where_the_system_cannot() -> None:
+def test_the_module_is_imported_on_an_unsupported_system() -> None:
     without = "import sys, os, numpy, xxhash; sys.modules['fcntl'] = None; del os.preadv; sys.platform = 'win32'"
     check = f"{without}; from kv_store.disk.tier import SUPPORTED; sys.exit(SUPPORTED)"
     subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=True)
 
 
-def test_damaged_data_costs_the_block_and_those_behind_it_once(path: Path) -> None:
+def test_damaged_data_costs_the_block_and_its_descendants_once(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
     tier.save(WHOLE)
@@ -187,7 +187,7 @@ def test_damaged_data_costs_the_block_and_those_behind_it_once(path: Path) -> No
 
 @pytest.fixture(params=[bytes(64), b"damage"], ids=["missing", "damaged"])
 def lossy(request: pytest.FixtureRequest, path: Path) -> Callable[[], list[str]]:
-    """Loses one of the three records of the second block; returns what is to be said of it."""
+    """Loses one of the three records of the second block; returns the expected warnings."""
 
     def lose() -> list[str]:
         with path.open("r+b") as file:
@@ -198,7 +198,7 @@ def lossy(request: pytest.FixtureRequest, path: Path) -> Callable[[], list[str]]
     return lose
 
 
-def test_a_record_that_was_lost_costs_its_block(path: Path, lossy: Callable[[], list[str]]) -> None:
+def test_a_lost_record_costs_its_block(path: Path, lossy: Callable[[], list[str]]) -> None:
     tier_of(path, 20).save(WHOLE)
     expected, said = lossy(), list[str]()
     tier = tier_of(path, 20, said)
@@ -208,10 +208,10 @@ def test_a_record_that_was_lost_costs_its_block(path: Path, lossy: Callable[[], 
     assert path.read_bytes()[HEADER.record(1) : HEADER.record(4)] == bytes(3 * 64)
     tier.save(WHOLE)
     assert same(read(tier, NAMES), WHOLE)
-    assert tier.stats().written == 1, "what is behind it can be reached again"
+    assert tier.stats().written == 1, "its descendants can be reached again"
 
 
-def test_a_record_that_is_lost_while_a_server_runs_costs_those_behind_it_too(
+def test_a_record_lost_while_a_server_runs_costs_the_descendants_too(
     path: Path, lossy: Callable[[], list[str]]
 ) -> None:
     said = list[str]()
@@ -225,7 +225,7 @@ def test_a_record_that_is_lost_while_a_server_runs_costs_those_behind_it_too(
     assert tier_of(path, 20).stats().blocks == 2
 
 
-def test_a_closed_tier_has_nothing(path: Path) -> None:
+def test_a_closed_tier_is_empty(path: Path) -> None:
     tier = tier_of(path, 20)
     tier.save(WHOLE)
     files = len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""Files of blocks that vanish, are replaced, or are not what is needed: a server begins anew, and tells why once."""
+"""Block files that vanish, are replaced or cannot be used: a server starts a new one and says why once."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_a_new_file_in_place_of_a_vanished_one_has_the_same_pins(path: Path, los
         tier.save(chain_of(1, 8))
         assert [tier.lookup(names_of(chain, 8)) for chain in (0, 1)] == [4, 4]
     assert said[0] == VANISHED
-    assert len(said) == 1 + (lose is truncate), "and why the one that is there cannot be used"
+    assert len(said) == 1 + (lose is truncate), "and why the existing one cannot be used"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_file_that_takes_the_place_of_a_vanished_one_is_locked_too(path: Path) -> None:
+def test_a_new_file_in_place_of_a_vanished_one_is_locked(path: Path) -> None:
     tier = tier_of(path, 8)
     unlink(path)
 
@@ -66,7 +66,7 @@ def test_a_file_that_takes_the_place_of_a_vanished_one_is_locked_too(path: Path)
     assert tier.lookup(names_of(0, 4)) == 4
 
 
-def test_where_it_cannot_begin_anew_nothing_is_written_until_it_can(path: Path) -> None:
+def test_nothing_is_written_until_a_vanished_file_can_be_replaced(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
     tier.save(WHOLE)
@@ -83,7 +83,7 @@ def test_where_it_cannot_begin_anew_nothing_is_written_until_it_can(path: Path) 
     assert tier.lookup(names_of(1, 3)) == 3
 
 
-def test_a_file_that_another_server_made_meanwhile_is_taken_as_it_is(path: Path) -> None:
+def test_a_file_that_another_server_made_meanwhile_is_used_as_it_is(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 40, said)
     unlink(path)
@@ -94,7 +94,7 @@ def test_a_file_that_another_server_made_meanwhile_is_taken_as_it_is(path: Path)
     assert said == [VANISHED]
 
 
-def test_a_file_that_may_take_more_is_left_alone(path: Path) -> None:
+def test_a_larger_file_of_another_server_is_left_alone(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 5, said)
     unlink(path)
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_used_is_replaced(path: Path, change: Callable[[Pa
     assert reason in said[0]
 
 
-def test_a_file_with_slots_of_another_size_is_used_if_it_is_as_large_as_it_may_be(path: Path) -> None:
+def test_a_full_sized_file_with_slots_of_another_size_is_used(path: Path) -> None:
     slots = Header.within(capacity_of(20), FINGERPRINT, 3 * SLOT).slots
     tier_of(path, slots, slot_bytes=3 * SLOT).save(WHOLE)
     said = list[str]()

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model" / "blocks.kv"
 
 
-def test_what_one_server_writes_another_reads_and_what_it_evicts_is_missing(path: Path) -> None:
+def test_another_server_reads_what_is_written_and_misses_what_is_evicted(path: Path) -> None:
     said = list[str]()
     one, other = tier_of(path, 8, said), tier_of(path, 8, said)
     one.save(chain_of(0, 6))
@@ -38,7 +38,7 @@ def test_what_one_server_writes_another_reads_and_what_it_evicts_is_missing(path
     assert (other.stats().damaged, said) == (0, [])
 
 
-def test_what_was_erased_nobody_erases_again(path: Path) -> None:
+def test_erased_slots_are_not_erased_again(path: Path) -> None:
     one, other = tier_of(path, 8), tier_of(path, 8)
     one.save(chain_of(0, 6))
     assert other.lookup(names_of(0, 6)) == 6
@@ -50,7 +50,7 @@ def test_what_was_erased_nobody_erases_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
-def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damaged(path: Path, writer: int) -> None:
+def test_slots_reused_while_they_are_read_are_missing_but_not_damaged(path: Path, writer: int) -> None:
     said = list[str]()
     servers = [tier_of(path, 2, said, READ_BYTES) for _ in range(2)]
     before, after = chain_of(0, 2, (READ_BYTES,)), chain_of(1, 2, (READ_BYTES,))
@@ -67,7 +67,7 @@ def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damag
     assert (servers[0].stats().damaged, said) == (0, [])
 
 
-def test_slots_that_are_given_away_in_the_batch_in_which_they_were_found_are_not_damaged(path: Path) -> None:
+def test_slots_reused_later_in_the_same_batch_are_not_damaged(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 3, said, READ_BYTES)
     before, after = chain_of(0, 2, (READ_BYTES,)), chain_of(1, 3, (READ_BYTES,))
@@ -85,7 +85,7 @@ def test_slots_that_are_given_away_in_the_batch_in_which_they_were_found_are_not
 
 
 @pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
-def test_slots_that_were_given_away_and_given_back_meanwhile_are_not_damaged(
+def test_slots_reused_and_restored_meanwhile_are_not_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch, writer: int
 ) -> None:
     said, preadv = list[str](), os.preadv
@@ -113,8 +113,8 @@ def test_a_block_is_missing_while_it_is_written(path: Path, monkeypatch: pytest.
     def between(file: int, data: memoryview, at: int) -> int:
         for blocks in whole:
             names = [block.name for block in blocks]
-            assert same(read(tier, names), blocks[: (held := len(read(tier, names)))])
-            found.add(held)
+            assert same(read(tier, names), blocks[: (count := len(read(tier, names)))])
+            found.add(count)
         return pwrite(file, data, at)
 
     monkeypatch.setattr(os, "pwrite", between)
@@ -124,7 +124,7 @@ def test_a_block_is_missing_while_it_is_written(path: Path, monkeypatch: pytest.
     assert (tier.stats().damaged, said) == (0, [])
 
 
-def test_what_another_server_used_stays_with_all_that_is_behind_it(
+def test_blocks_that_another_server_used_stay_with_their_descendants(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = tier_of(path, 8), tier_of(path, 8)
@@ -162,9 +162,7 @@ def test_a_thread_reads_and_pins_while_another_writes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("another", ["after a restart", "at the same time"])
-def test_what_was_used_last_stays_with_another_server(
-    path: Path, monkeypatch: pytest.MonkeyPatch, another: str
-) -> None:
+def test_blocks_used_last_stay_with_another_server(path: Path, monkeypatch: pytest.MonkeyPatch, another: str) -> None:
     one, other = tier_of(path, 8), tier_of(path, 8)
     for chain in range(2):
         monkeypatch.setattr(time, "time", lambda now=chain: 1000 * now)

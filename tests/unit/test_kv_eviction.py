@@ -13,7 +13,7 @@ ROOT = b"root"
 
 
 def future(lru: SegmentedLru) -> list[Allocation]:
-    """How the LRU will go on: all evictions until nothing more can go, in their order."""
+    """Return all evictions to come, in their order, until nothing more can be evicted."""
     lru, allocated = copy.deepcopy(lru), list[Allocation]()
     for i in range(100):
         stranger = b"stranger %d" % i
@@ -25,7 +25,7 @@ def future(lru: SegmentedLru) -> list[Allocation]:
 
 
 def fill(lru: SegmentedLru, *chains: str) -> None:
-    """Take a slot for each letter, each the child of the one before it in its string; those held are passed over."""
+    """Allocate a slot for each letter, each the child of the one before it in its string, unless it has one."""
     for chain in chains:
         for parent, name in zip([ROOT, *spell(chain)], spell(chain), strict=False):
             if lru.slots(name) is None:
@@ -37,7 +37,7 @@ def spell(letters: str) -> list[Name]:
 
 
 def evicted(lru: SegmentedLru, need: int = 1) -> str | None:
-    """The letters that go for a new block."""
+    """Return the letters that are evicted for a new block."""
     allocated = lru.allocate(b"new", ROOT, need)
     return allocated and b"".join(allocated.evicted).decode()
 
@@ -170,7 +170,7 @@ def test_new_pins_replace_the_old_ones() -> None:
     assert evicted(lru) == "a"
 
 
-def test_a_block_dropped_and_allocated_again_is_held_still() -> None:
+def test_a_removed_block_that_comes_back_is_still_pinned() -> None:
     lru = SegmentedLru(2)
     fill(lru, "a", "b")
     lru.pin([b"a"])
@@ -200,7 +200,7 @@ def test_adopted_blocks_go_oldest_first_and_children_before_parents() -> None:
 
 
 @pytest.mark.parametrize("slots", [[0], [0, 1], []])
-def test_to_adopt_slots_that_are_allocated_or_none_is_a_mistake(slots: list[int]) -> None:
+def test_adopting_no_slots_or_used_ones_is_a_mistake(slots: list[int]) -> None:
     lru = SegmentedLru(2)
     fill(lru, "a")
     with pytest.raises(AssertionError):
@@ -215,7 +215,7 @@ def test_allocating_a_block_twice_is_a_mistake() -> None:
 
 
 def entries(thing: object) -> int:
-    """How many things are in containers in containers of a lru, or of what has one."""
+    """Count the things in all containers, however deep, of an LRU or of an object that has one."""
     if isinstance(thing, dict):
         thing = [*thing, *thing.values()]
     if type(thing).__module__.startswith("kv_store.") and not isinstance(thing, tuple):

@@ -24,7 +24,7 @@ def chain_to(name: Name) -> list[Name]:
     return [*(chain_to(PARENTS[name]) if PARENTS[name] != ROOT else []), name]
 
 
-class Slow:
+class SlowLru:
     """What the LRU should do, by the rules, with plain lists that are searched from end to end."""
 
     def __init__(self, size: int) -> None:
@@ -79,12 +79,12 @@ class Slow:
         return gone
 
 
-class Bookkeeping(RuleBasedStateMachine):
-    """The LRU beside plain lists, and what must hold whatever those say."""
+class LruStates(RuleBasedStateMachine):
+    """The LRU beside plain lists, and what must always be true."""
 
     @initialize(size=st.sampled_from((0, 1, 4, 5, 8, 10, 12)))
     def start(self, size: int) -> None:
-        self.lru, self.slow = SegmentedLru(size), Slow(size)
+        self.lru, self.slow = SegmentedLru(size), SlowLru(size)
 
     @rule(name=ANY, needs=st.lists(st.sampled_from((1, 1, 1, 2, 4)), min_size=len(NAMES), max_size=len(NAMES)))
     def write(self, name: Name, needs: list[int]) -> None:
@@ -153,8 +153,8 @@ class Bookkeeping(RuleBasedStateMachine):
         self.slow.pinned = names
 
     def children(self) -> dict[Name, set[Name]]:
-        held = self.lru.names
-        return {parent: {name for name in held if self.lru.parent(name) == parent} for parent in held}
+        names = self.lru.names
+        return {parent: {name for name in names if self.lru.parent(name) == parent} for parent in names}
 
     @invariant()
     def every_slot_is_free_or_has_one_owner(self) -> None:
@@ -163,12 +163,12 @@ class Bookkeeping(RuleBasedStateMachine):
         assert set(owned) <= set(range(self.slow.size))
 
     @invariant()
-    def holds_what_the_lists_hold(self) -> None:
-        held = self.lru.names
-        assert len(self.lru) == len(held) == len(set(held))
-        assert {name: list(self.lru.slots(name) or ()) for name in held} == self.slow.slots
-        assert {name: self.lru.parent(name) for name in held} == self.slow.parents
+    def has_the_blocks_of_the_lists(self) -> None:
+        names = self.lru.names
+        assert len(self.lru) == len(names) == len(set(names))
+        assert {name: list(self.lru.slots(name) or ()) for name in names} == self.slow.slots
+        assert {name: self.lru.parent(name) for name in names} == self.slow.parents
 
 
-Bookkeeping.TestCase.settings = settings(max_examples=250, stateful_step_count=60, deadline=None)
-TestBookkeeping = Bookkeeping.TestCase
+LruStates.TestCase.settings = settings(max_examples=250, stateful_step_count=60, deadline=None)
+TestLruStates = LruStates.TestCase

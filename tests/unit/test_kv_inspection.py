@@ -1,4 +1,4 @@
-"""What the command line tells of a file of blocks, and mends in it."""
+"""What `efim-ls cache` reads from a block file, and repairs in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def damage(segment: Segment, at: int) -> None:
         file.write(b"damage")
 
 
-def test_documents_are_listed_with_what_they_brought_last_used_first(segment: Segment) -> None:
+def test_usage_lists_documents_last_used_first(segment: Segment) -> None:
     size = sum(len(block.data) for block in WHOLE)
     assert list(usage_by_document(segment).items()) == [
         (document_of(0), Usage(4, size, 3000)),
@@ -45,9 +45,7 @@ def test_a_whole_file_stays_as_it_is(segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("slot, is_left", [(2, 1), (5, 3)])
-def test_damaged_data_is_counted_and_dropped_with_what_is_behind_it(
-    segment: Segment, slot: int, is_left: int
-) -> None:
+def test_damaged_data_is_counted_and_removed_with_its_descendants(segment: Segment, slot: int, is_left: int) -> None:
     damage(segment, segment.header.slot(slot))
     before = segment.path.read_bytes()
     assert verify(segment, remove=False) == Verification(6, 1)
@@ -57,14 +55,14 @@ def test_damaged_data_is_counted_and_dropped_with_what_is_behind_it(
     assert same(read(tier_of(segment.path, 12), names_of(0, 4)), WHOLE[:is_left])
 
 
-def test_damaged_records_are_counted_and_dropped(segment: Segment) -> None:
+def test_damaged_records_are_counted_and_removed(segment: Segment) -> None:
     damage(segment, segment.header.record(2))
     assert document_of(0) in usage_by_document(segment)
     assert verify(segment, remove=True) == Verification(6, 1)
     assert verify(segment, remove=True) == Verification(6, 0)
 
 
-def test_a_server_that_runs_meanwhile_sees_what_was_dropped(segment: Segment) -> None:
+def test_a_running_server_sees_what_was_removed(segment: Segment) -> None:
     tier = tier_of(segment.path, 12)
     damage(segment, segment.header.slot(5))
     assert tier.lookup(names_of(0, 4)) == 4
@@ -72,7 +70,7 @@ def test_a_server_that_runs_meanwhile_sees_what_was_dropped(segment: Segment) ->
     assert tier.lookup(names_of(0, 4)) == 3
 
 
-def test_nothing_is_left_of_a_document_that_is_forgotten(segment: Segment) -> None:
+def test_nothing_is_left_of_a_removed_document(segment: Segment) -> None:
     tier = tier_of(segment.path, 12)
     assert tier.lookup(names_of(0, 4)) == 4
     remove_document(segment, document_of(0))

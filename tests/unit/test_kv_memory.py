@@ -59,14 +59,14 @@ def slots_of(size: int) -> int:
     return max(1, -(-size // SLOT))
 
 
-class Keeping(RuleBasedStateMachine):
+class MemoryStates(RuleBasedStateMachine):
     """A tier beside a dict, which leaves out what was evicted, and when that may happen."""
 
     @initialize(slots=st.integers(0, 8), rest=st.integers(0, SLOT - 1))
     def start(self, slots: int, rest: int) -> None:
         self.slots = slots
         self.tier = MemoryTier(slots * SLOT + rest, SLOT)
-        self.kept: dict[Name, Content] = {}
+        self.expected: dict[Name, Content] = {}
         self.pinned: list[Name] = []
         self.read = self.written = self.evicted = 0
 
@@ -78,35 +78,37 @@ class Keeping(RuleBasedStateMachine):
             for each, size in zip(chain_to(name), sizes, strict=False):
                 offered.append(block(each, PARENTS[each], size, document, seed=self.written))
                 yield offered[-1]
-                self.notice(offered.pop())  # it was passed over, or kept
+                self.notice(offered.pop())  # it was skipped or saved
 
         self.tier.save(feed())
         if offered:
             assert offered[0].name not in self.there()
-            assert self.there() == set(self.kept)
+            assert self.there() == set(self.expected)
             assert slots_of(len(offered[0].data)) > self.free()
 
     def notice(self, new: Block) -> None:
-        there, gone = self.there(), set(self.kept) - self.there()
+        there, gone = self.there(), set(self.expected) - self.there()
         assert new.name in there
-        if new.name in self.kept:
+        if new.name in self.expected:
             assert not gone
             return
         assert not gone or slots_of(len(new.data)) > self.free()
         assert not gone & set(chain_to(new.name)) and gone.isdisjoint(self.pinned)
-        self.kept = {name: each for name, each in self.kept.items() if name in there} | {new.name: content(new)}
+        self.expected = {name: each for name, each in self.expected.items() if name in there} | {
+            new.name: content(new)
+        }
         self.written += 1
         self.evicted += len(gone)
 
     @rule(name=ANY, end=st.integers(0, len(NAMES)))
     def read_a_chain(self, name: Name, end: int) -> None:
         """Up to the first that is gone, or up to where the reader stops."""
-        expected = [self.kept[each] for each in self.beginning(name)][:end]
+        expected = [self.expected[each] for each in self.beginning(name)][:end]
         assert [content(each) for each in islice(self.tier.read(chain_to(name)), end)] == expected
         self.read += len(expected)
 
     @rule(name=ANY)
-    def tell_how_much_is_held(self, name: Name) -> None:
+    def look_up(self, name: Name) -> None:
         assert self.tier.lookup(chain_to(name)) == len(self.beginning(name))
 
     @rule(names=st.lists(ANY, max_size=6))
@@ -119,42 +121,42 @@ class Keeping(RuleBasedStateMachine):
         self.tier.touch(chain_to(name))
 
     @rule(document=DOCUMENTS)
-    def forget(self, document: int) -> None:
+    def remove_document(self, document: int) -> None:
         self.tier.remove_document(document)
-        brought = {name for name, each in self.kept.items() if each.document == document}
-        self.kept = {name: each for name, each in self.kept.items() if not brought & self.ancestors(name)}
+        brought = {name for name, each in self.expected.items() if each.document == document}
+        self.expected = {name: each for name, each in self.expected.items() if not brought & self.ancestors(name)}
 
     def ancestors(self, name: Name) -> set[Name]:
         """The block, and those before it up to the first that is gone."""
-        return set(takewhile(self.kept.__contains__, reversed(chain_to(name))))
+        return set(takewhile(self.expected.__contains__, reversed(chain_to(name))))
 
     def beginning(self, name: Name) -> list[Name]:
-        return list(takewhile(self.kept.__contains__, chain_to(name)))
+        return list(takewhile(self.expected.__contains__, chain_to(name)))
 
     def there(self) -> set[Name]:
         return {name for name in NAMES if self.tier.lookup([name])}
 
     def free(self) -> int:
-        return self.slots - sum(slots_of(len(each.data)) for each in self.kept.values())
+        return self.slots - sum(slots_of(len(each.data)) for each in self.expected.values())
 
     @invariant()
-    def holds_what_the_dict_holds(self) -> None:
-        assert self.there() == set(self.kept)
+    def has_the_blocks_of_the_dict(self) -> None:
+        assert self.there() == set(self.expected)
 
     @invariant()
-    def tells_what_it_holds_and_did(self) -> None:
+    def stats_are_right(self) -> None:
         used = (self.slots - self.free()) * SLOT
         counts = self.read, self.written, self.evicted
-        assert self.tier.stats() == TierStats("memory", len(self.kept), used, self.slots * SLOT, *counts)
+        assert self.tier.stats() == TierStats("memory", len(self.expected), used, self.slots * SLOT, *counts)
 
     @invariant()
     def no_other_bytes_are_left(self) -> None:
         left = np.sort(self.tier._slab[self.tier._slab > 0])
-        assert left.tobytes() == bytes(sorted(b"".join(each.data for each in self.kept.values())))
+        assert left.tobytes() == bytes(sorted(b"".join(each.data for each in self.expected.values())))
 
 
-Keeping.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
-TestKeeping = Keeping.TestCase
+MemoryStates.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestMemoryStates = MemoryStates.TestCase
 
 
 def test_it_is_a_tier() -> None:
@@ -163,7 +165,7 @@ def test_it_is_a_tier() -> None:
     assert [content(each) for each in tier.read([b"a", b"b"])] == [content(block(b"a"))]
 
 
-def test_a_tier_without_room_keeps_nothing() -> None:
+def test_a_tier_without_slots_stays_empty() -> None:
     tier = MemoryTier(SLOT - 1, SLOT)
     tier.save([block(b"a")])
     assert tier.lookup([b"a"]) == 0
@@ -183,7 +185,7 @@ def test_a_large_block_takes_several_slots_and_gives_them_back() -> None:
     assert tier.stats().bytes == 0
 
 
-def test_a_write_stops_at_the_first_block_without_room() -> None:
+def test_saving_stops_at_the_first_block_without_room() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     offered = iter([block(b"a"), block(b"b", b"a", 2 * SLOT), block(b"c", b"b"), block(b"d", b"c")])
     tier.save(offered)
@@ -191,7 +193,7 @@ def test_a_write_stops_at_the_first_block_without_room() -> None:
     assert [each.name for each in offered] == [b"c", b"d"]
 
 
-def test_what_is_held_is_not_written_again() -> None:
+def test_a_block_that_is_there_is_not_saved_again() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     first = block(b"a", seed=1)
     tier.save([first, block(b"a", seed=2), block(b"a", size=2 * SLOT)])
@@ -199,7 +201,7 @@ def test_what_is_held_is_not_written_again() -> None:
     assert tier.stats().written == 1
 
 
-def test_what_is_written_later_does_not_change_what_was_read() -> None:
+def test_later_saves_do_not_change_a_block_that_was_read() -> None:
     tier = MemoryTier(SLOT, SLOT)
     tier.save([block(b"a")])
     read = next(reading := tier.read([b"a", b"b"]))
@@ -208,14 +210,14 @@ def test_what_is_written_later_does_not_change_what_was_read() -> None:
     assert [content(each) for each in reading] == [content(block(b"b", seed=1))]
 
 
-def test_what_the_writer_changes_later_does_not_change_what_is_kept() -> None:
+def test_later_changes_of_the_source_do_not_change_the_block() -> None:
     tier, given = MemoryTier(SLOT, SLOT), block(b"a")
     tier.save([given])
     given.data[:] = 0
     assert contents(tier, [b"a"]) == [content(block(b"a"))]
 
 
-def test_a_chain_that_was_read_stays_longer_and_goes_from_its_end() -> None:
+def test_a_chain_that_was_read_stays_longer_and_shrinks_from_its_end() -> None:
     tier = MemoryTier(6 * SLOT, SLOT)
     tier.save([block(b"a"), block(b"b", b"a"), block(b"c", b"b"), block(b"x"), block(b"y", b"x")])
     contents(tier, [b"a", b"b", b"c"])
@@ -239,7 +241,7 @@ def test_pinned_and_used_blocks_stay() -> None:
     assert tier.lookup([b"e"]) == 0, "its parent stays, and so does what is pinned"
 
 
-def test_a_forgotten_document_takes_with_it_what_others_brought_behind_its_blocks() -> None:
+def test_removing_a_document_removes_the_descendants_that_others_brought() -> None:
     tier = MemoryTier(4 * SLOT, SLOT)
     tier.save([block(b"a", document=2), block(b"b", b"a", document=1), block(b"c", b"b", document=2)])
     tier.pin([b"b"])
@@ -248,7 +250,7 @@ def test_a_forgotten_document_takes_with_it_what_others_brought_behind_its_block
     assert tier.stats().evicted == 0
 
 
-def test_a_closed_tier_gives_its_memory_back_and_keeps_nothing() -> None:
+def test_a_closed_tier_frees_its_memory_and_stays_empty() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     tier.save([block(b"a")])
     reading = tier.read([b"a", b"b"])

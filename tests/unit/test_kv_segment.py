@@ -71,25 +71,25 @@ def test_the_records_of_a_file_give_the_block(segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("slot", range(3))
-def test_a_block_without_one_of_its_parts_is_none(segment: Segment, slot: int) -> None:
+def test_a_block_that_lacks_a_part_is_ignored(segment: Segment, slot: int) -> None:
     records = parse(write(segment, [0, 1, 2]))
     del records[slot]
     assert list(whole_blocks(enumerate(records), SLOT)) == []
 
 
-def test_parts_of_different_sizes_are_no_block() -> None:
+def test_parts_that_disagree_on_the_size_are_ignored() -> None:
     first, second = describe(LARGE, [0, 1, 2], SLOT, NOW), describe(block_of(0, 1, 3 * SLOT), [0, 1, 2], SLOT, NOW)
     assert list(whole_blocks(enumerate(parse(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
 
 
 @pytest.mark.parametrize("field, value", [("codec", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
-def test_a_block_whose_records_make_no_sense_is_none(field: str, value: int) -> None:
+def test_a_block_with_impossible_records_is_ignored(field: str, value: int) -> None:
     records = describe(LARGE, [0, 1, 2], SLOT, NOW)
     records[field] = value
     assert list(whole_blocks(enumerate(parse(records)), SLOT)) == []
 
 
-def test_a_record_in_another_place_is_damaged(segment: Segment) -> None:
+def test_a_record_in_another_slot_is_damaged(segment: Segment) -> None:
     write(segment, [0, 1, 2])
     records = segment.records()
     records[[0, 1]] = records[[1, 0]]
@@ -141,13 +141,13 @@ def test_a_file_as_long_as_all_its_slots_is_opened(segment: Segment) -> None:
     assert Segment.open(segment.path).header == HEADER
 
 
-def test_only_its_owner_sees_the_file(segment: Segment) -> None:
+def test_only_the_owner_can_read_the_file(segment: Segment) -> None:
     assert segment.path.stat().st_mode & 0o777 == 0o600
     assert segment.path.parent.stat().st_mode & 0o777 == 0o700
     assert os.listdir(segment.path.parent) == ["blocks.kv"]
 
 
-def test_who_replaces_a_file_wins_and_the_other_knows(segment: Segment) -> None:
+def test_a_replaced_file_has_vanished_for_others(segment: Segment) -> None:
     assert not segment.vanished
     with pytest.raises(FileExistsError):
         Segment.create(segment.path, HEADER)
@@ -165,7 +165,7 @@ def test_a_file_that_lost_its_table_has_vanished(segment: Segment) -> None:
     assert segment.vanished
 
 
-def test_what_is_behind_the_end_is_zero_and_told(segment: Segment) -> None:
+def test_reads_behind_the_end_are_zero_and_counted(segment: Segment) -> None:
     write(segment, [0, 1, 2])
     buffer = np.full(5 * SLOT, 7, np.uint8)
     assert segment.read(1, buffer) == 2 * SLOT
@@ -176,7 +176,7 @@ def test_what_is_behind_the_end_is_zero_and_told(segment: Segment) -> None:
     assert segment.records()[1:].tobytes() == bytes(64 * (SLOTS - 1))
 
 
-def test_calls_that_do_part_of_their_work_are_repeated(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_reads_and_writes_are_completed(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite, preadv = os.pwrite, os.preadv
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:10], at))
     monkeypatch.setattr(os, "preadv", lambda file, buffers, at: preadv(file, [buffers[0][:10]], at))
@@ -204,7 +204,7 @@ def test_a_record_is_free_before_its_data_is_written_and_written_after_it(
     assert calls == [*freed, *data, *((at, True) for at in records), (count, True)]
 
 
-def test_what_is_erased_is_wiped_and_the_file_grows_no_longer(segment: Segment) -> None:
+def test_erasing_wipes_slots_and_does_not_grow_the_file(segment: Segment) -> None:
     write(segment, [0, 1, 2])
     size = segment.path.stat().st_size
     with segment.locked():
@@ -213,7 +213,7 @@ def test_what_is_erased_is_wiped_and_the_file_grows_no_longer(segment: Segment) 
     assert raw[72:] == bytes(size - 72)
 
 
-def test_others_see_that_something_changes_and_again_when_it_is_done(segment: Segment) -> None:
+def test_others_see_when_a_change_begins_and_ends(segment: Segment) -> None:
     other = Segment.open(segment.path)
     for each in (segment, other):
         each.records()
@@ -230,7 +230,7 @@ def test_others_see_that_something_changes_and_again_when_it_is_done(segment: Se
     assert not other.outdated
 
 
-def test_after_a_change_that_was_never_finished_all_read_again(segment: Segment) -> None:
+def test_an_unfinished_change_makes_everyone_read_again(segment: Segment) -> None:
     with segment.path.open("r+b") as file:
         file.seek(64)
         file.write(struct.pack("<Q", 41))
@@ -240,7 +240,7 @@ def test_after_a_change_that_was_never_finished_all_read_again(segment: Segment)
     assert segment.path.read_bytes()[64:72] == struct.pack("<Q", 44)
 
 
-def test_one_at_a_time_changes_a_file(segment: Segment) -> None:
+def test_only_one_at_a_time_changes_a_file(segment: Segment) -> None:
     with segment.path.open("r+b") as file:
         with segment.locked(), pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -255,7 +255,7 @@ def test_a_file_has_as_many_slots_as_it_may(capacity: int, slot_bytes: int) -> N
 
 
 @given(st.lists(st.integers(0, 20), unique=True))
-def test_runs_are_the_slots_in_their_order(slots: list[int]) -> None:
+def test_runs_keep_the_order_of_slots(slots: list[int]) -> None:
     found = runs(slots)
     assert [slot for first, count in found for slot in range(first, first + count)] == slots
     assert all(first + count != after for (first, count), (after, _) in zip(found, found[1:], strict=False))

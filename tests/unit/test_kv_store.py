@@ -36,17 +36,17 @@ def numbers_of(name: bytes) -> np.ndarray:
     return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
 
 
-def keep(store: Store, document: int, ids: np.ndarray, below: bool = True, exact: int = 99) -> list[bytes]:
+def save(store: Store, document: int, ids: np.ndarray, to_lower: bool = True, exact: int = 99) -> list[bytes]:
     names = store.names(ids)
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), exact, len(ids))
-    assert store.save(document, computed, below, never)
+    assert store.save(document, computed, to_lower, never)
     store.pin(document, names)
     store.flush(10)
     return names
 
 
 def read(store: Store, names: list[bytes], first: int = 0) -> int:
-    """How many blocks can be read; they must be what was kept."""
+    """Read blocks and return how many; they must be what was saved."""
     found = 0
     for found, (numbers, exact) in enumerate(store.read(names, first), 1):
         assert np.array_equal(numbers, numbers_of(names[first + found - 1])) and exact
@@ -69,38 +69,38 @@ def opened(tmp_path: Path) -> Iterator[OpenedStore]:
     assert opened.store.close(10)
 
 
-def test_what_memory_has_no_room_for_comes_from_disk(opened: OpenedStore) -> None:
-    names = keep(opened.store, A, row(0, 10))
+def test_blocks_that_memory_has_no_room_for_come_from_disk(opened: OpenedStore) -> None:
+    names = save(opened.store, A, row(0, 10))
     memory, disk = opened.store.stats()
     assert (memory.blocks, disk.blocks) == (4, 10)
     assert opened.store.lookup(names) == read(opened.store, names) == 10
     assert read(opened.store, names, first=7) == 3
 
 
-def test_what_must_not_go_below_stays_in_memory(opened: OpenedStore) -> None:
-    names = keep(opened.store, A, row(0, 3), below=False)
+def test_blocks_not_meant_for_disk_stay_in_memory(opened: OpenedStore) -> None:
+    names = save(opened.store, A, row(0, 3), to_lower=False)
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
 
 
 def test_a_chain_ends_where_no_tier_has_the_next_block(opened: OpenedStore) -> None:
-    names = keep(opened.store, A, row(0, 3))
+    names = save(opened.store, A, row(0, 3))
     longer = opened.store.names(np.concatenate((row(0, 3), row(1, 2))))
     assert longer[:3] == names
     assert opened.store.lookup(longer) == read(opened.store, longer) == 3
     assert opened.store.lookup(opened.store.names(row(5, 2))) == 0
 
 
-def test_keeping_again_writes_nothing(opened: OpenedStore) -> None:
-    keep(opened.store, A, row(0, 3))
+def test_saving_again_writes_nothing(opened: OpenedStore) -> None:
+    save(opened.store, A, row(0, 3))
     before = [tier.written for tier in opened.store.stats()]
-    keep(opened.store, B, row(0, 3))
+    save(opened.store, B, row(0, 3))
     assert [tier.written for tier in opened.store.stats()] == before
 
 
-def test_what_was_computed_behind_approximations_is_one(tmp_path: Path) -> None:
+def test_blocks_computed_from_approximations_are_approximate(tmp_path: Path) -> None:
     store = open_in(tmp_path).store
-    names = keep(store, A, row(0, 4), exact=2)
+    names = save(store, A, row(0, 4), exact=2)
     assert [exact for _, exact in store.read(names, 0)] == [True, True, False, False]
     store.close(10)
 
@@ -108,26 +108,26 @@ def test_what_was_computed_behind_approximations_is_one(tmp_path: Path) -> None:
 def test_a_document_that_was_left_counts_as_just_used() -> None:
     store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT))
     store.visit(A)
-    names = keep(store, A, row(0, 4))
+    names = save(store, A, row(0, 4))
     unneeded = store.names(row(1, 4))
     store.save(0, ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
     store.visit(B)
-    keep(store, B, row(2, 4))
+    save(store, B, row(2, 4))
     assert (store.lookup(names), store.lookup(unneeded)) == (4, 0)
 
 
 def test_the_document_in_front_is_never_evicted() -> None:
     store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT))
     store.visit(A)
-    names = keep(store, A, row(0, 4))
-    keep(store, B, row(1, 4))
+    names = save(store, A, row(0, 4))
+    save(store, B, row(1, 4))
     assert store.lookup(names) == 4 and store.lookup(store.names(row(1, 4))) == 0
 
 
-def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(opened: OpenedStore) -> None:
+def test_blocks_that_memory_refuses_still_go_to_disk(opened: OpenedStore) -> None:
     store = opened.store
     store.visit(A)
-    keep(store, A, row(0, 3))
+    save(store, A, row(0, 3))
     names, numbers = store.names(row(1, 6)), list[int]()
 
     def computed(i: int) -> np.ndarray:
@@ -139,67 +139,67 @@ def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(
     assert (memory.blocks, disk.blocks) == (4, 9)
     assert numbers == list(range(6))
     assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never)
-    assert numbers == [*range(6), 1], "all but what memory has no room for is kept"
+    assert numbers == [*range(6), 1], "all but what memory has no room for is there"
     assert read(store, names) == 6
 
 
 def test_a_document_is_pinned_again_when_the_user_comes_back(opened: OpenedStore) -> None:
     store = opened.store
     store.visit(A)
-    names = keep(store, A, row(0, 4))
+    names = save(store, A, row(0, 4))
     store.leave(A)
     store.visit(A)
-    keep(store, B, row(1, 4))
+    save(store, B, row(1, 4))
     assert store._memory.lookup(names) == 4
     store.visit(B)
-    keep(store, B, row(1, 4))
+    save(store, B, row(1, 4))
     assert store._memory.lookup(names) < 4
 
 
-def test_what_earlier_versions_noted_of_the_user_is_removed(tmp_path: Path) -> None:
+def test_an_obsolete_file_about_the_user_is_removed(tmp_path: Path) -> None:
     (tmp_path / "away.json").write_text("[1.0]")
     open_in(tmp_path).store.close(10)
     assert not (tmp_path / "away.json").exists()
 
 
-def test_it_survives_being_closed(tmp_path: Path) -> None:
+def test_blocks_survive_closing_the_store(tmp_path: Path) -> None:
     first = open_in(tmp_path)
-    names = keep(first.store, A, row(0, 5))
+    names = save(first.store, A, row(0, 5))
     first.store.close(10)
     second = open_in(tmp_path)
     assert read(second.store, names) == 5
     second.store.close(10)
 
 
-def test_approximations_are_in_files_of_their_own(tmp_path: Path) -> None:
+def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None:
     exact, other = open_in(tmp_path), open_in(tmp_path, memory=0, codec=Codec.INT8)
     assert exact.folder != other.folder and other.approximate
     ids = row(0, 20)
-    keep(other.store, A, ids)
+    save(other.store, A, ids)
     assert exact.store.lookup(exact.store.names(ids)) == 0
-    kept = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
-    assert kept == [True] + [False] * 11 + [True] * 8
+    found = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
+    assert found == [True] + [False] * 11 + [True] * 8
     exact.store.close(10)
     other.store.close(10)
 
 
-def test_memory_keeps_what_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
+def test_memory_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
     for folder in (None, tmp_path):
         opened = open_in(folder, codec=Codec.INT8)
         assert opened.approximate is (folder is not None)
-        assert read(opened.store, keep(opened.store, A, row(0, 20))) == 20
+        assert read(opened.store, save(opened.store, A, row(0, 20))) == 20
         opened.store.close(10)
 
 
 def test_without_a_folder_nothing_is_on_disk() -> None:
     opened = open_in(None)
     assert opened.notes is None and opened.folder is None
-    names = keep(opened.store, A, row(0, 3))
+    names = save(opened.store, A, row(0, 3))
     assert read(opened.store, names) == 3
     opened.store.close(10)
 
 
-def test_models_that_nobody_used_for_long_are_removed(tmp_path: Path) -> None:
+def test_models_unused_for_long_are_removed(tmp_path: Path) -> None:
     folders = {}
     for name in (b"old", b"new"):
         opened = open_store(name.ljust(32), CODER, "model", options(tmp_path), print)
@@ -214,11 +214,11 @@ def test_models_that_nobody_used_for_long_are_removed(tmp_path: Path) -> None:
     assert folders[b"new"].exists() and (tmp_path / "mine").exists()
 
 
-def test_the_whole_folder_is_within_what_the_disk_may_give(tmp_path: Path) -> None:
+def test_blocks_and_notes_together_stay_within_disk_bytes(tmp_path: Path) -> None:
     opened = open_in(tmp_path)
     assert opened.notes is not None
     for n in range(200):
-        keep(opened.store, n + 1, row(n, 30), below=True)
+        save(opened.store, n + 1, row(n, 30), to_lower=True)
         opened.notes.write(n + 1, os.urandom(3000))
     opened.store.close(10)
     assert opened.folder is not None

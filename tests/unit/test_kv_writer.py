@@ -1,4 +1,4 @@
-"""Writing behind: in order, in batches, bounded, and whatever happens the thread goes on."""
+"""The writer's thread: in order, in batches, bounded, and it survives errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def block(name: str, size: int = 4) -> Block:
 
 
 class Recorder:
-    """A tier whose writes wait at a gate, and fail when they are told to."""
+    """A tier whose writes wait at a gate, and fail with `error` if it is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -54,7 +54,7 @@ def writer(tier: Recorder) -> Iterator[Writer]:
     assert writer.close(WAIT)
 
 
-def test_blocks_are_written_in_order_those_that_wait_together_at_once(tier: Recorder, writer: Writer) -> None:
+def test_blocks_are_written_in_order_and_in_batches(tier: Recorder, writer: Writer) -> None:
     assert writer.save(block("a"))
     assert tier.began.wait(WAIT)
     assert all(writer.save(block(name)) for name in "bcb")
@@ -65,7 +65,7 @@ def test_blocks_are_written_in_order_those_that_wait_together_at_once(tier: Reco
     assert not writer.is_pending(b"a")
 
 
-def test_jobs_come_after_what_was_put_before(tier: Recorder, writer: Writer) -> None:
+def test_jobs_run_after_blocks_queued_before(tier: Recorder, writer: Writer) -> None:
     seen: list[object] = []
     writer.save(block("a"))
     writer.submit(lambda: seen.extend(tier.batches))
@@ -74,7 +74,7 @@ def test_jobs_come_after_what_was_put_before(tier: Recorder, writer: Writer) -> 
     assert ["a"] in seen
 
 
-def test_nobody_waits_longer_than_he_wants(tier: Recorder, writer: Writer) -> None:
+def test_waiting_ends_after_the_given_seconds(tier: Recorder, writer: Writer) -> None:
     assert writer.flush(0)
     writer.save(block("a"))
     assert tier.began.wait(WAIT)
@@ -84,7 +84,7 @@ def test_nobody_waits_longer_than_he_wants(tier: Recorder, writer: Writer) -> No
     assert tier.batches == [["a"]]
 
 
-def test_what_waits_for_a_slow_disk_is_bounded(
+def test_the_queue_for_a_slow_disk_is_bounded(
     tier: Recorder, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writers, "PENDING_BYTES", 10)
@@ -109,7 +109,7 @@ def test_an_error_costs_the_batch_and_not_the_thread(
     assert tier.batches[-1] == ["b"] and "recorder tier failed" in caplog.text
 
 
-def test_closing_writes_what_is_left(tier: Recorder, writer: Writer) -> None:
+def test_closing_writes_the_queue(tier: Recorder, writer: Writer) -> None:
     writer.save(block("a"))
     tier.gate.set()
     assert writer.close(WAIT)
