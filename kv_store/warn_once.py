@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 
 class WarnOnce:
-    """Pass each message on the first time it comes; safe on any thread.
+    """Reports each message the first time only; safe on any thread.
 
     Messages must not contain paths or text of the user's.
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        """Pass messages on to `report`; `messages` are those passed on so far."""
+        """Report to `report`; `messages` are those reported so far."""
         self.messages: list[str] = []
         self._report = report
 
