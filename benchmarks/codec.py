@@ -1,4 +1,4 @@
-"""What int8 blocks of keys and values cost: the embedded model's suggestions and next tokens, at held-out cursors.
+"""What int8 blocks of keys and values lose: the embedded model's suggestions and next tokens at held-out cursors.
 
 `python -m benchmarks.codec [DATA]`, where DATA is a folder of Python files that the model has not seen.
 """
@@ -33,9 +33,8 @@ from efim_lab.evaluation.subject import LINE, OWNER
 from efim_ls.completion.model_loading import fit_budget
 from efim_ls.completion.window import Window
 from efim_ls.settings import Settings
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder, Floats, codec_at
-from kv_store.names import TOKENS
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import EMBEDDED, read_config
@@ -50,25 +49,25 @@ from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-LEAST = 1000  # tokens of a prompt: of a shorter one little would be int8
+MIN_PROMPT_TOKENS = 1000  # little of a shorter prompt would be int8
 CHUNK = 512  # tokens of a pass
 RAW = "raw"
 ENGINES = {"model": "the model alone", "mixture": "the model and its local cache"}
-SUGGESTIONS = ("exact %", "less raw, points", "edit similarity %", "less raw, points", "as raw %")
-TOKENS_TOLD = ("KL, 1e-6 bits", "p95", "max", "1e-6 bits lost a token", "same top token %", "bytes a token")
+SUGGESTION_COLUMNS = ("exact %", "less raw, points", "edit similarity %", "less raw, points", "as raw %")
+TOKEN_COLUMNS = ("KL, 1e-6 bits", "p95", "max", "1e-6 bits lost a token", "same top token %", "bytes a token")
 TIMED, TIMED_BLOCKS, ROUNDS = Shape(24, 2, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
 
 Logs = npt.NDArray[np.float64]
 
 
-class Way(NamedTuple):
-    """How blocks are kept: the codec by a block's first token and the sequence's length, and int8 and back."""
+class Variant(NamedTuple):
+    """How to store blocks: the codec by a block's first token and the sequence's length, and an int8 round trip."""
 
     codec: Callable[[int, int], Codec]
     through: Callable[[Floats, int], Floats]
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """A cursor: the prompt that the server would build, the line's true rest, and its tokens after the prompt."""
 
     prompt: Prompt
@@ -76,8 +75,8 @@ class Place(NamedTuple):
     true: Ids
 
 
-class Found(NamedTuple):
-    """Suggestions by engine; for each true token the KL from raw, whether the top one is raw's, and the bits lost."""
+class Comparison(NamedTuple):
+    """Suggestions by engine; for each true token the KL from raw, whether the top token is equal, the bits lost."""
 
     texts: Mapping[str, str]
     kl: Logs
@@ -86,7 +85,7 @@ class Found(NamedTuple):
 
 
 class Subject:
-    """The embedded model over one arena, with and without its local cache; goes on from any keys and values."""
+    """The embedded model over one arena, with and without its local cache; continues from any keys and values."""
 
     def __init__(self) -> None:
         """Load it as the server does."""
@@ -101,24 +100,24 @@ class Subject:
         mixing = Engine(self.decoder, self.tokenizer, pool, config.context, cache)
         self._engines = {"model": mixing.mixing(None), "mixture": mixing}
 
-    def computed(self, ids: Ids) -> Floats:
-        """Keys and values of a prompt, [2, layers, kv_heads, len(ids), head_dim]."""
+    def compute(self, ids: Ids) -> Floats:
+        """Return the keys and values of a prompt, [2, layers, kv_heads, len(ids), head_dim]."""
         self._arena.truncate(0)
         for start in range(0, len(ids), CHUNK):
             self.decoder.forward(ids[start : start + CHUNK], self._arena)
         return np.stack([each.numpy()[:, :, : len(ids)] for each in (self._arena.k, self._arena.v)])
 
-    def asked(self, place: Place, kv: Floats) -> tuple[dict[str, str], Logs]:
-        """Suggestions by engine, and log2 of probabilities [true, vocab], from KV of the prompt just computed."""
+    def complete(self, place: Cursor, kv: Floats) -> tuple[dict[str, str], Logs]:
+        """Return suggestions by engine, and log2 probabilities [true, vocab], from KV of the prompt just computed."""
         for each, numbers in zip((self._arena.k, self._arena.v), kv, strict=True):
             each.numpy()[:, :, : kv.shape[3]] = numbers
-        texts = {name: self._said(engine, place.prompt) for name, engine in self._engines.items()}
+        texts = {name: self._suggest(engine, place.prompt) for name, engine in self._engines.items()}
         self._forget(place.prompt)
         row = np.concatenate((place.prompt.ids[-1:], place.true[:-1]))
         logits = self.decoder.forward(row, self._arena, len(row))
         return texts, torch.log_softmax(logits.double(), dim=-1).numpy() / np.log(2)
 
-    def _said(self, engine: Engine, prompt: Prompt) -> str:
+    def _suggest(self, engine: Engine, prompt: Prompt) -> str:
         self._forget(prompt)
         return engine.generate(OWNER, prompt, LINE, self._limit, lambda: False).text
 
@@ -129,17 +128,17 @@ class Subject:
 
 
 def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
-    """Ask at up to `lines` cursors with long prompts, from keys and values kept in every way.
+    """Complete at up to `lines` cursors with long prompts, from keys and values stored in every variant.
 
-    Figures are [value, low, high], 95 % intervals, but of p95 and max. WorkError where no file is long enough.
+    Figures are [value, low, high], 95 % intervals, except p95 and max. Raises WorkError if no file is long enough.
     """
     torch.set_num_threads(1)
     subject = Subject()
     places = list(islice(_places(subject, folder or Path(asyncio.__file__).parent), lines))
     if not places:
-        raise WorkError(f"no prompt has {LEAST} tokens: name a folder of longer files")
-    ways = _ways(Coder(subject.shape, subject.decoder.rotations), Coder(subject.shape, None))
-    found = [_found(subject, place, ways) for place in places]
+        raise WorkError(f"no prompt has {MIN_PROMPT_TOKENS} tokens: name a folder of longer files")
+    ways = _variants(Coder(subject.shape, subject.decoder.rotations), Coder(subject.shape, None))
+    found = [_compare(subject, place, ways) for place in places]
     rests, lengths = [place.rest for place in places], [len(place.prompt.ids) for place in places]
     figures = {name: _figures(rests, [f[RAW] for f in found], [f[name] for f in found]) for name in ways}
     for name, way in ways.items():
@@ -149,21 +148,21 @@ def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
     return {"cursors": len(places), "prompt_tokens": median(lengths), **flat, **_speed()}
 
 
-def _places(subject: Subject, folder: Path) -> Iterator[Place]:
-    """Lines in random order and a cursor in each, where the prompt is long."""
+def _places(subject: Subject, folder: Path) -> Iterator[Cursor]:
+    """Yield a cursor in each line, in random order, if its prompt is long enough."""
     rng = random.Random(0)
     for text, row in shuffled_lines(data.read(folder), rng):
         line, start = line_at(text, row)
         cursor = start + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
-        context = _shown(subject, context_at(text, cursor, start + len(line) + 1, 0))
+        context = _longest_window(subject, context_at(text, cursor, start + len(line) + 1, 0))
         prompt = served(subject.tokenizer, subject.template, context)
-        if len(prompt.ids) >= LEAST:
+        if len(prompt.ids) >= MIN_PROMPT_TOKENS:
             rest = text[cursor : start + len(line)]
-            yield Place(prompt, rest, subject.tokenizer.encode(prompt.stub.decode() + rest))
+            yield Cursor(prompt, rest, subject.tokenizer.encode(prompt.stub.decode() + rest))
 
 
-def _shown(subject: Subject, context: Context) -> Context:
-    """What the server shows of a text at most: a head that has grown to its whole budget."""
+def _longest_window(subject: Subject, context: Context) -> Context:
+    """Return the most of a text that the server sends: a head that has grown to its whole budget."""
     kept, tokens = len(context.head), 0
     for piece, count in reversed(subject.tokenizer.pieces(context.head)):
         if (tokens := tokens + count) > subject.budget.head:
@@ -173,8 +172,8 @@ def _shown(subject: Subject, context: Context) -> Context:
     return replace(context, head=context.head[kept:], tail=tail)
 
 
-def _ways(coder: Coder, as_rotated: Coder) -> dict[str, Way]:
-    """The first is what the others are held against, the second what the store does, the others tell why."""
+def _variants(coder: Coder, as_rotated: Coder) -> dict[str, Variant]:
+    """Return the variants: the first is the baseline, the second what the store does, the others show why."""
 
     def by(coder: Coder) -> Callable[[Floats, int], Floats]:
         return lambda kv, first: coder.decode(coder.encode(kv, first, Codec.INT8), first, Codec.INT8)
@@ -184,46 +183,46 @@ def _ways(coder: Coder, as_rotated: Coder) -> dict[str, Way]:
 
     ends_raw = partial(codec_at, wanted=Codec.INT8)
     return {
-        RAW: Way(lambda first, length: Codec.RAW, by(coder)),
-        "int8": Way(ends_raw, by(coder)),
-        "int8, no raw ends": Way(lambda first, length: Codec.INT8, by(coder)),
-        "int8, keys as rotated": Way(ends_raw, by(as_rotated)),
-        "int8, keys per token": Way(ends_raw, per_token),
+        RAW: Variant(lambda first, length: Codec.RAW, by(coder)),
+        "int8": Variant(ends_raw, by(coder)),
+        "int8, no raw ends": Variant(lambda first, length: Codec.INT8, by(coder)),
+        "int8, keys as rotated": Variant(ends_raw, by(as_rotated)),
+        "int8, keys per token": Variant(ends_raw, per_token),
     }
 
 
-def _found(subject: Subject, place: Place, ways: Mapping[str, Way]) -> dict[str, Found]:
-    computed = subject.computed(place.prompt.ids)
-    said = {name: subject.asked(place, _kept(computed, way)) for name, way in ways.items()}
-    return {name: _beside(said[RAW][1], texts, logs, place.true) for name, (texts, logs) in said.items()}
+def _compare(subject: Subject, place: Cursor, ways: Mapping[str, Variant]) -> dict[str, Comparison]:
+    computed = subject.compute(place.prompt.ids)
+    said = {name: subject.complete(place, _round_trip(computed, way)) for name, way in ways.items()}
+    return {name: _comparison(said[RAW][1], texts, logs, place.true) for name, (texts, logs) in said.items()}
 
 
-def _beside(raw: Logs, texts: Mapping[str, str], logs: Logs, true: Ids) -> Found:
+def _comparison(raw: Logs, texts: Mapping[str, str], logs: Logs, true: Ids) -> Comparison:
     less = raw - logs
     kl, lost = (np.exp2(raw) * less).sum(axis=1), less[range(len(true)), true]
-    return Found(texts, kl, raw.argmax(axis=1) == logs.argmax(axis=1), lost)
+    return Comparison(texts, kl, raw.argmax(axis=1) == logs.argmax(axis=1), lost)
 
 
-def _kept(computed: Floats, way: Way) -> Floats:
-    """A sequence as its whole blocks bring it back."""
+def _round_trip(computed: Floats, way: Variant) -> Floats:
+    """Return a sequence as its whole blocks restore it."""
     kv, length = computed.copy(), computed.shape[3]
     for first in _blocks(length):
         if way.codec(first, length) is Codec.INT8:
-            block = kv[:, :, :, first : first + TOKENS]
+            block = kv[:, :, :, first : first + BLOCK_TOKENS]
             block[...] = way.through(block, first)
     return kv
 
 
 def _blocks(length: int) -> range:
-    return range(0, length - TOKENS + 1, TOKENS)
+    return range(0, length - BLOCK_TOKENS + 1, BLOCK_TOKENS)
 
 
-def _bytes_per_token(coder: Coder, way: Way, lengths: Sequence[int]) -> Estimate:
+def _bytes_per_token(coder: Coder, way: Variant, lengths: Sequence[int]) -> Estimate:
     sizes = [float(sum(coder.size(way.codec(first, n)) for first in _blocks(n))) for n in lengths]
-    return ratio(sizes, [float(TOKENS * len(_blocks(n))) for n in lengths])
+    return ratio(sizes, [float(BLOCK_TOKENS * len(_blocks(n))) for n in lengths])
 
 
-def _figures(rests: Sequence[str], raw: Sequence[Found], found: Sequence[Found]) -> dict[str, Estimate]:
+def _figures(rests: Sequence[str], raw: Sequence[Comparison], found: Sequence[Comparison]) -> dict[str, Estimate]:
     figures = _next_tokens(found)
     for engine in ENGINES:
         said = _suggestions(rests, [each.texts[engine] for each in raw], [each.texts[engine] for each in found])
@@ -243,8 +242,8 @@ def _suggestions(rests: Sequence[str], raw: Sequence[str], said: Sequence[str]) 
     }
 
 
-def _next_tokens(found: Sequence[Found]) -> dict[str, Estimate]:
-    """Over all tokens of the true rests; those of a place are resampled together, as they are alike."""
+def _next_tokens(found: Sequence[Comparison]) -> dict[str, Estimate]:
+    """Summarize all tokens of the true rests; those of one cursor are resampled together, as they are alike."""
     counts, every = [float(len(each.kl)) for each in found], np.concatenate([each.kl for each in found])
     return {
         "KL": ratio([float(each.kl.sum()) for each in found], counts),
@@ -258,8 +257,10 @@ def _next_tokens(found: Sequence[Found]) -> dict[str, Estimate]:
 def _show(title: str, figures: Mapping[str, Mapping[str, Estimate]]) -> None:
     for engine, name in ENGINES.items():
         rows = [[way, *_suggestion_cells(each, engine)] for way, each in figures.items()]
-        show(f"{title}: suggestions of {name}", ("blocks", *SUGGESTIONS), rows)
-    show(f"{title}: next tokens", ("blocks", *TOKENS_TOLD), [[w, *_token_cells(each)] for w, each in figures.items()])
+        show(f"{title}: suggestions of {name}", ("blocks", *SUGGESTION_COLUMNS), rows)
+    show(
+        f"{title}: next tokens", ("blocks", *TOKEN_COLUMNS), [[w, *_token_cells(each)] for w, each in figures.items()]
+    )
 
 
 def _suggestion_cells(each: Mapping[str, Estimate], engine: str) -> Iterator[str]:
@@ -278,9 +279,9 @@ def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
 
 
 def _speed() -> dict[str, float]:
-    """Milliseconds for 59 MB of a larger model's keys and values, the median of a few rounds."""
+    """Return milliseconds for 59 MB of a larger model's keys and values, medians of a few rounds."""
     blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.of_block), dtype=np.float32)
-    coder = Coder(TIMED, np.ones((TOKENS, TIMED.head_dim // 2), np.complex64))
+    coder = Coder(TIMED, np.ones((BLOCK_TOKENS, TIMED.head_dim // 2), np.complex64))
     rounds = [_round(coder, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}
     show(f"{blocks.nbytes / 1e6:.0f} MB through int8, one thread", ("step", "ms"), result.items())

@@ -1,4 +1,4 @@
-"""What outlives arenas and processes: a restart, a switch of files, and the disk tier beside a plain copy."""
+"""What the store saves: a first completion after a restart, a switch of files, and the disk tier beside a copy."""
 
 from __future__ import annotations
 
@@ -16,32 +16,29 @@ import numpy as np
 
 from benchmarks.table import show
 from editor_clients.headless.client import Completion, Editor, editor
-from kv_store.block import Block, Codec, Shape
+from kv_store.block import Block, Codec, Name, Shape, chain, root
 from kv_store.disk.tier import DiskTier
-from kv_store.names import Name, chain, root
 
 REPEATS = 7
-SHAPE, TOKENS = (
-    Shape(layers=28, kv_heads=2, head_dim=128),
-    1024,
-)  # a model of 1.5B parameters: 59 MB of keys and values
+SHAPE = Shape(layers=28, kv_heads=2, head_dim=128)  # of a model of 1.5B parameters
+SEQUENCE_TOKENS = 1024  # 59 MB of keys and values
 MIB = 1 << 20
-# A window that fills the context of 2,048 tokens. Nothing is computed ahead, or a cold start would find it computed;
-# there is one arena, so that a second file drives the first one out.
+# A window that fills the context of 2,048 tokens. Nothing is computed ahead, so that a cold start is cold; there is
+# only one arena, so that a second file takes it from the first.
 SETTINGS = {"head_tokens": 800, "tail_tokens": 980, "ahead_seconds_per_minute": 0, "kv_memory_mib": 10}
 TEXT, OTHER = inspect.getsource(textwrap), inspect.getsource(random)
 A, B = "file:///store/a.py", "file:///store/b.py"
 
 
 class Timed(NamedTuple):
-    """One answer: milliseconds to its first new token, what it was and cost."""
+    """An answer and the milliseconds to its first new token."""
 
     ms: float
     done: Completion
 
 
 def measure() -> dict[str, float]:
-    """Times in milliseconds, medians of repeats, the two sides of a figure in turns."""
+    """Return times in milliseconds, medians of repeats; the two sides of a comparison take turns."""
     starts = [asyncio.run(_cold_and_warm()) for _ in range(REPEATS)]
     cold, warm = (median(each[side].ms for each in starts) for side in (0, 1))
     tier, copy = _tier_and_copy()
@@ -62,7 +59,7 @@ def measure() -> dict[str, float]:
 
 
 async def _cold_and_warm() -> tuple[Timed, Timed]:
-    """The same first completion of two servers, one after the other."""
+    """Request the same first completion from two servers, one after the other."""
     with tempfile.TemporaryDirectory() as cache:
         return await _first({"cache_folder": cache}), await _first({"cache_folder": cache})
 
@@ -76,7 +73,7 @@ async def _first(settings: dict[str, object]) -> Timed:
 
 
 async def _switched(settings: dict[str, object]) -> Timed:
-    """Back to a file after another one has taken its arena; what is typed there first is no suggestion."""
+    """Return to a file after another one has taken its arena, and type there what was not suggested."""
     with tempfile.TemporaryDirectory() as cache:
         async with editor({**SETTINGS, "cache_folder": cache, **settings}) as headless:
             for uri, text in ((A, TEXT), (B, OTHER)):
@@ -96,19 +93,19 @@ async def _timed(headless: Editor, uri: str, cursor: int) -> Timed:
 
 
 def _cursor(text: str) -> int:
-    """The end of a line that ends about as many tokens into a text as the head may have."""
+    """Return the end of a line about as many tokens into a text as the head may have."""
     return text.index("\n", 2500)
 
 
 def _tier_and_copy() -> tuple[float, float]:
-    """Reading blocks from a warm page cache, checked, beside a copy of as many bytes."""
-    names = chain(root(b"benchmark"), np.arange(TOKENS, dtype=np.int32))
+    """Read and check blocks from a warm page cache, and copy as many bytes; milliseconds per 59 MB of each."""
+    names = chain(root(b"benchmark"), np.arange(SEQUENCE_TOKENS, dtype=np.int32))
     source = np.random.default_rng(0).integers(0, 256, (len(names), SHAPE.raw_bytes), np.uint8)
     target, times = np.zeros_like(source), list[tuple[float, float]]()
     with tempfile.TemporaryDirectory() as folder:
         tier = DiskTier.open(Path(folder) / "blocks.kv", bytes(32), SHAPE.raw_bytes, 128 * MIB, print)
         assert tier is not None
-        tier.write(_blocks(names, source))
+        tier.save(_blocks(names, source))
         for _ in range(2 * REPEATS):
             began = perf_counter()
             read = sum(len(block.data) for block in tier.read(names))

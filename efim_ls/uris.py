@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from kv_store.names import tag
+from kv_store.block import tag
 
 
 def file_path(uri: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Small files that are written whole or not at all, for their owner's eyes only."""
+"""Atomic writes of small files: a file is there whole or not at all, and only its owner may read it."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-NEW = ".new-"  # begins the names of files that are not whole yet
-ABANDONED_AFTER = 60.0  # seconds: who wrote it was killed
+TEMPORARY_PREFIX = ".new-"  # of files that are still being written
+ABANDONED_AFTER = 60.0  # seconds; by then the writer must have been killed
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, mode 0700; raises OSError."""
+    """Create a folder and its parents, mode 0700; raises OSError."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, mode 0600, beside its place and move it there; raises OSError, and then leaves no trace."""
+    """Write a file, mode 0600, in place of any that is there; raises OSError and then leaves everything as it was."""
     _write_beside(path, content, os.replace)
 
 
-def new_file(path: Path, content: bytes) -> None:
-    """The same where there is no file yet; raises FileExistsError where somebody else was faster."""
+def create_file(path: Path, content: bytes) -> None:
+    """Write a file, mode 0600, that must not exist yet; raises FileExistsError if another process was faster."""
     _write_beside(path, content, _link)
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove what processes that were killed have left half written; raises OSError."""
-    for path in folder.glob(f"{NEW}*"):
+    """Remove temporary files left by processes that were killed; raises OSError."""
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         try:
             if time.time() - path.stat().st_mtime > ABANDONED_AFTER:
                 path.unlink()
-        except FileNotFoundError:  # its writer is alive, and done
+        except FileNotFoundError:  # its writer is alive and has just finished
             continue
 
 
@@ -49,7 +49,7 @@ def _link(temporary: str, path: Path) -> None:
 
 
 def _write_beside(path: Path, content: bytes, put_in_place: Callable[[str, Path], None]) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=NEW)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -1,29 +1,35 @@
-"""Blocks: the keys and values of 16 consecutive tokens across all layers, as bytes."""
+"""Blocks: the keys and values of 16 consecutive tokens across all layers, as bytes, and their names.
+
+A name is a chained hash over the tokens from the beginning of the sequence, so equal heads are the same blocks.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.names import TOKENS, Name
-
-Bytes = npt.NDArray[np.uint8]
+BLOCK_TOKENS = 16
+NAME_BYTES = 16
 FP32 = 4  # bytes
+
+Name = bytes
+Bytes = npt.NDArray[np.uint8]
 
 
 class Codec(IntEnum):
-    """How a block's keys and values are written; the numbers are part of the format on disk."""
+    """The encoding of a block's keys and values; the numbers are part of the format on disk."""
 
     RAW = 0
     INT8 = 1
 
 
 class Shape(NamedTuple):
-    """What the keys (and the values) of one token look like: fp32 [layers, kv_heads, head_dim]."""
+    """Dimensions of one token's keys, and of its values: fp32 [layers, kv_heads, head_dim]."""
 
     layers: int
     kv_heads: int
@@ -31,20 +37,21 @@ class Shape(NamedTuple):
 
     @property
     def of_block(self) -> tuple[int, int, int, int, int]:
-        """Keys and values of a block: [2, layers, kv_heads, tokens, head_dim]."""
-        return (2, self.layers, self.kv_heads, TOKENS, self.head_dim)
+        """The shape of a block's keys and values: [2, layers, kv_heads, tokens, head_dim]."""
+        return (2, self.layers, self.kv_heads, BLOCK_TOKENS, self.head_dim)
 
     @property
     def raw_bytes(self) -> int:
-        """Size of a block that is written as it is."""
-        return 2 * FP32 * self.layers * self.kv_heads * TOKENS * self.head_dim
+        """The size of a raw block in bytes."""
+        return 2 * FP32 * self.layers * self.kv_heads * BLOCK_TOKENS * self.head_dim
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An immutable block. `parent` is the name of the one before it; `document` the tag of who brought it.
+    """An immutable block.
 
-    `approximate` says that it, or a block that it was computed behind, went through a codec that loses something.
+    `parent` is the name of the block before it, `document` the tag of the document that brought it. `approximate` is
+    true if this block, or one that it was computed from, went through a lossy codec.
     """
 
     name: Name
@@ -53,3 +60,29 @@ class Block:
     codec: Codec
     approximate: bool
     data: Bytes
+
+
+def root(fingerprint: bytes) -> Name:
+    """Return the parent of a model's first blocks; names of different models never coincide."""
+    return _hash(fingerprint)
+
+
+def chain(first: Name, ids: npt.NDArray[np.int32]) -> list[Name]:
+    """Return the names of the whole blocks of `ids`, each hashed over its parent's name and its own tokens.
+
+    `first` is the parent of the first of them: the model's root, or the block that `ids` follow.
+    """
+    names, parent, tokens = list[Name](), first, ids.astype("<i4", copy=False)
+    for start in range(0, len(ids) - BLOCK_TOKENS + 1, BLOCK_TOKENS):
+        parent = _hash(parent + tokens[start : start + BLOCK_TOKENS].tobytes())
+        names.append(parent)
+    return names
+
+
+def tag(document: str) -> int:
+    """Return a 64-bit number that stands for a document's name; never 0."""
+    return int.from_bytes(blake2b(document.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") or 1
+
+
+def _hash(data: bytes) -> Name:
+    return blake2b(data, digest_size=NAME_BYTES).digest()

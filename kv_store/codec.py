@@ -1,7 +1,7 @@
-"""How a block's keys and values become bytes and come back: as they are, or as int8 with fp32 scales.
+"""Encoding of a block's keys and values: raw fp32, or int8 with fp32 scales.
 
-As in KIVI (arXiv 2402.02750): a few channels of keys are far larger than the others, at every token, so each channel
-has a scale of its own; values have no such channels, and each token has a scale.
+As in KIVI (arXiv 2402.02750): a few channels of keys are far larger than the others, at every token, so keys have a
+scale for each channel; values have no such channels, and have a scale for each token.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import FP32, Bytes, Codec, Shape
-from kv_store.names import TOKENS
+from kv_store.block import BLOCK_TOKENS, FP32, Bytes, Codec, Shape
 
-SINKS = 4  # first tokens, to which all later ones attend (arXiv 2309.17453): they stay as they are
-RECENT = 128  # last tokens of a sequence, which stay as they are, too
-LARGEST = 127  # of the whole numbers, which are symmetric about 0
-LEAST_SCALE = np.finfo(np.float32).tiny  # below, fp32 has no precision: what needs a smaller scale is written as 0
+SINK_TOKENS = 4  # first tokens, to which all later ones attend (arXiv 2309.17453): they stay raw
+RECENT_TOKENS = 128  # last tokens of a sequence, which stay raw, too
+INT8_MAX = 127  # the range is symmetric about 0
+MIN_SCALE = np.finfo(np.float32).tiny  # below it fp32 loses precision: numbers with a smaller scale become 0
 TOKEN_AXIS, CHANNEL_AXIS = 2, 3  # of [layers, kv_heads, tokens, head_dim]
 
 Floats = npt.NDArray[np.float32]
@@ -26,12 +25,12 @@ Rotations = npt.NDArray[np.complex64]
 
 
 def codec_at(first: int, length: int, wanted: Codec) -> Codec:
-    """The codec of the block that begins at token `first` of a sequence of `length` tokens."""
-    return wanted if first >= SINKS and first + TOKENS <= length - RECENT else Codec.RAW
+    """Return the codec of the block that begins at token `first` of a sequence of `length` tokens."""
+    return wanted if first >= SINK_TOKENS and first + BLOCK_TOKENS <= length - RECENT_TOKENS else Codec.RAW
 
 
 class _Parts(NamedTuple):
-    """A block's bytes as int8 has them, in this order; all are views."""
+    """The parts of an int8 block, in the order of its bytes; all are views."""
 
     key_scales: Floats  # [layers, kv_heads, 1, head_dim]
     value_scales: Floats  # [layers, kv_heads, tokens, 1]
@@ -40,42 +39,42 @@ class _Parts(NamedTuple):
 
 
 class Coder:
-    """Writes and reads the keys and values of blocks, fp32 of `Shape.of_block`; holds nothing else, on any thread.
+    """Encodes and decodes the keys and values of blocks, fp32 of `Shape.of_block`; stateless, safe on any thread.
 
     `rotations` [context, head_dim / 2] are what rotary embedding multiplied the keys by, whose dimensions 2j and
-    2j + 1 are one complex number; None where it did not. Scales are those of keys before it: it turns the channels of
-    a pair into each other, so that a large one spoils both.
+    2j + 1 are one complex number; None if it did not. Scales are taken before rotation: rotating mixes the two
+    channels of a pair, so that a large one would spoil both.
     """
 
     def __init__(self, shape: Shape, rotations: Rotations | None) -> None:
-        """Take over the rotations; ValueError where they are of another head_dim."""
+        """Own the rotations; raises ValueError if they do not fit head_dim."""
         if rotations is not None and 2 * rotations.shape[1] != shape.head_dim:
             raise ValueError(f"rotations of {rotations.shape[1]} pairs do not fit a head_dim of {shape.head_dim}")
         self._shape, self._rotations = shape, rotations
 
     def size(self, codec: Codec) -> int:
-        """Bytes of a block."""
+        """Return the size of a block in bytes."""
         if codec is Codec.RAW:
             return self._shape.raw_bytes
         layers, kv_heads, head_dim = self._shape
-        return layers * kv_heads * (FP32 * (head_dim + TOKENS) + 2 * TOKENS * head_dim)
+        return layers * kv_heads * (FP32 * (head_dim + BLOCK_TOKENS) + 2 * BLOCK_TOKENS * head_dim)
 
     def encode(self, kv: Floats, first: int, codec: Codec) -> Bytes:
-        """Write the block that begins at token `first`; raw ones are views of `kv` where that is contiguous.
+        """Encode the block that begins at token `first`; a raw one is a view of `kv` if that is contiguous.
 
-        ValueError where int8 cannot say what is there, which is not finite, or where the rotations end before it.
+        Raises ValueError if int8 cannot represent the numbers, which are not finite, or if the rotations end before.
         """
         if codec is Codec.RAW:
             return np.ascontiguousarray(kv).reshape(-1).view(np.uint8)
         data = np.empty(self.size(codec), np.uint8)
         parts = self._parts(data)
-        with np.errstate(over="ignore", invalid="ignore"):  # told by the scales
+        with np.errstate(over="ignore", invalid="ignore"):  # the scales show it
             _quantize(self._unrotated(kv[0], first), TOKEN_AXIS, parts.key_scales, parts.keys)
             _quantize(kv[1], CHANNEL_AXIS, parts.value_scales, parts.values)
         return data
 
     def decode(self, data: Bytes, first: int, codec: Codec) -> Floats:
-        """Read what `encode` wrote; of a raw block a view of `data`. ValueError where its size is another."""
+        """Decode what `encode` returned, a raw block as a view of `data`; raises ValueError if the size is wrong."""
         if len(data) != self.size(codec):
             raise ValueError(f"a block of {len(data)} bytes: {codec.name} takes {self.size(codec)}")
         if codec is Codec.RAW:
@@ -88,13 +87,13 @@ class Coder:
 
     def _parts(self, data: Bytes) -> _Parts:
         layers, kv_heads, head_dim = self._shape
-        heads, keys = layers * kv_heads, layers * kv_heads * TOKENS * head_dim
-        ends = np.cumsum([FP32 * heads * head_dim, FP32 * heads * TOKENS, keys])
+        heads, keys = layers * kv_heads, layers * kv_heads * BLOCK_TOKENS * head_dim
+        ends = np.cumsum([FP32 * heads * head_dim, FP32 * heads * BLOCK_TOKENS, keys])
         key_scales, value_scales, *numbers = np.split(data, ends)
-        ints = [part.view(np.int8).reshape(layers, kv_heads, TOKENS, head_dim) for part in numbers]
+        ints = [part.view(np.int8).reshape(layers, kv_heads, BLOCK_TOKENS, head_dim) for part in numbers]
         return _Parts(
             key_scales.view(np.float32).reshape(layers, kv_heads, 1, head_dim),
-            value_scales.view(np.float32).reshape(layers, kv_heads, TOKENS, 1),
+            value_scales.view(np.float32).reshape(layers, kv_heads, BLOCK_TOKENS, 1),
             *ints,
         )
 
@@ -109,20 +108,20 @@ class Coder:
             pairs *= self._turns(self._rotations, first)
 
     def _turns(self, rotations: Rotations, first: int) -> Rotations:
-        if not 0 <= first <= len(rotations) - TOKENS:
+        if not 0 <= first <= len(rotations) - BLOCK_TOKENS:
             raise ValueError(f"a block at token {first} is outside a context of {len(rotations)}")
-        return rotations[first : first + TOKENS]
+        return rotations[first : first + BLOCK_TOKENS]
 
 
 def _quantize(numbers: Floats, axis: int, scales: Floats, into: Ints) -> None:
     """Write one scale for all numbers along an axis, and the nearest multiples of it."""
     magnitudes = np.abs(numbers)
-    # Bits of numbers without a sign are in the order of the numbers, NaN above all: maxima of integers are faster.
+    # The bits of non-negative floats are in the order of the floats, NaN above all; maxima of integers are faster.
     largest = magnitudes.view(np.uint32).max(axis, keepdims=True).view(np.float32)
     if not np.isfinite(largest).all():
         raise ValueError("keys or values are not finite")
-    np.divide(largest, LARGEST, out=scales)
-    scales[scales < LEAST_SCALE] = 0
+    np.divide(largest, INT8_MAX, out=scales)
+    scales[scales < MIN_SCALE] = 0
     inverse = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
     scaled = np.multiply(numbers, inverse, out=magnitudes)
     into[...] = np.rint(scaled, out=scaled)

@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import Block, Bytes, Codec
-from kv_store.eviction import Ledger
-from kv_store.names import Name
+from kv_store.block import Block, Bytes, Codec, Name
+from kv_store.eviction import SegmentedLru
 from kv_store.tier import TierStats
 
 
-class _Kept(NamedTuple):
-    """What a block is besides its bytes; `slots` outlives the ledger's entry, so that they can be wiped."""
+class _Entry(NamedTuple):
+    """A block without its bytes; `slots` outlives the LRU's entry, so that they can be wiped."""
 
     slots: tuple[int, ...]
     size: int
@@ -27,64 +26,69 @@ class _Kept(NamedTuple):
 
 
 class MemoryTier:
-    """Blocks in slots of equal size, one or more each; slots of no block hold no block's bytes."""
+    """Blocks in slots of equal size, one or more each; free slots are wiped."""
 
     def __init__(self, capacity_bytes: int, slot_bytes: int) -> None:
-        """Have as many slots as fit, perhaps none; MemoryError where the system will never have so much."""
+        """Reserve as many slots as fit, perhaps none; raises MemoryError if the system cannot provide them."""
         self._slot_bytes = slot_bytes
-        self._lock = Lock()  # of all that follows
+        self._lock = Lock()  # guards what follows
         self._reserve(capacity_bytes // slot_bytes)
         self._read = self._written = self._evicted = 0
 
-    def held(self, names: Sequence[Name]) -> int:
-        """How many blocks at the beginning of a chain are here; changes nothing, and may be outdated at once."""
+    def lookup(self, names: Sequence[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are here; changes nothing, and may soon be outdated."""
         with self._lock:
-            return self._held(names)
+            return self._lookup(names)
 
     def read(self, names: Sequence[Name]) -> Iterator[Block]:
-        """Yield the blocks of a chain in order, up to the first that is missing; marks all of them as used.
+        """Yield the blocks of a chain in order, up to the first that is missing, and mark all of them as used.
 
-        The data is a copy, and valid until the next block is asked for.
+        The data is a copy, valid until the next block is requested.
         """
         buffer = np.empty(0, np.uint8)
         with self._lock:
-            self._ledger.use(names[: self._held(names)])
+            self._lru.touch(names[: self._lookup(names)])
         for name in names:
             with self._lock:
-                if (kept := self._kept.get(name)) is None:
+                if (entry := self._entries.get(name)) is None:
                     return
-                if kept.size > len(buffer):
-                    buffer = np.empty(kept.size, np.uint8)
-                block = self._copy(name, kept, buffer[: kept.size])
+                if entry.size > len(buffer):
+                    buffer = np.empty(entry.size, np.uint8)
+                block = self._copy(name, entry, buffer[: entry.size])
             yield block
 
-    def write(self, blocks: Iterable[Block]) -> None:
-        """Keep blocks, parents before their children, up to the first for which there is no room."""
+    def save(self, blocks: Iterable[Block]) -> None:
+        """Save blocks, parents before their children, up to the first for which there is no room."""
         for block in blocks:
             with self._lock:
-                if block.name not in self._kept and not self._keep(block):
+                if block.name not in self._entries and not self._save(block):
                     return
 
-    def hold(self, document: int, names: Sequence[Name], until: float) -> None:
-        """Say which blocks a document needs, and until when, in place of before."""
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark the blocks of a chain as used; names that are not here are ignored."""
         with self._lock:
-            self._ledger.hold(document, names, until)
+            self._lru.touch(names)
 
-    def forget(self, document: int) -> None:
-        """Drop, and wipe, all blocks that a document brought, and those behind them."""
+    def pin(self, names: Sequence[Name]) -> None:
+        """Pin these blocks in place of those pinned before."""
         with self._lock:
-            for name in [name for name, kept in self._kept.items() if kept.document == document]:
-                for gone in self._ledger.drop(name):
-                    self._wipe(gone)
+            self._lru.pin(names)
+
+    def remove_document(self, document: int) -> None:
+        """Remove and wipe the blocks that a document brought, and their descendants."""
+        with self._lock:
+            for name in [name for name, entry in self._entries.items() if entry.document == document]:
+                for removed in self._lru.remove(name):
+                    self._wipe(removed)
 
     def stats(self) -> TierStats:
-        """What is here, in bytes of the slots that are taken, and what has happened."""
+        """Return what is here, in bytes of the slots in use, and what has happened."""
         with self._lock:
             slots = len(self._slab)
             return TierStats(
                 name="memory",
-                blocks=len(self._kept),
-                bytes=(slots - self._ledger.free) * self._slot_bytes,
+                blocks=len(self._entries),
+                bytes=(slots - self._lru.free) * self._slot_bytes,
                 capacity_bytes=slots * self._slot_bytes,
                 read=self._read,
                 written=self._written,
@@ -92,46 +96,46 @@ class MemoryTier:
             )
 
     def close(self) -> None:
-        """Give the memory back; nothing is kept from then on."""
+        """Free the memory; nothing is saved from then on."""
         with self._lock:
             self._reserve(0)
 
     def _reserve(self, slots: int) -> None:
         self._slab: npt.NDArray[np.uint8] = np.zeros((slots, self._slot_bytes), np.uint8)  # no memory until written
-        self._ledger = Ledger(slots)
-        self._kept: dict[Name, _Kept] = {}
+        self._lru = SegmentedLru(slots)
+        self._entries: dict[Name, _Entry] = {}
 
-    def _held(self, names: Sequence[Name]) -> int:
-        return sum(1 for _ in takewhile(self._kept.__contains__, names))
+    def _lookup(self, names: Sequence[Name]) -> int:
+        return sum(1 for _ in takewhile(self._entries.__contains__, names))
 
-    def _keep(self, block: Block) -> bool:
+    def _save(self, block: Block) -> bool:
         size = len(block.data)
-        taken = self._ledger.take(block.name, block.parent, max(1, -(-size // self._slot_bytes)))
-        if taken is None:
+        allocation = self._lru.allocate(block.name, block.parent, max(1, -(-size // self._slot_bytes)))
+        if allocation is None:
             return False
-        for name in taken.evicted:
+        for name in allocation.evicted:
             self._wipe(name)
-        for slot, start in self._pieces(taken.slots):
+        for slot, start in self._pieces(allocation.slots):
             piece = block.data[start : start + self._slot_bytes]
             self._slab[slot, : len(piece)] = piece
-        self._kept[block.name] = _Kept(taken.slots, size, block.document, block.codec, block.approximate)
+        self._entries[block.name] = _Entry(allocation.slots, size, block.document, block.codec, block.approximate)
         self._written += 1
-        self._evicted += len(taken.evicted)
+        self._evicted += len(allocation.evicted)
         return True
 
-    def _copy(self, name: Name, kept: _Kept, data: Bytes) -> Block:
-        for slot, start in self._pieces(kept.slots):
+    def _copy(self, name: Name, entry: _Entry, data: Bytes) -> Block:
+        for slot, start in self._pieces(entry.slots):
             piece = data[start : start + self._slot_bytes]
             piece[:] = self._slab[slot, : len(piece)]
-        parent = self._ledger.parent(name)
+        parent = self._lru.parent(name)
         assert parent is not None
         self._read += 1
-        return Block(name, parent, kept.document, kept.codec, kept.approximate, data)
+        return Block(name, parent, entry.document, entry.codec, entry.approximate, data)
 
     def _pieces(self, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Each slot, and which byte of the block is the first in it."""
+        """Yield each slot with the index of the block's first byte in it."""
         return ((slot, i * self._slot_bytes) for i, slot in enumerate(slots))
 
     def _wipe(self, name: Name) -> None:
-        for slot in self._kept.pop(name).slots:
+        for slot in self._entries.pop(name).slots:
             self._slab[slot] = 0

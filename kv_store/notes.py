@@ -1,6 +1,6 @@
-"""Notes on documents: what a server wants to remember of each when it starts again, a small file each.
+"""Notes on documents: what a server wants to remember of each after a restart, a small file each.
 
-They are no keys and values: without them other prompts may be sent, without blocks the same ones cost more.
+Notes hold no keys and values. Without a note other prompts may be sent; without blocks the same ones cost more.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ import xxhash
 from kv_store.atomic_files import make_folder, replace_file
 
 CHECK_BYTES = 8
-MOST_NOTE_BYTES = 1 << 24  # of a note as it was written: a damaged one must not fill the memory
+MAX_NOTE_BYTES = 1 << 24  # of an unpacked note: a damaged one must not fill the memory
 SUFFIX = ".note"
 
 
 class Notes:
     """One file for each document, named by its tag: a checksum and the compressed note."""
 
-    def __init__(self, folder: Path, most_bytes: int) -> None:
-        """Keep notes in a folder, that is made when the first is written; those not written for longest make room."""
-        self._folder, self._most_bytes = folder, most_bytes
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        """Store notes in a folder, created with the first one; the oldest are removed to make room for new ones."""
+        self._folder, self._max_bytes = folder, max_bytes
 
     def read(self, document: int) -> bytes | None:
-        """The document's note; None where there is none or it is damaged."""
+        """Return the document's note, or None if it is missing or damaged."""
         try:
             return _unpacked(self._path(document).read_bytes())
         except (OSError, ValueError, zlib.error):
             return None
 
     def write(self, document: int, note: bytes) -> None:
-        """Keep a note in place of the document's last; raises OSError."""
+        """Replace the document's note; one that is too large for the folder is not written. Raises OSError."""
         packed = _packed(note)
-        if len(packed) > self._most_bytes:
-            self.forget(document)
+        if len(packed) > self._max_bytes:
+            self.remove(document)
             return
         make_folder(self._folder)
         self._make_room(self._path(document), len(packed))
         replace_file(self._path(document), packed)
 
-    def forget(self, document: int) -> None:
-        """Drop a document's note; raises OSError."""
+    def remove(self, document: int) -> None:
+        """Remove the document's note, if there is one; raises OSError."""
         self._path(document).unlink(missing_ok=True)
 
     def documents(self) -> Iterator[int]:
-        """The tags of all documents that have a note."""
+        """Yield the tags of all documents that have a note."""
         for path in self._folder.glob(f"*{SUFFIX}"):
             try:
                 yield int(path.stem, 16)
@@ -59,7 +59,7 @@ class Notes:
 
     def _make_room(self, for_path: Path, size: int) -> None:
         others = sorted((path.stat().st_mtime, path) for path in self._folder.glob(f"*{SUFFIX}") if path != for_path)
-        room = self._most_bytes - size - sum(path.stat().st_size for _, path in others)
+        room = self._max_bytes - size - sum(path.stat().st_size for _, path in others)
         for _, path in others:
             if room >= 0:
                 return
@@ -77,7 +77,7 @@ def _unpacked(content: bytes) -> bytes:
     if xxhash.xxh3_64_digest(compressed) != check:
         raise ValueError("damaged")
     decompress = zlib.decompressobj()
-    note = decompress.decompress(compressed, MOST_NOTE_BYTES)
+    note = decompress.decompress(compressed, MAX_NOTE_BYTES)
     if not decompress.eof:
         raise ValueError("too long")
     return note

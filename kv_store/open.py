@@ -1,8 +1,7 @@
-"""Opens the store of a model: a folder of its own below the cache's, named by the model's fingerprint.
+"""Opens a model's store, in a folder of its own named by the model's fingerprint.
 
-CACHE/away.json                   how long the user stayed away from documents
 CACHE/FINGERPRINT/about.json      the model's name, for people
-CACHE/FINGERPRINT/blocks.kv       the blocks (segment.py has the format)
+CACHE/FINGERPRINT/blocks.kv       the blocks (disk/segment.py documents the format)
 CACHE/FINGERPRINT/notes/*.note    a note on each document
 """
 
@@ -17,109 +16,101 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from kv_store import idle_times as away
 from kv_store.atomic_files import remove_abandoned, replace_file
 from kv_store.block import Codec
 from kv_store.codec import Coder
-from kv_store.complaints import Complaints
+from kv_store.disk import messages
 from kv_store.disk.tier import DiskTier
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
-from kv_store.store import Lower, Store
+from kv_store.store import LowerTier, Store
+from kv_store.warn_once import WarnOnce
 
-ABOUT, AWAY, BLOCKS, NOTES = "about.json", "away.json", "blocks.kv", "notes"
-NOTES_SHARE, MOST_NOTES_BYTES = 16, 1 << 23  # of the disk's bytes
-FORGOTTEN_AFTER = 30 * 24 * 3600.0  # seconds in which nobody used a model
+ABOUT, BLOCKS, NOTES = "about.json", "blocks.kv", "notes"
+OBSOLETE = "away.json"  # in which earlier versions recorded how long the user stayed away from documents
+NOTES_SHARE, MAX_NOTES_BYTES = (
+    16,
+    1 << 23,
+)  # notes get one part in NOTES_SHARE of the disk's bytes, at most the latter
+UNUSED_AFTER = 30 * 24 * 3600.0  # seconds without use after which a model's folder is removed
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Options:
+class StoreOptions:
     """Sizes in bytes. Without a `folder` nothing is read from disk or written to it."""
 
     memory_bytes: int
-    memory_codec: Codec
     disk_bytes: int
     disk_codec: Codec
     folder: Path | None
 
     @property
     def approximate(self) -> bool:
-        """Whether some codec loses something."""
-        return not self.memory_codec == self.disk_codec == Codec.RAW
+        """Whether blocks on disk are approximations."""
+        return self.folder is not None and self.disk_codec is not Codec.RAW
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A store, whether it loses something, and where it is on disk, if it is."""
+class OpenedStore:
+    """A store, whether its blocks are approximations, and its notes and folder on disk, if it has one."""
 
     store: Store
     approximate: bool
     notes: Notes | None
     folder: Path | None
-    complaints: Complaints
+    warnings: WarnOnce
 
-    def behind(self, job: Callable[[], None]) -> None:
-        """Have a job done on the writer's thread, after all that was to be written; who fails tells why, once."""
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run a job on the writer's thread, after all that is queued; an OSError becomes a warning."""
         assert self.store.writer is not None
-        self.store.writer.run(partial(self._done, job))
-
-    def save_away(self) -> None:
-        """Remember how long the user stayed away from documents; raises OSError."""
-        if self.folder is not None:
-            away.write(self.folder.parent / AWAY, self.store.away)
+        self.store.writer.submit(partial(self._run, job))
 
     def tidy(self, model: str) -> None:
-        """Say whose folder this is, and remove what nobody needs any more; raises OSError."""
+        """Write the model's name and remove what is no longer needed; raises OSError."""
         if self.folder is not None:
             replace_file(self.folder / ABOUT, json.dumps({"model": model}).encode())
-            for folder in (self.folder.parent, self.folder, self.folder / NOTES):
+            cache = self.folder.parent
+            for folder in (cache, self.folder, self.folder / NOTES):
                 remove_abandoned(folder)
-            _remove_unused(self.folder.parent)
+            (cache / OBSOLETE).unlink(missing_ok=True)
+            _remove_unused_models(cache)
 
-    def _done(self, job: Callable[[], None]) -> None:
+    def _run(self, job: Callable[[], None]) -> None:
         try:
             job()
         except OSError as error:
-            self.complaints.failed("written", error)
+            self.warnings.warn(messages.failed("written", error))
 
 
-def open_store(fingerprint: bytes, coder: Coder, model: str, options: Options, report: Report) -> Opened:
-    """Open the store of a model; what cannot be used is reported, and done without.
+def open_store(fingerprint: bytes, coder: Coder, model: str, options: StoreOptions, report: Report) -> OpenedStore:
+    """Open the store of a model; a disk that cannot be used is reported, and the store is in memory only.
 
-    Approximations are never in one file with what is exact: they are as if of another model.
+    Approximate and exact blocks never share a file: approximations have a fingerprint of their own, as if of another
+    model.
     """
     if options.approximate:
         fingerprint = blake2b(fingerprint + b"approximate", digest_size=len(fingerprint)).digest()
-    memory = MemoryTier(options.memory_bytes, coder.size(options.memory_codec))
+    memory = MemoryTier(options.memory_bytes, coder.size(Codec.RAW))
     folder = options.folder / fingerprint.hex()[:32] if options.folder else None
-    complaints = Complaints(report)
-    disk = _disk(folder, fingerprint, coder, options, complaints.say) if folder else None
+    warnings = WarnOnce(report)
+    notes_bytes = min(options.disk_bytes // NOTES_SHARE, MAX_NOTES_BYTES)
+    disk = folder and DiskTier.open(
+        folder / BLOCKS, fingerprint, coder.size(options.disk_codec), options.disk_bytes - notes_bytes, warnings.warn
+    )
     if folder is None or disk is None:
-        store = Store(fingerprint, coder, memory, options.memory_codec)
-        return Opened(store, options.approximate, None, None, complaints)
-    lower = Lower(disk, options.disk_codec)
-    store = Store(fingerprint, coder, memory, options.memory_codec, lower, away.read(folder.parent / AWAY))
-    notes = Notes(folder / NOTES, _notes_bytes(options))
-    opened = Opened(store, options.approximate, notes, folder, complaints)
-    opened.behind(partial(opened.tidy, model))
+        return OpenedStore(Store(fingerprint, coder, memory), False, None, None, warnings)
+    store = Store(fingerprint, coder, memory, LowerTier(disk, options.disk_codec))
+    opened = OpenedStore(store, options.approximate, Notes(folder / NOTES, notes_bytes), folder, warnings)
+    opened.submit(partial(opened.tidy, model))
     return opened
 
 
-def _disk(folder: Path, fingerprint: bytes, coder: Coder, options: Options, report: Report) -> DiskTier | None:
-    blocks_bytes = options.disk_bytes - _notes_bytes(options)
-    return DiskTier.open(folder / BLOCKS, fingerprint, coder.size(options.disk_codec), blocks_bytes, report)
-
-
-def _notes_bytes(options: Options) -> int:
-    return min(options.disk_bytes // NOTES_SHARE, MOST_NOTES_BYTES)
-
-
-def _remove_unused(cache: Path) -> None:
-    """Remove what is kept of models that nobody used for long."""
+def _remove_unused_models(cache: Path) -> None:
+    """Remove the folders of models that have not been used for a long time."""
     for folder in {path.parent for path in cache.glob(f"*/{BLOCKS}")}:
         files = [folder / name for name in (ABOUT, BLOCKS)]
         used = max(file.stat().st_mtime for file in files if file.exists())
-        if time.time() - used > FORGOTTEN_AFTER:
+        if time.time() - used > UNUSED_AFTER:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,7 @@
-"""The store of one model: tiers, the fastest first, and what moves blocks between them and the arenas."""
+"""The store of one model: its tiers, fastest first, and what moves blocks between them and the arenas."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -13,27 +12,26 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import Block, Codec
+from kv_store.block import BLOCK_TOKENS, Block, Codec, Name, chain, root
 from kv_store.codec import Coder, codec_at
-from kv_store.idle_times import Away
 from kv_store.memory import MemoryTier
-from kv_store.names import TOKENS, Name, chain, root
 from kv_store.tier import Tier, TierStats
 from kv_store.writer import Writer
 
-LEFT_BEHIND = 64  # documents out of sight whose blocks are held
-PATIENCE, LOOK = 1.0, 0.01  # seconds that keeping waits for a disk with much to write, and between looks
+REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them
+DISK_PATIENCE = 1.0  # seconds that saving waits for a disk that is behind
+POLL_INTERVAL = 0.01  # seconds between looks at `should_stop` meanwhile
 
 KeysValues = npt.NDArray[np.float32]
-Stopped = Callable[[], bool]
+ShouldStop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
-class Computed:
-    """Tokens whose keys and values somebody has: the names of their blocks, each block's numbers, how many are exact.
+class ComputedBlocks:
+    """Blocks whose keys and values an arena holds: their names, their numbers, and how many of them are exact.
 
-    `numbers(i)` are those of the i-th block, [2, layers, kv_heads, 16, head_dim]. `length` counts the tokens of the
-    whole sequence that the blocks begin.
+    `numbers(i)` returns those of block i, [2, layers, kv_heads, 16, head_dim]. `length` is the number of tokens of
+    the whole sequence that the blocks begin.
     """
 
     names: Sequence[Name]
@@ -42,53 +40,43 @@ class Computed:
     length: int
 
 
-class Lower(NamedTuple):
-    """A tier that is slow to write, and how blocks are written there."""
+class LowerTier(NamedTuple):
+    """A tier that is slow to write, and the codec of its blocks."""
 
     tier: Tier
     codec: Codec
 
 
 class Store:
-    """Keeps blocks of one model. Used on one thread, the engine's; a thread of its own writes to the lower tier.
+    """The blocks of one model. Used on one thread, the engine's; a thread of its own writes to the lower tier.
 
-    With a codec that loses something blocks are approximations, and so is what was computed behind them.
+    With a lossy codec blocks are approximations, and so is everything computed from them.
     """
 
-    def __init__(
-        self,
-        fingerprint: bytes,
-        coder: Coder,
-        memory: MemoryTier,
-        memory_codec: Codec = Codec.RAW,
-        lower: Lower | None = None,
-        away: Away | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Own the tiers: `close` closes them."""
-        self.away = away or Away()
+    def __init__(self, fingerprint: bytes, coder: Coder, memory: MemoryTier, lower: LowerTier | None = None) -> None:
+        """Own the tiers, which `close` closes."""
         self.writer = Writer(lower.tier) if lower else None
-        self._root, self._coder, self._clock = root(fingerprint), coder, clock
-        self._memory, self._memory_codec, self._lower = memory, memory_codec, lower
+        self._root, self._coder = root(fingerprint), coder
+        self._memory, self._lower = memory, lower
         self._tiers: list[Tier] = [memory, lower.tier] if lower else [memory]
         self._front = 0
-        self._held: OrderedDict[int, tuple[Sequence[Name], float]] = OrderedDict()  # and since when out of sight
+        self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # by document, the last visited at the end
 
     def names(self, ids: npt.NDArray[np.int32]) -> list[Name]:
-        """The names of the whole blocks of a sequence."""
+        """Return the names of the whole blocks of a sequence."""
         return chain(self._root, ids)
 
-    def held(self, names: Sequence[Name]) -> int:
-        """How many blocks at the beginning of a chain some tier has; changes nothing."""
+    def lookup(self, names: Sequence[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are in some tier; changes nothing."""
         found = 0
-        while (more := max(tier.held(names[found:]) for tier in self._tiers)) > 0:
+        while (more := max(tier.lookup(names[found:]) for tier in self._tiers)) > 0:
             found += more
         return found
 
     def read(self, names: Sequence[Name], first: int) -> Iterator[tuple[KeysValues, bool]]:
-        """Yield keys and values of blocks from the `first` on, and whether they are exact, up to one that is missing.
+        """Yield the keys and values of blocks from `first` up to one that is missing, and whether they are exact.
 
-        They are valid until the next ones are asked for.
+        They are valid until the next ones are requested.
         """
         at = first
         while at < len(names):
@@ -97,106 +85,100 @@ class Store:
                 for block in tier.read(names[at:]):
                     if len(block.data) != self._coder.size(block.codec):
                         return
-                    yield self._coder.decode(block.data, at * TOKENS, block.codec), not block.approximate
+                    yield self._coder.decode(block.data, at * BLOCK_TOKENS, block.codec), not block.approximate
                     at += 1
             if at == before:
                 return
 
-    def keep(self, document: int, computed: Computed, below: bool, stopped: Stopped) -> bool:
-        """Keep what a document's tokens were computed to, in lower tiers only if `below`; false if it was stopped."""
+    def save(self, document: int, computed: ComputedBlocks, to_lower: bool, should_stop: ShouldStop) -> bool:
+        """Save a document's blocks in memory and, if `to_lower`, in the lower tier; returns false if stopped."""
         names = computed.names
-        in_memory = self._memory.held(names)
-        in_lower = self._lower.tier.held(names) if self._lower and below else len(names)
+        in_memory = self._memory.lookup(names)
+        in_lower = self._lower.tier.lookup(names) if self._lower and to_lower else len(names)
         while (i := min(in_memory, in_lower)) < len(names):
-            if stopped():
+            if should_stop():
                 return False
             numbers = computed.numbers(i)
-            if i == in_memory:  # where there is no room, there is none for what comes behind
-                in_memory = i + 1 if self._to_memory(document, computed, i, numbers) else len(names)
+            if i == in_memory:  # without room for this block there is none for its descendants
+                in_memory = i + 1 if self._save_in_memory(document, computed, i, numbers) else len(names)
             if i == in_lower:
-                in_lower = i + 1 if self._to_lower(document, computed, i, numbers, stopped) else len(names)
+                saved = self._save_in_lower(document, computed, i, numbers, should_stop)
+                in_lower = i + 1 if saved else len(names)
         return True
 
-    def hold(self, document: int, names: Sequence[Name]) -> None:
-        """Say which blocks a document needs: for good while it is in sight, then for as long as users stay away."""
-        since = self._held[document][1] if document in self._held else self._clock()
-        self._held[document] = (names, since)
-        self._protect(document)
-        while len(self._held) > LEFT_BEHIND:
-            self._let_go(next(iter(self._held)))
+    def pin(self, document: int, names: Sequence[Name]) -> None:
+        """Pin the blocks that a document needs, now and whenever it is the one being edited."""
+        self._blocks_of[document] = names
+        if document == self._front:
+            self._pin(names)
+        while len(self._blocks_of) > REMEMBERED_DOCUMENTS:
+            self._blocks_of.popitem(last=False)
 
     def visit(self, document: int) -> None:
-        """Say that the user works in a document now, and so in no other."""
+        """Mark the document as the one being edited; 0 is none. The blocks of the one before count as just used."""
         if document == self._front:
             return
-        left, self._front, now = self._front, document, self._clock()
-        if document in self._held:
-            self.away.note(now - self._held[document][1])
-            self._held.move_to_end(document)
-            self._protect(document)
-        if left in self._held:
-            self._held[left] = (self._held[left][0], now)
-            self._protect(left)
+        for tier in self._tiers:
+            tier.touch(self._blocks_of.get(self._front, ()))
+        self._front = document
+        if document in self._blocks_of:
+            self._blocks_of.move_to_end(document)
+        self._pin(self._blocks_of.get(document, ()))
 
     def leave(self, document: int) -> None:
-        """Say that a document was closed."""
+        """Mark a closed document as no longer being edited."""
         if document == self._front:
             self.visit(0)
 
-    def forget_below(self, document: int) -> None:
-        """Have what a document brought to lower tiers dropped and wiped, some time later."""
+    def remove_from_lower(self, document: int) -> None:
+        """Remove and wipe a document's blocks in the lower tier, on the writer's thread."""
         if self.writer and self._lower:
-            self.writer.run(partial(self._lower.tier.forget, document))
+            self.writer.submit(partial(self._lower.tier.remove_document, document))
 
     def stats(self) -> list[TierStats]:
-        """What the tiers hold; may be asked for on any thread."""
+        """Return what each tier holds; safe on any thread."""
         return [tier.stats() for tier in self._tiers]
 
     def flush(self, seconds: float) -> bool:
-        """Wait for what is to be written, at most so long; may be called on any thread."""
+        """Wait up to `seconds` until all is written; return whether it is. Safe on any thread."""
         return self.writer is None or self.writer.flush(seconds)
 
     def close(self, seconds: float) -> bool:
-        """Write what is left, at most so long, and let go of files; false where that took too long."""
+        """Write what is queued and close the tiers; returns false, with them open, if that takes over `seconds`."""
         if self.writer is not None and not self.writer.close(seconds):
             return False
         for tier in self._tiers:
             tier.close()
         return True
 
-    def _block(self, document: int, computed: Computed, i: int, numbers: KeysValues, wanted: Codec) -> Block:
-        codec = codec_at(i * TOKENS, computed.length, wanted)
+    def _block(self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, wanted: Codec) -> Block:
+        codec = codec_at(i * BLOCK_TOKENS, computed.length, wanted)
         try:
-            data = self._coder.encode(numbers, i * TOKENS, codec)
-        except ValueError:  # the codec has no numbers for these
+            data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
+        except ValueError:  # the codec cannot represent these
             codec = Codec.RAW
-            data = self._coder.encode(numbers, i * TOKENS, codec)
+            data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
         approximate = codec is not Codec.RAW or i >= computed.exact_blocks
         parent = computed.names[i - 1] if i else self._root
         return Block(computed.names[i], parent, document, codec, approximate, data)
 
-    def _to_memory(self, document: int, computed: Computed, i: int, numbers: KeysValues) -> bool:
-        self._memory.write([self._block(document, computed, i, numbers, self._memory_codec)])
-        return self._memory.held(computed.names[i : i + 1]) > 0
+    def _save_in_memory(self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues) -> bool:
+        self._memory.save([self._block(document, computed, i, numbers, Codec.RAW)])
+        return self._memory.lookup(computed.names[i : i + 1]) > 0
 
-    def _to_lower(self, document: int, computed: Computed, i: int, numbers: KeysValues, stopped: Stopped) -> bool:
+    def _save_in_lower(
+        self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, should_stop: ShouldStop
+    ) -> bool:
         assert self._lower is not None and self.writer is not None
-        if self.writer.waits(computed.names[i]):
+        if self.writer.is_pending(computed.names[i]):
             return True
-        block, end = self._block(document, computed, i, numbers, self._lower.codec), self._clock() + PATIENCE
-        while not self.writer.put(block):
-            if stopped() or self._clock() > end:
+        block, end = self._block(document, computed, i, numbers, self._lower.codec), time.monotonic() + DISK_PATIENCE
+        while not self.writer.save(block):
+            if should_stop() or time.monotonic() > end:
                 return False
-            self.writer.flush(LOOK)
+            self.writer.flush(POLL_INTERVAL)
         return True
 
-    def _protect(self, document: int) -> None:
-        names, since = self._held[document]
-        until = math.inf if document == self._front else since + self.away.time_to_live
+    def _pin(self, names: Sequence[Name]) -> None:
         for tier in self._tiers:
-            tier.hold(document, names, until)
-
-    def _let_go(self, document: int) -> None:
-        del self._held[document]
-        for tier in self._tiers:
-            tier.hold(document, (), 0.0)
+            tier.pin(names)

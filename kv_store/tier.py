@@ -1,4 +1,4 @@
-"""The contract of a tier: a place that keeps blocks. Host memory and disk are tiers; a shared server may be one."""
+"""The contract of a tier, a place that keeps blocks: host memory, disk, later perhaps a shared server."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kv_store.block import Block
-from kv_store.names import Name
+from kv_store.block import Block, Name
 
 
 @dataclass(frozen=True)
 class TierStats:
-    """What a tier holds now, in blocks and bytes, and what has happened since it was opened, in blocks."""
+    """What a tier holds now, in blocks and bytes, and what it has done since it was opened, in blocks."""
 
     name: str
     blocks: int = 0
@@ -25,41 +24,45 @@ class TierStats:
 
 
 class Tier(Protocol):
-    """Keeps blocks by name. Safe for two threads: one that reads and holds, one that writes.
+    """Blocks by name. Safe for two threads, one that reads and pins and one that saves.
 
-    Nothing here raises for what may happen to memory, files or connections: a block that cannot be had is missing.
+    No method raises for failures of memory, files or connections: a block that cannot be read is missing.
     """
 
-    def held(self, names: Sequence[Name]) -> int:
-        """How many blocks at the beginning of a chain are here; changes nothing, and may be outdated at once."""
+    def lookup(self, names: Sequence[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are here; changes nothing, and may soon be outdated."""
         ...
 
     def read(self, names: Sequence[Name]) -> Iterator[Block]:
-        """Yield the blocks of a chain in order, up to the first that is missing or damaged; marks them as used.
+        """Yield the blocks of a chain in order, up to the first that is missing or damaged, and mark them as used.
 
-        The data of a block is valid until the next one is asked for.
+        The data of a block is valid until the next one is requested.
         """
         ...
 
-    def write(self, blocks: Iterable[Block]) -> None:
-        """Keep blocks, parents before their children; those held already are passed over.
+    def save(self, blocks: Iterable[Block]) -> None:
+        """Save blocks, parents before their children; those already here are skipped.
 
-        Where there is no room for one, those behind it are not kept either: they could not be reached.
+        If there is no room for a block, its descendants are not saved either: they could not be reached.
         """
         ...
 
-    def hold(self, document: int, names: Sequence[Name], until: float) -> None:
-        """Say which blocks a document needs now and until when (monotonic seconds; infinity: they are pinned)."""
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark the blocks of a chain as used; names that are not here are ignored."""
         ...
 
-    def forget(self, document: int) -> None:
-        """Drop, and wipe, all blocks that a document brought, and those that cannot be reached without them."""
+    def pin(self, names: Sequence[Name]) -> None:
+        """Pin these blocks, which are then never evicted, in place of those pinned before."""
+        ...
+
+    def remove_document(self, document: int) -> None:
+        """Remove and wipe the blocks that a document brought, and their descendants."""
         ...
 
     def stats(self) -> TierStats:
-        """What is here, and what has happened."""
+        """Return what is here, and what has happened."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; what is kept stays."""
+        """Release files and connections; blocks that outlive the process stay."""
         ...

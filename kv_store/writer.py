@@ -1,4 +1,4 @@
-"""Moves blocks down on a thread of its own, so that nobody who types ever waits for a disk."""
+"""A thread that writes blocks to a slow tier, so that no keystroke waits for a disk."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from kv_store.block import Block
-from kv_store.names import Name
+from kv_store.block import Block, Name
 from kv_store.tier import Tier
 
-PENDING_BYTES = 1 << 26  # what may wait for a slow disk; beyond that, blocks are not kept on it
+PENDING_BYTES = 1 << 26  # the most that may wait for a slow disk; more blocks are refused
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ class Writer:
         self._tier = tier
         # What follows is changed under this lock only.
         self._changed = threading.Condition()
-        self._pending: OrderedDict[Name, Block] = OrderedDict()  # with those that are being written
+        self._pending: OrderedDict[Name, Block] = OrderedDict()  # including those that are being written
         self._bytes = 0
         self._jobs: list[Callable[[], None]] = []
         self._busy = False
@@ -32,8 +31,8 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._thread.start()
 
-    def put(self, block: Block) -> bool:
-        """Write a block some time later; false where too much waits already. Its data must not change any more."""
+    def save(self, block: Block) -> bool:
+        """Queue a block, whose data must not change any more; returns false if too much is waiting already."""
         with self._changed:
             if block.name not in self._pending:
                 if self._bytes + len(block.data) > PENDING_BYTES:
@@ -43,30 +42,30 @@ class Writer:
                 self._changed.notify_all()
         return True
 
-    def waits(self, name: Name) -> bool:
-        """Whether a block is still to be written."""
+    def is_pending(self, name: Name) -> bool:
+        """Return whether a block is still to be written."""
         return name in self._pending
 
-    def run(self, job: Callable[[], None]) -> None:
-        """Call a function on the writer's thread, after all that was put before."""
+    def submit(self, job: Callable[[], None]) -> None:
+        """Call a function on the writer's thread, after all blocks queued before."""
         with self._changed:
             self._jobs.append(job)
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until nothing is left to do, at most so long; false if something is."""
+        """Wait up to `seconds` until all is written; return whether it is."""
         with self._changed:
             return self._changed.wait_for(self._is_idle, seconds)
 
     def discard(self) -> None:
-        """Forget what nobody has begun to write."""
+        """Drop all blocks and jobs that have not been started."""
         with self._changed:
             self._jobs.clear()
             self._pending.clear()
             self._bytes = 0
 
     def close(self, seconds: float) -> bool:
-        """Do what is left and end; false if that takes longer."""
+        """Finish what is queued and end the thread; returns false if that takes longer than `seconds`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -77,19 +76,17 @@ class Writer:
         return not (self._pending or self._jobs or self._busy)
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
-            blocks, jobs = taken
-            for job in (partial(self._tier.write, blocks), *jobs):
-                self._do(job)
-            self._done(blocks)
+        while (batch := self._next_batch()) is not None:
+            blocks, jobs = batch
+            for job in (partial(self._tier.save, blocks), *jobs):
+                try:
+                    job()
+                except Exception as error:  # a mistake of ours: it costs what was to be written, not the thread
+                    logger.error("writing to the %s tier failed", self._tier.stats().name, exc_info=error)
+            self._finish(blocks)
 
-    def _do(self, job: Callable[[], None]) -> None:
-        try:
-            job()
-        except Exception as error:  # a mistake of ours: it costs what was to be written, not the thread
-            logger.error("writing to the %s tier failed", self._tier.stats().name, exc_info=error)
-
-    def _take(self) -> tuple[list[Block], list[Callable[[], None]]] | None:
+    def _next_batch(self) -> tuple[list[Block], list[Callable[[], None]]] | None:
+        """Wait for blocks or jobs and return all of them; None after `close` when nothing is left."""
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._jobs or self._closed)
             if self._is_idle():
@@ -99,7 +96,7 @@ class Writer:
             self._jobs = []
             return blocks, jobs
 
-    def _done(self, blocks: list[Block]) -> None:
+    def _finish(self, blocks: list[Block]) -> None:
         with self._changed:
             for block in blocks:
                 if self._pending.pop(block.name, None):

@@ -19,18 +19,17 @@ from efim_ls.completion.window import Budget
 from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
 from efim_ls.uris import document_tag
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
-from kv_store.names import TOKENS
-from kv_store.open import Opened, Options, open_store
-from kv_store.store import Computed
+from kv_store.open import OpenedStore, StoreOptions, open_store
+from kv_store.store import ComputedBlocks
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 MIB = 1 << 20
-WORTH_FETCHING = TOKENS  # tokens
+WORTH_FETCHING = BLOCK_TOKENS  # tokens
 CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
 
 ArenaOf = Callable[[Frame], Arena | None]
@@ -41,7 +40,7 @@ logger = logging.getLogger(__name__)
 class KvPersistence:
     """Saves what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
 
-    def __init__(self, opened: Opened, budget: Budget, settings: Settings) -> None:
+    def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
         """Own what was opened. Frames serve only under the budget that they were made for."""
         self._store, self._opened = opened.store, opened
         self._budget, self._settings = budget, settings
@@ -65,23 +64,23 @@ class KvPersistence:
         held = arena.common(ids)
         if len(ids) - held < WORTH_FETCHING:
             return 0
-        names, block = self._store.names(ids), held // TOKENS
+        names, block = self._store.names(ids), held // BLOCK_TOKENS
         for numbers, exact in self._store.read(names, block):
-            start, end = max(held, block * TOKENS), (block + 1) * TOKENS
+            start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
             arena.take_in(ids[start:end], numbers[:, :, :, start - end :], exact)
             block += 1
             if stopped():
                 break
-        return max(0, block * TOKENS - held)
+        return max(0, block * BLOCK_TOKENS - held)
 
     def filled(self, ids: Ids, computed: int) -> int:
         """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
         if len(ids) - computed < WORTH_FETCHING:
             return computed
-        first = computed // TOKENS
-        return max(computed, (first + self._store.held(self._store.names(ids)[first:])) * TOKENS)
+        first = computed // BLOCK_TOKENS
+        return max(computed, (first + self._store.lookup(self._store.names(ids)[first:])) * BLOCK_TOKENS)
 
     def save(self, uri: str, document: DocumentFrames, arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
         """Save the frames that a document's requests asked for, as far as arenas hold their prompts.
@@ -95,13 +94,13 @@ class KvPersistence:
         for frame in reversed(frames):
             names, arena = self._store.names(frame.ids), arena_of(frame)
             chains |= dict.fromkeys(names)
-            if arena and not self._store.keep(tag, _computed(frame, names, arena), below, stopped):
+            if arena and not self._store.save(tag, _computed(frame, names, arena), below, stopped):
                 return False
-        self._store.hold(tag, list(chains))
+        self._store.pin(tag, list(chains))
         before, document.saved = document.saved, [frame.plan for frame in frames]
         if below and self._opened.notes and before != document.saved:
             note = note_of(uri, document.saved, self._budget)
-            self._opened.behind(partial(self._opened.notes.write, tag, note))
+            self._opened.submit(partial(self._opened.notes.write, tag, note))
         if not below and not document.withdrawn:
             document.withdrawn = True
             self._withdraw(tag)
@@ -128,7 +127,7 @@ class KvPersistence:
         if folder is not None:
             reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
         else:
-            reason = next(iter(self._opened.complaints.said), "switched off by the setting persist")
+            reason = next(iter(self._opened.warnings.messages), "switched off by the setting persist")
         store = str(folder) if folder else "memory only"
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
@@ -144,8 +143,6 @@ class KvPersistence:
         """Write what is left for up to `seconds`, or discard it unless `write`, and close files."""
         if not write and self._store.writer is not None:
             self._store.writer.discard()
-        elif self._opened.folder is not None:
-            self._opened.behind(self._opened.save_away)
         self._store.close(seconds)
 
     def _reaches_disk(self, uri: str) -> bool:
@@ -154,22 +151,21 @@ class KvPersistence:
     def _withdraw(self, tag: int) -> None:
         """Remove from disk what may not be there: the user may have made a file private that was not before."""
         if (notes := self._opened.notes) is not None:
-            self._store.forget_below(tag)
-            self._opened.behind(partial(notes.forget, tag))
+            self._store.remove_from_lower(tag)
+            self._opened.submit(partial(notes.remove, tag))
 
 
-def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
+def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def numbers(block: int) -> Any:
-        return arena.copied(block * TOKENS, (block + 1) * TOKENS)
+        return arena.copied(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    whole = arena.common(frame.ids) // TOKENS
-    return Computed(names[:whole], numbers, arena.exact // TOKENS, len(frame.ids))
+    whole = arena.common(frame.ids) // BLOCK_TOKENS
+    return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids))
 
 
-def _options(settings: Settings) -> Options:
-    return Options(
+def _options(settings: Settings) -> StoreOptions:
+    return StoreOptions(
         memory_bytes=settings.host_memory_mib * MIB,
-        memory_codec=Codec.RAW,
         disk_bytes=settings.disk_mib * MIB,
         disk_codec=CODECS[settings.disk_codec],
         folder=cache_folder(settings.cache_folder) if settings.persist else None,

@@ -17,7 +17,7 @@ from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Count
 from kv_store.atomic_files import make_folder
-from kv_store.complaints import Complaints
+from kv_store.warn_once import WarnOnce
 
 STATISTICS = "statistics.sqlite3"  # beside the models' folders
 DAMAGED = ".damaged"  # ends the name of a file that is put aside
@@ -42,7 +42,7 @@ class Statistics:
     def __init__(self, settings: Callable[[], Settings], report: Callable[[str], None], every: float = EVERY) -> None:
         """Write where the settings say at that time, if they let anything be kept; tell of failures, once of each."""
         self._settings, self._every = settings, every
-        self._complaints = Complaints(report)
+        self._warnings = WarnOnce(report)
         self._items = SimpleQueue[Item]()  # reentrant: a signal may interrupt who puts
         self._writing = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -78,14 +78,14 @@ class Statistics:
     def _write(self, path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> None:
         try:
             if damage := add_to(path, counted):
-                self._complaints.say(f"{path.name} in the cache's folder was damaged ({damage}): it is put aside as "
+                self._warnings.warn(f"{path.name} in the cache's folder was damaged ({damage}): it is put aside as "
                                      f"{path.name}{DAMAGED}, and counting begins anew")  # fmt: skip
         except (OSError, sqlite3.Error) as error:
             for item in counted.items():
                 self._items.put(item)
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             remedy = "should they not be later either, mend their folder or set cache_folder"
-            self._complaints.say(f"statistics cannot be written now ({reason}): {remedy}")
+            self._warnings.warn(f"statistics cannot be written now ({reason}): {remedy}")
 
 
 def add_to(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | None:

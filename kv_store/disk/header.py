@@ -1,4 +1,4 @@
-"""The header of a file of blocks, and where in the file is what; `segment.py` has the format."""
+"""The header of a block file, and where its table and slots are; `segment.py` documents the format."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kv_store.disk.record import RECORD_BYTES
 
 PAGE = 4096
 MAGIC, VERSION = b"EFIMKV\r\n", 1
-HEADER = struct.Struct("<8sIIQ32s")
+FIELDS = struct.Struct("<8sIIQ32s")
 CHECK = struct.Struct("<Q")
-CHECKED = HEADER.size + CHECK.size  # bytes
+HEADER_BYTES = FIELDS.size + CHECK.size
 
 
 class SegmentError(Exception):
@@ -30,7 +30,7 @@ class OtherVersion(SegmentError):
 
 
 class DamagedHeader(SegmentError):
-    """The header does not fit its check."""
+    """The header does not match its check."""
 
 
 class WrongLength(SegmentError):
@@ -38,66 +38,66 @@ class WrongLength(SegmentError):
 
 
 class OtherModel(SegmentError):
-    """The file is that of another model."""
+    """The file belongs to another model."""
 
 
 class OtherSize(SegmentError):
     """The file has another number of slots than it should."""
 
 
-class Geometry(NamedTuple):
-    """Whose blocks a file is for (32 bytes), and how many slots of how many bytes it has."""
+class Header(NamedTuple):
+    """The fingerprint (32 bytes) of a file's model, the number of its slots, and the size of each in bytes."""
 
     fingerprint: bytes
     slots: int
     slot_bytes: int
 
     @classmethod
-    def within(cls, capacity: int, fingerprint: bytes, slot_bytes: int) -> Geometry:
-        """As many slots as a file of at most `capacity` bytes can have; perhaps none."""
-        geometry = cls(fingerprint, max(0, (capacity - PAGE) // (RECORD_BYTES + slot_bytes)), slot_bytes)
-        while geometry.slots and geometry.end > capacity:
-            geometry = geometry._replace(slots=geometry.slots - 1)
-        return geometry
+    def within(cls, capacity: int, fingerprint: bytes, slot_bytes: int) -> Header:
+        """Return the header with the most slots, perhaps none, that fit a file of at most `capacity` bytes."""
+        header = cls(fingerprint, max(0, (capacity - PAGE) // (RECORD_BYTES + slot_bytes)), slot_bytes)
+        while header.slots and header.end > capacity:
+            header = header._replace(slots=header.slots - 1)
+        return header
 
     @classmethod
-    def of(cls, file: int) -> Geometry:
+    def read(cls, file: int) -> Header:
         """Read and check the header of an open file; raises OSError, SegmentError."""
-        raw = os.pread(file, CHECKED, 0)
+        raw = os.pread(file, HEADER_BYTES, 0)
         if raw[: len(MAGIC)] != MAGIC:
-            raise NotASegment("its file is of another kind")
-        if len(raw) < CHECKED:
-            raise WrongLength("its file was cut off")
-        _, version, slots, slot_bytes, fingerprint = HEADER.unpack_from(raw)
+            raise NotASegment("the file is of another kind")
+        if len(raw) < HEADER_BYTES:
+            raise WrongLength("the file is truncated")
+        _, version, slots, slot_bytes, fingerprint = FIELDS.unpack_from(raw)
         if version != VERSION:
-            raise OtherVersion("its file is of another version")
-        if CHECK.unpack_from(raw, HEADER.size) != (xxhash.xxh3_64_intdigest(raw[: HEADER.size]),):
-            raise DamagedHeader("its file is damaged")
-        geometry = cls(fingerprint, slots, slot_bytes)
-        if not slot_bytes or not geometry.data <= os.fstat(file).st_size <= geometry.end:
-            raise WrongLength("its file was cut off or lengthened")
-        return geometry
+            raise OtherVersion("the file is of another version")
+        if CHECK.unpack_from(raw, FIELDS.size) != (xxhash.xxh3_64_intdigest(raw[: FIELDS.size]),):
+            raise DamagedHeader("the file's header is damaged")
+        header = cls(fingerprint, slots, slot_bytes)
+        if not slot_bytes or not header.data <= os.fstat(file).st_size <= header.end:
+            raise WrongLength("the file is too short or too long")
+        return header
 
     @property
-    def header(self) -> bytes:
-        """The header and its check."""
-        header = HEADER.pack(MAGIC, VERSION, self.slots, self.slot_bytes, self.fingerprint)
-        return header + CHECK.pack(xxhash.xxh3_64_intdigest(header))
+    def packed(self) -> bytes:
+        """The header as bytes, with its check."""
+        fields = FIELDS.pack(MAGIC, VERSION, self.slots, self.slot_bytes, self.fingerprint)
+        return fields + CHECK.pack(xxhash.xxh3_64_intdigest(fields))
 
     @property
     def data(self) -> int:
-        """Where the first slot begins."""
+        """The offset of the first slot."""
         return PAGE + -(-self.slots * RECORD_BYTES // PAGE) * PAGE
 
     @property
     def end(self) -> int:
-        """Where the last slot ends: the file is never longer."""
+        """The offset behind the last slot; the file is never longer."""
         return self.slot(self.slots)
 
     def slot(self, number: int) -> int:
-        """Where a slot begins."""
+        """Return the offset of a slot."""
         return self.data + number * self.slot_bytes
 
     def record(self, number: int) -> int:
-        """Where the record of a slot begins."""
+        """Return the offset of a slot's record."""
         return PAGE + number * RECORD_BYTES

@@ -1,4 +1,4 @@
-"""What one file holds, as this process knows it; other processes change the file, too."""
+"""What a block file holds as far as this process knows; other processes change the file, too."""
 
 from __future__ import annotations
 
@@ -8,91 +8,90 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kv_store.block import Block
-from kv_store.disk.reading import Place
+from kv_store.block import Block, Name
+from kv_store.disk.reading import StoredBlock
 from kv_store.disk.record import (
-    MOST_PARTS,
+    MAX_PARTS,
     RECORD,
     Record,
     Records,
     changed,
     damaged,
-    parsed,
+    parse,
     parts_of,
     seal,
     whole_blocks,
 )
 from kv_store.disk.segment import Segment
-from kv_store.eviction import Ledger
-from kv_store.names import Name
+from kv_store.eviction import SegmentedLru
 
-USED_GRAIN = 60  # seconds: a use so soon after another is not worth a write
+USE_GRAIN = 60  # seconds; a use this soon after another is not worth a write
 
 
-class Room(NamedTuple):
-    """A new block's slots, those of blocks that made room if they had more than it needs, how many these were."""
+class DiskAllocation(NamedTuple):
+    """A new block's slots, those of evicted blocks that it does not need, and how many blocks were evicted."""
 
     slots: tuple[int, ...]
     freed: list[int]
     evicted: int
 
 
-class Catalog:
-    """The table as it was read last, and who has which slot. Its owner sees to it that one thread at a time uses it.
+class Index:
+    """The table of a file as it was last read, and which block has which slots. Not safe for two threads at once.
 
-    The table says what the file has, the ledger what is to be found. Slots that have a record but no block in the
-    ledger are litter: who may change the file erases them. The ledger has a block as soon as it is being written.
+    The table is what the file holds, the LRU what can be found. A block is in the LRU as soon as its writing begins.
+    Slots that have a record but no block in the LRU are orphans; whoever may change the file erases them.
     """
 
     def __init__(self, segment: Segment) -> None:
         """Read the table of a file; raises OSError."""
         self.segment = segment
-        self.ledger = Ledger(segment.geometry.slots)
-        self._litter = set[int]()
+        self.lru = SegmentedLru(segment.header.slots)
+        self._orphans = set[int]()
         self._used = set[Name]()
-        self._table = np.zeros(segment.geometry.slots, RECORD)
+        self._table = np.zeros(segment.header.slots, RECORD)
         self.reload()
 
     def refresh(self) -> None:
-        """Learn what others have changed; raises OSError."""
+        """Read the table again if another process has changed it; raises OSError."""
         if self.segment.outdated:
             self.reload()
 
     def reload(self) -> None:
-        """Read the table, and look at what has changed in it; raises OSError."""
+        """Read the table and apply what has changed in it; raises OSError."""
         now = self.segment.records()
         slots = changed(self._table, now).tolist()
-        old, new = parsed(self._table[slots]), parsed(now[slots])
+        old, new = parse(self._table[slots]), parse(now[slots])
         sound = (~damaged(now[slots], slots)).tolist()
         self._table = now
-        self._litter.update(slot for slot, fits in zip(slots, sound, strict=True) if not fits)
-        news = {slot: record for slot, record, fits in zip(slots, new, sound, strict=True) if fits}
-        self._let_go(dict(zip(slots, old, strict=True)), news)
-        self._take_in((slot, record) for slot, record in news.items() if record.parts)
+        self._orphans.update(slot for slot, is_sound in zip(slots, sound, strict=True) if not is_sound)
+        news = {slot: record for slot, record, is_sound in zip(slots, new, sound, strict=True) if is_sound}
+        self._remove_changed(dict(zip(slots, old, strict=True)), news)
+        self._add((slot, record) for slot, record in news.items() if record.parts)
 
-    def held(self, names: Iterable[Name]) -> int:
-        """How many blocks at the beginning of a chain are here, or about to be."""
-        return sum(1 for _ in takewhile(lambda name: self.ledger.slots(name) is not None, names))
+    def lookup(self, names: Iterable[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are in the file or being written."""
+        return sum(1 for _ in takewhile(lambda name: self.lru.slots(name) is not None, names))
 
-    def places(self, names: Iterable[Name]) -> list[Place]:
-        """Where the blocks of a chain are, up to the first that is missing, or still to be written."""
+    def locate(self, names: Iterable[Name]) -> list[StoredBlock]:
+        """Return the blocks of a chain up to the first that is missing or not yet written."""
         found = dict[Name, tuple[int, ...]]()
         for name in names:
-            if (slots := self.ledger.slots(name)) is None:
+            if (slots := self.lru.slots(name)) is None:
                 break
             found[name] = slots
-        return list(self._described(found))
+        return list(self._with_records(found))
 
-    def use(self, names: Sequence[Name]) -> None:
-        """Note that blocks of a chain were used."""
-        self.ledger.use(names)
-        self._used.update(names)
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark the blocks of a chain as used; names that are not here are ignored."""
+        self.lru.touch(names)
+        self._used.update(name for name in names if self.lru.slots(name))
 
-    def uses(self, now: int) -> tuple[list[int], Records]:
-        """The records that are to be written because of uses, and their slots; `now` in Unix seconds."""
-        used = chain.from_iterable(self.ledger.slots(name) or () for name in self._used)
+    def take_pending_uses(self, now: int) -> tuple[list[int], Records]:
+        """Return and clear the slots and records to write because their blocks were used; `now` in Unix seconds."""
+        used = chain.from_iterable(self.lru.slots(name) or () for name in self._used)
         slots = np.fromiter(used, np.intp)
-        slots = slots[np.abs(self._table["used"][slots].astype(np.int64) - now) >= USED_GRAIN]
+        slots = slots[np.abs(self._table["used"][slots].astype(np.int64) - now) >= USE_GRAIN]
         slots.sort()
         records = self._table[slots]
         records["used"] = now
@@ -100,73 +99,71 @@ class Catalog:
         self._used.clear()
         return slots.tolist(), records
 
-    def take(self, block: Block) -> Room | None:
-        """Find slots for a block; None where it gets none."""
-        parts = parts_of(len(block.data), self.segment.geometry.slot_bytes)
-        taken = self.ledger.take(block.name, block.parent, parts) if parts <= MOST_PARTS else None
-        if taken is None:
+    def allocate(self, block: Block) -> DiskAllocation | None:
+        """Find slots for a block, or return None if there is no room for it."""
+        parts = parts_of(len(block.data), self.segment.header.slot_bytes)
+        allocation = self.lru.allocate(block.name, block.parent, parts) if parts <= MAX_PARTS else None
+        if allocation is None:
             return None
-        # Blocks go only where too few slots are free, so without free slots the new block has all of theirs.
-        freed = self._slots_of(taken.evicted) if taken.evicted and self.ledger.free else []
-        return Room(taken.slots, freed, len(taken.evicted))
+        slots, evicted = allocation
+        # Blocks are evicted only if too few slots are free, so without free slots the new block has all of theirs.
+        freed = self._slots_of(evicted) if evicted and self.lru.free else []
+        return DiskAllocation(slots, freed, len(evicted))
 
-    def give_back(self, name: Name, room: Room) -> None:
-        """Undo `take` where writing failed: nobody knows what is in the slots."""
-        self.ledger.drop(name)
-        self._litter.update(room.slots, room.freed)
+    def cancel(self, name: Name, allocation: DiskAllocation) -> None:
+        """Undo `allocate` after a failed write: the slots may hold anything."""
+        self.lru.remove(name)
+        self._orphans.update(allocation.slots, allocation.freed)
 
-    def wrote(self, slots: Sequence[int], records: Records) -> None:
-        """Note which records are in the file now."""
+    def note_written(self, slots: Sequence[int], records: Records) -> None:
+        """Enter records that were written to the file."""
         self._table[list(slots)] = records
-        self._litter.difference_update(slots)
+        self._orphans.difference_update(slots)
 
-    def drop(self, name: Name) -> None:
-        """Drop a block and all behind it; their slots are litter."""
-        self._litter.update(self._slots_of(self.ledger.drop(name)))
+    def remove(self, name: Name) -> None:
+        """Remove a block and its descendants; their slots become orphans."""
+        self._orphans.update(self._slots_of(self.lru.remove(name)))
 
-    def forget(self, document: int) -> None:
-        """Drop all that a document brought, and what is behind it; their slots are litter."""
+    def remove_document(self, document: int) -> None:
+        """Remove the blocks that a document brought, and their descendants; their slots become orphans."""
         of_document = np.flatnonzero(self._table["document"] == document)
-        names = {record.name for record in parsed(self._table[of_document]) if record.parts}
-        self._litter.update(self._slots_of(names.union(*map(self.ledger.drop, names))))
+        names = {record.name for record in parse(self._table[of_document]) if record.parts}
+        self._orphans.update(self._slots_of(names.union(*map(self.lru.remove, names))))
 
-    def litter(self) -> tuple[list[int], int]:
-        """The slots that are to be erased, and how many of them have damaged records."""
-        slots = sorted(self._litter)
+    def orphans(self) -> tuple[list[int], int]:
+        """Return the slots to erase, and how many of them have damaged records."""
+        slots = sorted(self._orphans)
         return slots, int(damaged(self._table[slots], slots).sum())
 
-    def _owns(self, slot: int, name: Name) -> bool:
-        return slot in (self.ledger.slots(name) or ())
-
-    def _described(self, found: Mapping[Name, tuple[int, ...]]) -> Iterator[Place]:
-        records = iter(parsed(self._table[list(chain.from_iterable(found.values()))]))
+    def _with_records(self, found: Mapping[Name, tuple[int, ...]]) -> Iterator[StoredBlock]:
+        records = iter(parse(self._table[list(chain.from_iterable(found.values()))]))
         for name, slots in found.items():
-            place = Place(slots, [next(records) for _ in slots])
-            if any(record.name != name for record in place.records):
+            block = StoredBlock(slots, [next(records) for _ in slots])
+            if any(record.name != name for record in block.records):
                 return
-            yield place
+            yield block
 
-    def _let_go(self, before: Mapping[int, Record], news: Mapping[int, Record]) -> None:
-        """Drop blocks whose records have changed; those that were only used, were used."""
-        gone, used = set[Name](), dict[Name, None]()
+    def _remove_changed(self, before: Mapping[int, Record], news: Mapping[int, Record]) -> None:
+        """Remove blocks whose records have changed, and touch those whose time of use is the only change."""
+        removed, used = set[Name](), dict[Name, None]()
         for slot, old in before.items():
-            if not self._owns(slot, old.name):
+            if slot not in (self.lru.slots(old.name) or ()):
                 continue
-            if slot in news and news[slot].lasting == old.lasting:
+            if slot in news and news[slot].without_use == old.without_use:
                 used[old.name] = None
             else:
-                gone.update(self.ledger.drop(old.name))
-        self._litter.update(self._slots_of(gone))
-        self.ledger.use([*used])
+                removed.update(self.lru.remove(old.name))
+        self._orphans.update(self._slots_of(removed))
+        self.lru.touch([*used])
 
-    def _take_in(self, found: Iterable[tuple[int, Record]]) -> None:
-        """Enter blocks that are new in the table; records of no whole block are litter."""
-        new = [(slot, record) for slot, record in found if self.ledger.slots(record.name) is None]
-        self._litter.update(slot for slot, _ in new)
-        blocks = whole_blocks(new, self.segment.geometry.slot_bytes)
+    def _add(self, found: Iterable[tuple[int, Record]]) -> None:
+        """Add blocks that are new in the table; records that make no whole block are orphans."""
+        new = [(slot, record) for slot, record in found if self.lru.slots(record.name) is None]
+        self._orphans.update(slot for slot, _ in new)
+        blocks = whole_blocks(new, self.segment.header.slot_bytes)
         for first, slots in sorted(blocks, key=lambda block: block[0].used):
-            self.ledger.adopt(first.name, first.parent, slots)
-            self._litter.difference_update(slots)
+            self.lru.adopt(first.name, first.parent, slots)
+            self._orphans.difference_update(slots)
 
     def _slots_of(self, names: Iterable[Name]) -> list[int]:
         wanted = frozenset(names)

@@ -1,17 +1,18 @@
-"""Where the file of a model is to be, and how large it may be."""
+"""Where a model's block file is, and how large it may be."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
 
-from kv_store.complaints import Complaints
-from kv_store.disk.header import Geometry, OtherModel, OtherSize, SegmentError
+from kv_store.disk import messages
+from kv_store.disk.header import Header, OtherModel, OtherSize, SegmentError
 from kv_store.disk.segment import Segment
+from kv_store.warn_once import WarnOnce
 
 
-class Home(NamedTuple):
-    """A path, the model's fingerprint, the size of most blocks, and bytes that the file never exceeds."""
+class Location(NamedTuple):
+    """A path, the model's fingerprint, the size of most blocks, and the most bytes that the file may take."""
 
     path: Path
     fingerprint: bytes
@@ -19,41 +20,39 @@ class Home(NamedTuple):
     capacity: int
 
     @property
-    def geometry(self) -> Geometry:
-        """What a new file has; perhaps no slots."""
-        return self._with(self.slot_bytes)
+    def header(self) -> Header:
+        """The header of a new file; it may have no slots."""
+        return Header.within(self.capacity, self.fingerprint, self.slot_bytes)
 
-    def _with(self, slot_bytes: int) -> Geometry:
-        return Geometry.within(self.capacity, self.fingerprint, slot_bytes)
+    def open(self, any_size: bool, warnings: WarnOnce) -> Segment:
+        """Open the file, or create it if it is missing or cannot be used; raises OSError, SegmentError.
 
-    def open(self, any_size: bool, complaints: Complaints) -> Segment:
-        """Open the file, or begin anew where it cannot be used; raises OSError, SegmentError.
-
-        `any_size` accepts what another server has made that may take less; where that may take more there is none.
+        `any_size` accepts a file that another server has made smaller, and raises OtherSize for a larger one.
         """
         try:
-            return self._existing(any_size)
+            return self._open_existing(any_size)
         except FileNotFoundError:
-            return self._new(any_size)
+            return self._create(any_size)
         except OtherSize as error:
             if any_size:
                 raise
-            complaints.begins_anew(error)
+            warnings.warn(messages.discarded(error))
         except SegmentError as error:
-            complaints.begins_anew(error)
-        return Segment.replace(self.path, self.geometry)
+            warnings.warn(messages.discarded(error))
+        return Segment.replace(self.path, self.header)
 
-    def _new(self, any_size: bool) -> Segment:
+    def _create(self, any_size: bool) -> Segment:
         try:
-            return Segment.create(self.path, self.geometry)
+            return Segment.create(self.path, self.header)
         except FileExistsError:  # another server was faster
-            return self._existing(any_size)
+            return self._open_existing(any_size)
 
-    def _existing(self, any_size: bool) -> Segment:
+    def _open_existing(self, any_size: bool) -> Segment:
         segment = Segment.open(self.path)
-        there = segment.geometry
-        if there.fingerprint != self.fingerprint:
-            raise OtherModel("its file is another model's")
-        if there.end > self.capacity if any_size else there != self._with(there.slot_bytes):
-            raise OtherSize("it was made under another setting of its size")
+        found = segment.header
+        if found.fingerprint != self.fingerprint:
+            raise OtherModel("the file is another model's")
+        expected = Header.within(self.capacity, self.fingerprint, found.slot_bytes)
+        if found.end > self.capacity if any_size else found != expected:
+            raise OtherSize("the file was made under another setting of disk_mib")
         return segment

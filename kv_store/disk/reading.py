@@ -1,4 +1,4 @@
-"""Where blocks are in a file, and how their bytes are read from there."""
+"""Reading blocks from a file: their slots and records, and the bytes in them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from kv_store.block import Block, Bytes, Codec
+from kv_store.block import Block, Bytes, Codec, Name
 from kv_store.disk.record import Record, pieces, runs
 from kv_store.disk.segment import Segment
-from kv_store.names import Name
 
 # One small buffer that stays in the processor's cache is twice as fast as one for all that is read.
 READ_BYTES = 1 << 20
 
 
-class Place(NamedTuple):
-    """The slots of a block, and what their records say."""
+class StoredBlock(NamedTuple):
+    """A block in a file: its slots and their records."""
 
     slots: tuple[int, ...]
     records: list[Record]
@@ -30,47 +29,47 @@ class Place(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the block."""
+        """The block's size in bytes."""
         return self.records[0].size
 
-    def block(self, data: Bytes) -> Block:
-        """The block with the data that was read."""
+    def with_data(self, data: Bytes) -> Block:
+        """Return the block with the data that was read."""
         record = self.records[0]
         approximate = bool(record.approximate)
         return Block(record.name, record.parent, record.document, Codec(record.codec), approximate, data)
 
-    def fits(self, data: Bytes, slot_bytes: int) -> bool:
-        """Whether the data is what was written."""
+    def matches(self, data: Bytes, slot_bytes: int) -> bool:
+        """Return whether the data is what was written."""
         checks = [xxhash.xxh3_64_intdigest(piece.data) for piece in pieces(data, slot_bytes)]
         return checks == [record.data_check for record in self.records]
 
 
-def fetch(segment: Segment, places: Sequence[Place]) -> Iterator[tuple[Place, Bytes]]:
-    """Yield places with what is there, unchecked and valid until the next are asked for; raises OSError.
+def read_blocks(segment: Segment, blocks: Sequence[StoredBlock]) -> Iterator[tuple[StoredBlock, Bytes]]:
+    """Yield blocks with their data, unchecked and valid until the next one is requested; raises OSError.
 
-    Adjacent slots are read at once, as many as fit the buffer.
+    Adjacent slots are read together, as many as fit the buffer.
     """
-    slot_bytes = segment.geometry.slot_bytes
-    sizes = [len(place.slots) * slot_bytes for place in places]
+    slot_bytes = segment.header.slot_bytes
+    sizes = [len(block.slots) * slot_bytes for block in blocks]
     buffer = np.empty(min(sum(sizes), max(READ_BYTES, *sizes, 0)), np.uint8)
-    for group in _groups(places, len(buffer) // slot_bytes):
+    for group in _groups(blocks, len(buffer) // slot_bytes):
         end = 0
-        for first, count in runs(slot for place in group for slot in place.slots):
+        for first, count in runs(slot for block in group for slot in block.slots):
             start, end = end, end + count * slot_bytes
             segment.read(first, buffer[start:end])
         start = 0
-        for place in group:
-            yield place, buffer[start : start + place.size]
-            start += len(place.slots) * slot_bytes
+        for block in group:
+            yield block, buffer[start : start + block.size]
+            start += len(block.slots) * slot_bytes
 
 
-def _groups(places: Sequence[Place], most_slots: int) -> Iterator[list[Place]]:
-    group, slots = list[Place](), 0
-    for place in places:
-        if group and slots + len(place.slots) > most_slots:
+def _groups(blocks: Sequence[StoredBlock], max_slots: int) -> Iterator[list[StoredBlock]]:
+    group, slots = list[StoredBlock](), 0
+    for block in blocks:
+        if group and slots + len(block.slots) > max_slots:
             yield group
             group, slots = [], 0
-        group.append(place)
-        slots += len(place.slots)
+        group.append(block)
+        slots += len(block.slots)
     if group:
         yield group

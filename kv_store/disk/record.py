@@ -1,4 +1,4 @@
-"""The 64 bytes that say what a slot holds: how they are made and checked. `segment.py` has the format."""
+"""Records: the 64 bytes that describe what a slot holds. `segment.py` documents the format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kv_store.block import Block, Bytes, Codec
-from kv_store.names import NAME_BYTES, Name
+from kv_store.block import NAME_BYTES, Block, Bytes, Codec, Name
 
 RECORD = np.dtype(
     [
@@ -29,16 +28,16 @@ RECORD = np.dtype(
 )
 RECORD_BYTES = RECORD.itemsize
 CHECKED_BYTES = RECORD_BYTES - 4  # all but own_check
-MOST_PARTS = 255
+MAX_PARTS = 255
 WORDS = RECORD_BYTES // 8
-CODECS = frozenset(Codec)
+KNOWN_CODECS = frozenset(Codec)
 
 Records = npt.NDArray[np.void]  # of RECORD
 Slots = npt.NDArray[np.intp]
 
 
 class Record(NamedTuple):
-    """A record as Python has it; the fields are those of RECORD."""
+    """A record as a tuple; the fields are those of RECORD."""
 
     name: Name
     parent: Name
@@ -54,32 +53,32 @@ class Record(NamedTuple):
 
     @property
     def of_block(self) -> tuple[Name, Name, int, int, int, int, int]:
-        """What all parts of a block have in common, but for when they were used."""
+        """The fields that all parts of a block have in common, except the time of use."""
         return (self.name, self.parent, self.document, self.size, self.codec, self.approximate, self.parts)
 
     @property
-    def lasting(self) -> Record:
-        """The record without what a use of the block changes."""
+    def without_use(self) -> Record:
+        """The record without the fields that a use of the block changes."""
         return self._replace(used=0, own_check=0)
 
 
-def parsed(records: Records) -> list[Record]:
-    """Turn records into what Python compares quickly."""
+def parse(records: Records) -> list[Record]:
+    """Convert records to tuples, which Python compares quickly."""
     return [Record._make(row) for row in records.tolist()]
 
 
 def parts_of(size: int, slot_bytes: int) -> int:
-    """How many slots a block takes."""
+    """Count the slots that a block of `size` bytes takes."""
     return max(1, -(-size // slot_bytes))
 
 
 def pieces(data: Bytes, slot_bytes: int) -> list[Bytes]:
-    """A block's bytes as its slots have them, views of `data`."""
+    """Split a block's bytes into the parts that its slots hold, as views of `data`."""
     return [data[i * slot_bytes : (i + 1) * slot_bytes] for i in range(parts_of(len(data), slot_bytes))]
 
 
 def describe(block: Block, slots: Sequence[int], slot_bytes: int, used: int) -> Records:
-    """The records of a block in its slots; `used` in Unix seconds."""
+    """Return the records of a block in its slots; `used` in Unix seconds."""
     records = np.zeros(len(slots), RECORD)
     of_block = (np.void(block.name), np.void(block.parent), block.document)
     for part, piece in enumerate(pieces(block.data, slot_bytes)):
@@ -90,41 +89,38 @@ def describe(block: Block, slots: Sequence[int], slot_bytes: int, used: int) -> 
 
 
 def seal(records: Records, slots: Iterable[int]) -> None:
-    """Write each record's check over itself, for the slot where it is to be."""
+    """Set each record's check of itself, seeded with the slot it will be written to."""
     records["own_check"] = _checks(records, slots)
 
 
 def changed(before: Records, after: Records) -> Slots:
-    """Which records of two tables differ."""
+    """Return the slots whose records differ between two tables."""
     return np.unique(np.flatnonzero(_words(before).ravel() != _words(after).ravel()) // WORDS)
 
 
 def damaged(records: Records, slots: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """Which of the records, in the slots given, are neither all zero nor fit their own check."""
+    """Return which records, in the given slots, are neither all zero nor match their own check."""
     return _words(records).any(1) & (records["own_check"] != _checks(records, slots))
 
 
 def whole_blocks(found: Iterable[tuple[int, Record]], slot_bytes: int) -> Iterator[tuple[Record, tuple[int, ...]]]:
-    """Put sound records, given with their slots, together: the blocks that have all their parts, and their slots.
+    """Combine sound records, given with their slots, into blocks; yields each complete block's record and slots.
 
-    Of two that say the same the later one is passed over.
+    The later one of two records of the same part is ignored.
     """
     parts = dict[Name, dict[int, tuple[int, Record]]]()
     for slot, record in found:
         parts.setdefault(record.name, {}).setdefault(record.part, (slot, record))
     for by_part in parts.values():
         _, first = next(iter(by_part.values()))
-        if first.codec in CODECS and first.parts == parts_of(first.size, slot_bytes) and _agree(by_part, first):
+        known = first.codec in KNOWN_CODECS and first.parts == parts_of(first.size, slot_bytes)
+        complete = by_part.keys() == set(range(first.parts))
+        if known and complete and all(record.of_block == first.of_block for _, record in by_part.values()):
             yield first, tuple(by_part[part][0] for part in range(first.parts))
 
 
-def _agree(by_part: dict[int, tuple[int, Record]], first: Record) -> bool:
-    complete = by_part.keys() == set(range(first.parts))
-    return complete and all(record.of_block == first.of_block for _, record in by_part.values())
-
-
 def runs(slots: Iterable[int]) -> list[tuple[int, int]]:
-    """Slots as runs of adjacent ones, in their order: the first of each, and how many."""
+    """Group slots into runs of adjacent ones, in their order: the first slot of each run and its length."""
     found = list[tuple[int, int]]()
     for slot in slots:
         if found and slot == sum(found[-1]):

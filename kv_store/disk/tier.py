@@ -1,4 +1,4 @@
-"""The disk tier: blocks in one file of a model, that several servers share."""
+"""The disk tier: a model's blocks in one file, which several servers share."""
 
 from __future__ import annotations
 
@@ -12,216 +12,215 @@ from pathlib import Path
 
 import numpy as np
 
-from kv_store.block import Block
-from kv_store.complaints import DAMAGED, NOT_HERE, READ_ONLY, TOO_SMALL, VANISHED, Complaints
+from kv_store.block import Block, Name
+from kv_store.disk import messages
 from kv_store.disk.header import SegmentError
-from kv_store.disk.index import Catalog
-from kv_store.disk.location import Home
-from kv_store.disk.reading import fetch
+from kv_store.disk.index import Index
+from kv_store.disk.location import Location
+from kv_store.disk.reading import read_blocks
 from kv_store.disk.record import RECORD, describe
-from kv_store.disk.segment import AVAILABLE, Segment
-from kv_store.names import Name
+from kv_store.disk.segment import SUPPORTED, Segment
 from kv_store.tier import TierStats
+from kv_store.warn_once import WarnOnce
 
 
 class DiskTier:
-    """Keeps blocks in a file. Where the file fails, blocks are missing and the user is told why, once.
+    """Blocks in a file. When the file fails, blocks are missing and the user is warned once of each cause.
 
-    A block that needs several slots gets them, up to 255; a larger one is refused.
+    A block may take up to 255 slots; a larger one is refused.
     """
 
-    def __init__(self, home: Home, segment: Segment, complaints: Complaints) -> None:
-        """Take over an open file; raises OSError. Others call `open`."""
-        self._home, self._complaints = home, complaints
-        self._alone = threading.Lock()  # held by who changes the file; taken before the other one
+    def __init__(self, location: Location, segment: Segment, warnings: WarnOnce) -> None:
+        """Own an open file; raises OSError. Callers elsewhere use `open`."""
+        self._location, self._warnings = location, warnings
+        self._changing_lock = threading.Lock()  # held while changing the file; taken before the other lock
         self._lock = threading.RLock()  # guards what follows
-        self._catalog: Catalog | None = Catalog(segment)  # None: closed
-        self._holds: dict[int, tuple[Sequence[Name], float]] = {}
+        self._index: Index | None = Index(segment)  # None: closed
+        self._pinned: Sequence[Name] = ()
         self._read = self._written = self._evicted = self._damaged = 0
 
     @classmethod
     def open(
         cls, path: Path, fingerprint: bytes, slot_bytes: int, capacity_bytes: int, report: Callable[[str], None]
     ) -> DiskTier | None:
-        """Open the file of a model, never larger than `capacity_bytes`; None where there can be none.
+        """Open a model's file, never larger than `capacity_bytes`, or None if the disk cache cannot be used here.
 
-        `slot_bytes` is the size of most blocks; a file that is there already may have others. `report` is called on
-        any thread, once for each cause, with one sentence that says what is wrong and what helps.
+        `slot_bytes` is the size of most blocks; an existing file may have slots of another size. `report` is called
+        on any thread, once for each cause, with a message that says what is wrong and what helps.
         """
-        home, complaints = Home(path, fingerprint, slot_bytes, capacity_bytes), Complaints(report)
-        if not AVAILABLE:
-            complaints.say(NOT_HERE)
-        elif not home.geometry.slots:
-            complaints.say(TOO_SMALL)
+        location, warnings = Location(path, fingerprint, slot_bytes, capacity_bytes), WarnOnce(report)
+        if not SUPPORTED:
+            warnings.warn(messages.UNSUPPORTED)
+        elif not location.header.slots:
+            warnings.warn(messages.TOO_SMALL)
         else:
             try:
-                return cls._opened(home, complaints)
+                segment = location.open(False, warnings)
+                if segment.read_only:
+                    warnings.warn(messages.READ_ONLY)
+                return cls(location, segment, warnings)
             except (OSError, SegmentError) as error:
-                complaints.failed("used", error)
+                warnings.warn(messages.failed("used", error))
         return None
 
-    @classmethod
-    def _opened(cls, home: Home, complaints: Complaints) -> DiskTier:
-        segment = home.open(False, complaints)
-        if segment.read_only:
-            complaints.say(READ_ONLY)
-        return cls(home, segment, complaints)
-
-    def held(self, names: Sequence[Name]) -> int:
-        """How many blocks at the beginning of a chain are in the file."""
+    def lookup(self, names: Sequence[Name]) -> int:
+        """Count the blocks at the beginning of a chain that are in the file."""
         with self._lock:
-            catalog = self._current()
-            return catalog.held(names) if catalog else 0
+            index = self._current()
+            return index.lookup(names) if index else 0
 
     def read(self, names: Sequence[Name]) -> Iterator[Block]:
         """Yield the blocks of a chain, each checked in a buffer that the next one overwrites."""
         with self._lock:
-            if (catalog := self._current()) is None:
+            if (index := self._current()) is None:
                 return
-            places, seen = catalog.places(names), catalog.segment.seen
-            catalog.use([place.name for place in places])
+            blocks, seen = index.locate(names), index.segment.seen
+            index.touch([block.name for block in blocks])
         try:
-            for place, data in fetch(catalog.segment, places):
-                if not place.fits(data, catalog.segment.geometry.slot_bytes):
-                    self._miss(catalog, place.name, seen)
+            for block, data in read_blocks(index.segment, blocks):
+                if not block.matches(data, index.segment.header.slot_bytes):
+                    self._remove_damaged(index, block.name, seen)
                     return
                 self._read += 1
-                yield place.block(data)
+                yield block.with_data(data)
         except OSError as error:
-            self._complaints.failed("read", error)
+            self._warnings.warn(messages.failed("read", error))
 
-    def write(self, blocks: Iterable[Block]) -> None:
+    def save(self, blocks: Iterable[Block]) -> None:
         """Write blocks in one batch."""
         try:
-            with self._changing() as catalog:
+            with self._changing() as index:
                 refused = set[Name]()
                 for block in blocks:
-                    if block.parent in refused or not self._keep(catalog, block):
+                    if block.parent in refused or not self._save_block(index, block):
                         refused.add(block.name)
-                self._write_uses(catalog)
+                self._write_uses(index)
         except (OSError, SegmentError) as error:
-            self._complaints.failed("written", error)
+            self._warnings.warn(messages.failed("written", error))
 
-    def hold(self, document: int, names: Sequence[Name], until: float) -> None:
-        """Say which blocks a document needs; other servers do not know of it."""
+    def touch(self, names: Sequence[Name]) -> None:
+        """Mark the blocks of a chain as used; the next `save` writes that to the file."""
         with self._lock:
-            self._holds.pop(document, None)
-            if names:
-                self._holds[document] = names, until
-            if self._catalog:
-                self._catalog.ledger.hold(document, names, until)
+            if index := self._current():
+                index.touch(names)
 
-    def forget(self, document: int) -> None:
-        """Drop and wipe what a document brought."""
+    def pin(self, names: Sequence[Name]) -> None:
+        """Pin these blocks in place of those pinned before; other servers do not see it."""
+        with self._lock:
+            self._pinned = names
+            if self._index:
+                self._index.lru.pin(names)
+
+    def remove_document(self, document: int) -> None:
+        """Remove and wipe the blocks that a document brought, and their descendants."""
         try:
-            with self._changing() as catalog:
+            with self._changing() as index:
                 with self._lock:
-                    catalog.forget(document)
-                self._sweep(catalog)
+                    index.remove_document(document)
+                self._erase_orphans(index)
         except (OSError, SegmentError) as error:
-            self._complaints.failed("erased", error)
+            self._warnings.warn(messages.failed("erased", error))
 
     def stats(self) -> TierStats:
-        """What is in the file as far as is known, and what this server did; waits for nobody."""
-        if (catalog := self._catalog) is None:
+        """Return what is in the file as last seen, and what this server did; never waits."""
+        if (index := self._index) is None:
             return TierStats("disk")
-        ledger, (_, slots, slot_bytes) = catalog.ledger, catalog.segment.geometry
-        sizes = ((slots - ledger.free) * slot_bytes, slots * slot_bytes)
-        return TierStats("disk", len(ledger), *sizes, self._read, self._written, self._evicted, self._damaged)
+        lru, (_, slots, slot_bytes) = index.lru, index.segment.header
+        sizes = ((slots - lru.free) * slot_bytes, slots * slot_bytes)
+        return TierStats("disk", len(lru), *sizes, self._read, self._written, self._evicted, self._damaged)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
-            self._catalog = None
+            self._index = None
 
-    def _current(self) -> Catalog | None:
-        """What the file holds, as those who changed it have left it; None where there is none any more."""
-        if self._catalog is None or self._catalog.segment.vanished:
+    def _current(self) -> Index | None:
+        """Return the index as other processes have left the file, or None if the file has vanished or is closed."""
+        if self._index is None or self._index.segment.vanished:
             return None
         try:
-            self._catalog.refresh()
+            self._index.refresh()
         except OSError as error:
-            self._complaints.failed("read", error)
-        return self._catalog
+            self._warnings.warn(messages.failed("read", error))
+        return self._index
 
-    def _miss(self, catalog: Catalog, name: Name, seen: int) -> None:
-        """Drop a block whose data does not fit, unless its slots may have been given away since `seen`."""
+    def _remove_damaged(self, index: Index, name: Name, seen: int) -> None:
+        """Remove a block whose data does not match, unless its slots may have been reused since `seen`."""
         with self._lock:
-            if seen % 2 or catalog.segment.outdated or catalog.segment.seen != seen:
+            if seen % 2 or index.segment.outdated or index.segment.seen != seen:
                 return
-            catalog.drop(name)
+            index.remove(name)
             self._damaged += 1
-            self._complaints.say(DAMAGED)
+            self._warnings.warn(messages.DAMAGED)
 
     @contextmanager
-    def _changing(self) -> Generator[Catalog]:
-        """Have the file to oneself, and know what is in it; raises OSError, SegmentError."""
-        with self._alone, ExitStack() as stack:
-            if (catalog := self._catalog) is None:
+    def _changing(self) -> Generator[Index]:
+        """Lock the file against all others and yield its current index; raises OSError, SegmentError."""
+        with self._changing_lock, ExitStack() as stack:
+            if (index := self._index) is None:
                 raise OSError(errno.EBADF, "it is closed")
-            stack.enter_context(catalog.segment.locked())
-            if catalog.segment.vanished:
-                catalog = self._reopened()
-                stack.enter_context(catalog.segment.locked())
-            if catalog.segment.read_only:
+            stack.enter_context(index.segment.locked())
+            if index.segment.vanished:
+                index = self._reopen()
+                stack.enter_context(index.segment.locked())
+            if index.segment.read_only:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
             with self._lock:
-                catalog.refresh()
-            self._sweep(catalog)
-            yield catalog
+                index.refresh()
+            self._erase_orphans(index)
+            yield index
 
-    def _reopened(self) -> Catalog:
-        """Open what is there in place of a file that has vanished."""
-        self._complaints.say(VANISHED)
-        catalog = Catalog(self._home.open(True, self._complaints))
+    def _reopen(self) -> Index:
+        """Open the file that is in place of one that has vanished."""
+        self._warnings.warn(messages.VANISHED)
+        index = Index(self._location.open(True, self._warnings))
         with self._lock:
-            for document, (names, until) in self._holds.items():
-                catalog.ledger.hold(document, names, until)
-            self._catalog = catalog
-        return catalog
+            index.lru.pin(self._pinned)
+            self._index = index
+        return index
 
-    def _sweep(self, catalog: Catalog) -> None:
-        """Erase what nobody can find; raises OSError, and then it will be tried again."""
+    def _erase_orphans(self, index: Index) -> None:
+        """Erase slots that cannot be found; raises OSError, and then the next change tries again."""
         with self._lock:
-            slots, damaged = catalog.litter()
+            slots, damaged = index.orphans()
             self._damaged += damaged
         if damaged:
-            self._complaints.say(DAMAGED)
-        self._erase(catalog, slots)
+            self._warnings.warn(messages.DAMAGED)
+        self._erase(index, slots)
 
-    def _keep(self, catalog: Catalog, block: Block) -> bool:
-        """Write a block that is not held; false where there is no room for it. Raises OSError."""
+    def _save_block(self, index: Index, block: Block) -> bool:
+        """Write a block unless it is there already; returns false if there is no room. Raises OSError."""
         with self._lock:
-            if catalog.held([block.name]):
-                catalog.use([block.name])
+            if index.lookup([block.name]):
+                index.touch([block.name])
                 return True
-            room = catalog.take(block)
-        if room is None:
+            allocation = index.allocate(block)
+        if allocation is None:
             return False
-        records = describe(block, room.slots, catalog.segment.geometry.slot_bytes, int(time.time()))
+        records = describe(block, allocation.slots, index.segment.header.slot_bytes, int(time.time()))
         try:
-            self._erase(catalog, room.freed)
-            catalog.segment.write(room.slots, records, block.data)
+            self._erase(index, allocation.freed)
+            index.segment.write(allocation.slots, records, block.data)
         except OSError:
             with self._lock:
-                catalog.give_back(block.name, room)
+                index.cancel(block.name, allocation)
             raise
         with self._lock:
-            catalog.wrote(room.slots, records)
+            index.note_written(allocation.slots, records)
             self._written += 1
-            self._evicted += room.evicted
+            self._evicted += allocation.evicted
         return True
 
-    def _erase(self, catalog: Catalog, slots: Sequence[int]) -> None:
+    def _erase(self, index: Index, slots: Sequence[int]) -> None:
         if not slots:
             return
-        catalog.segment.erase(slots)
+        index.segment.erase(slots)
         with self._lock:
-            catalog.wrote(slots, np.zeros(len(slots), RECORD))
+            index.note_written(slots, np.zeros(len(slots), RECORD))
 
-    def _write_uses(self, catalog: Catalog) -> None:
+    def _write_uses(self, index: Index) -> None:
         with self._lock:
-            slots, records = catalog.uses(int(time.time()))
-        catalog.segment.write_records(slots, records)
+            slots, records = index.take_pending_uses(int(time.time()))
+        index.segment.write_records(slots, records)
         with self._lock:
-            catalog.wrote(slots, records)
+            index.note_written(slots, records)

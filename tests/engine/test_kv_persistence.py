@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
         completer.save(A, never)
         completer.close(10)
     assert completer.describe()["store"] == "memory only"
-    assert ["mend its folder" in record.message for record in caplog.records] == [True]
+    assert ["repair its folder" in record.message for record in caplog.records] == [True]
 
 
 def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> None:

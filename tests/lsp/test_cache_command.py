@@ -71,7 +71,7 @@ def test_ls_tells_names_with_brackets_as_they_are(tmp_path: Path, model: Path) -
 
 
 def test_ls_of_nothing_says_so(tmp_path: Path) -> None:
-    assert run("ls", "--folder", str(tmp_path)) == (0, f"nothing is kept in {tmp_path}\n")
+    assert run("ls", "--folder", str(tmp_path)) == (0, f"nothing is cached in {tmp_path}\n")
 
 
 def test_verify_finds_and_removes_what_is_damaged(cache: Path, model: Path) -> None:
@@ -81,7 +81,7 @@ def test_verify_finds_and_removes_what_is_damaged(cache: Path, model: Path) -> N
     content[-1000] ^= 1
     file.write_bytes(content)
     code, shown = run("verify", "--folder", str(cache))
-    assert code == 1 and "1 were damaged: they are removed" in shown
+    assert code == 1 and "1 damaged (removed)" in shown
     assert run("verify", "--folder", str(cache))[0] == 0
 
 
@@ -105,7 +105,7 @@ def test_clear_removes_all_and_nothing_that_is_not_ours(cache: Path, model: Path
     (cache / "mine").mkdir()
     (cache / "mine" / "file.txt").write_text("x")
     code, shown = run("clear", "--folder", str(cache))
-    assert code == 0 and re.fullmatch(r"removed: (?!0\.0)\d+\.\d MB that were kept of 1 models\n", shown)
+    assert code == 0 and re.fullmatch(r"removed: (?!0\.0)\d+\.\d MB\n", shown)
     assert [path.name for path in cache.rglob("*")] == ["mine", "file.txt"]
     assert fetched(model, cache, "first.py", CODE) == 0
 

@@ -30,7 +30,7 @@ from keeping import (
 )
 from wire import REAL, Editor, Page, launched
 
-from kv_store.names import TOKENS
+from kv_store.block import BLOCK_TOKENS
 from kv_store.notes import Notes
 from tests.models import make
 
@@ -122,7 +122,7 @@ async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
             for page, was in before:
                 now = await answered(again(page, editor))
                 assert (now.text, now.typed, now.frame) == (was.text, was.typed, "kept")
-                assert now.fetched > 100 and now.recomputed <= TOKENS
+                assert now.fetched > 100 and now.recomputed <= BLOCK_TOKENS
             pages = [(editor.open(f"# {number}\n{marked}"), way) for marked, way in ways]
             before = [(page, await way(page)) for page, way in pages]
             await end(editor)
@@ -139,7 +139,7 @@ async def test_a_closed_file_whose_arena_was_taken_comes_back(server: Server, ho
     await complete(editor, OTHER, B)
     back = await complete(editor)
     assert (back.text, back.frame) == (there.text, "kept")
-    assert back.fetched > 100 and back.recomputed <= TOKENS
+    assert back.fetched > 100 and back.recomputed <= BLOCK_TOKENS
 
 
 async def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_is_wrong(server: Server, home: Home):
@@ -148,12 +148,12 @@ async def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_is_wron
         async with launched(REAL) as editor:
             await editor.start(settings=home.settings())
             now = await complete(editor)
-            assert now.text == cold.text and (now.recomputed <= TOKENS or seed == 0)
+            assert now.text == cold.text and (now.recomputed <= BLOCK_TOKENS or seed == 0)
             await settled(editor)
             await edit_until_killed(editor, random.Random(seed))
             assert editor.stderr == ""
     now = await complete(await server.open(home))
-    assert now.text == cold.text and now.recomputed <= TOKENS
+    assert now.text == cold.text and now.recomputed <= BLOCK_TOKENS
     assert await server.said() == []
 
 
@@ -179,12 +179,12 @@ async def test_servers_at_the_same_time_share_what_they_keep(server: Server, hom
         assert [each.fetched for each in (a, b)] == [0, 0]
         for editor, marked, was in ((one, OTHER, b), (two, TEXT, a)):
             now = await complete(editor, marked, C)
-            assert now.text == was.text and now.fetched > 100 and now.recomputed <= TOKENS
+            assert now.text == was.text and now.fetched > 100 and now.recomputed <= BLOCK_TOKENS
     third = await server.open(home)
     for marked, uri, was in ((TEXT, A, a), (OTHER, B, b)):
         now = await complete(third, marked, uri)
         assert (now.text, now.frame) == (was.text, "kept")
-        assert now.fetched > 100 and now.recomputed <= TOKENS
+        assert now.fetched > 100 and now.recomputed <= BLOCK_TOKENS
 
 
 async def test_the_tiers_are_counted_and_the_store_is_named(server: Server, home: Home):
@@ -193,13 +193,13 @@ async def test_the_tiers_are_counted_and_the_store_is_named(server: Server, home
     await settled(editor)
     for name in ("memory", "disk"):
         kept = await tier(editor, name)
-        assert kept["blocks"] == kept["written"] == told.recomputed // TOKENS
+        assert kept["blocks"] == kept["written"] == told.recomputed // BLOCK_TOKENS
         assert kept["bytes"] <= kept["capacity_bytes"] <= 8 << 20 and kept["bytes"] % kept["blocks"] == 0
         assert kept["read"] == kept["evicted"] == kept["damaged"] == 0
     await server.open(home)
     told = await complete(editor)
     disk = await tier(editor, "disk")
-    assert disk["read"] * TOKENS == told.fetched and disk["written"] == 0
+    assert disk["read"] * BLOCK_TOKENS == told.fetched and disk["written"] == 0
     status = await editor.ask("efim/status")
     assert status["store"] == str(home.blocks.parent) and status["store_approximate"] is False
 
@@ -214,7 +214,7 @@ async def test_only_its_owner_may_look_at_what_is_kept(server: Server, home: Hom
     await complete(editor)
     await server.close()
     paths = [home.cache.parent, home.cache, *home.cache.rglob("*")]
-    assert {"blocks.kv", "about.json", "away.json", *(note.name for note in home.notes)} <= {p.name for p in paths}
+    assert {"blocks.kv", "about.json", *(note.name for note in home.notes)} <= {p.name for p in paths}
     assert {p.name: oct(p.stat().st_mode & 0o777) for p in paths} == {
         p.name: "0o700" if p.is_dir() else "0o600" for p in paths
     }
@@ -290,7 +290,7 @@ async def test_a_file_is_the_same_however_its_uri_is_spelled(server: Server, hom
     there = await complete(await server.open(home), uri="file:///c:/My%20work/a.py")
     back = await complete(await server.open(home), uri="file:///" + quote("c:/My work/a.py", safe="/"))
     assert (back.text, back.frame) == (there.text, "kept")
-    assert back.recomputed <= TOKENS
+    assert back.recomputed <= BLOCK_TOKENS
 
 
 async def test_int8_is_told_and_exact_servers_never_see_it(server: Server, home: Home):
@@ -300,6 +300,6 @@ async def test_int8_is_told_and_exact_servers_never_see_it(server: Server, home:
     assert (await editor.ask("efim/status"))["store_approximate"] is True
     warm = await complete(editor)
     assert (cold.approximate, warm.frame) == (0, "kept")
-    assert 0 < warm.approximate < warm.fetched and warm.recomputed <= TOKENS  # the first tokens are raw
+    assert 0 < warm.approximate < warm.fetched and warm.recomputed <= BLOCK_TOKENS  # the first tokens are raw
     exact = await complete(await server.open(home))
     assert exact == cold

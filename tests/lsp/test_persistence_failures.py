@@ -14,7 +14,7 @@ import pytest_asyncio
 from keeping import LONG, OTHER, B, C, Home, Server, Told, complete, reopening, settled, tier
 from wire import started
 
-from kv_store.names import TOKENS
+from kv_store.block import BLOCK_TOKENS
 from tests.models import make
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -69,8 +69,8 @@ def flipped(content: bytes, *places: int) -> bytes:
     return bytes(changed)
 
 
-BLOCKS, NOTES, ABOUT, AWAY = "*/blocks.kv", "*/notes/*.note", "*/about.json", "away.json"
-ANEW, DAMAGED = "begins anew: its file ", "damaged blocks "
+BLOCKS, NOTES, ABOUT = "*/blocks.kv", "*/notes/*.note", "*/about.json"
+ANEW, DAMAGED = "a new one is started: the file", "damaged blocks"
 DAMAGES: dict[str, tuple[str, Change, str]] = {
     "blocks emptied": (BLOCKS, lambda _: b"", ANEW),
     "blocks cut in the header": (BLOCKS, lambda old: old[:50], ANEW),
@@ -87,8 +87,6 @@ DAMAGES: dict[str, tuple[str, Change, str]] = {
     "notes cut": (NOTES, lambda old: old[:-1], ""),
     "notes emptied": (NOTES, lambda _: b"", ""),
     "about.json replaced": (ABOUT, lambda _: garbage(4), ""),
-    "away.json replaced": (AWAY, lambda _: garbage(5), ""),
-    "away.json of another kind": (AWAY, lambda _: b'{"times": [1e999, null]}', ""),
 }
 
 
@@ -105,13 +103,13 @@ async def test_damage_is_told_once_at_most_and_then_mended(server: Server, home:
     now = await complete(await server.open(home))
     assert now.text == cold.text
     if pattern != BLOCKS:
-        assert now.fetched > 100 and now.recomputed <= TOKENS
+        assert now.fetched > 100 and now.recomputed <= BLOCK_TOKENS
     await server.close()
     lines = await server.said()
     assert len(lines) == bool(told) and all(line.startswith("WARNING") and told in line for line in lines)
     again = await complete(await server.open(home))
     assert (again.text, again.frame) == (cold.text, "kept")
-    assert again.fetched > 100 and again.recomputed <= TOKENS
+    assert again.fetched > 100 and again.recomputed <= BLOCK_TOKENS
     await server.close()
     assert await server.said() == []
 
@@ -146,7 +144,7 @@ async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: 
     await complete(editor, OTHER, B)
     await server.close()
     line, statistics = await server.said()
-    assert "(Not a directory): mend its folder, or set cache_folder" in line
+    assert "(Not a directory); repair its folder or set cache_folder" in line
     assert "statistics cannot be written now" in statistics
 
 
@@ -159,7 +157,7 @@ async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, hom
     assert (await complete(editor)).text == cold.text
     await server.close()
     [line] = await server.said()
-    assert "(Is a directory): mend its folder, or set cache_folder" in line
+    assert "(Is a directory); repair its folder or set cache_folder" in line
 
 
 async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: Server, home: Home, cold: Told):
@@ -170,11 +168,11 @@ async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: S
     await settled(editor)
     await server.close()
     [line] = await server.said()
-    assert line.startswith("WARNING") and "begins anew" in line
+    assert line.startswith("WARNING") and "a new one is started" in line
     editor = await server.open(home)
     assert (await complete(editor)).text == cold.text
     back = await complete(editor, OTHER, B)
-    assert back.text == there.text and back.fetched > 100 and back.recomputed <= TOKENS
+    assert back.text == there.text and back.fetched > 100 and back.recomputed <= BLOCK_TOKENS
     await server.close()
     assert await server.said() == []
 
@@ -189,7 +187,7 @@ async def test_a_full_disk_is_told_once_and_what_is_there_serves(server: Server,
         assert 0 < (await tier(editor, "disk"))["blocks"] < (await tier(editor, "memory"))["blocks"]
     assert first.text == cold.text
     [line] = editor.stderr.splitlines()
-    assert "(File too large): make room, or lower disk_mib" in line
+    assert "(File too large); free some space or lower disk_mib" in line
     now = await complete(await server.open(home))
     assert now.text == first.text and 0 < now.fetched < first.recomputed
     now = await complete(server.editor, OTHER, B)
@@ -206,12 +204,12 @@ async def test_only_who_asks_for_it_waits_for_who_holds_the_file(home: Home, col
             assert there.text == cold.text and there.fetched > 100
             told = await complete(editor, OTHER, B)
             _, written = editor.send("efim/settled")
-            while (await tier(editor, "memory"))["blocks"] < told.recomputed // TOKENS:
+            while (await tier(editor, "memory"))["blocks"] < told.recomputed // BLOCK_TOKENS:
                 assert not written.done()
             await complete(editor, OTHER[1:], C)
             assert not written.done() and (await tier(editor, "disk"))["written"] == 0
             fcntl.flock(file, fcntl.LOCK_UN)
             await written
-            assert (await tier(editor, "disk"))["written"] >= told.recomputed // TOKENS
+            assert (await tier(editor, "disk"))["written"] >= told.recomputed // BLOCK_TOKENS
             fcntl.flock(file, fcntl.LOCK_EX)
             await complete(editor, OTHER[2:], C)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kv_store.block import Block, Bytes, Codec
-from kv_store.disk.header import Geometry
+from kv_store.block import Block, Bytes, Codec, Name, root
+from kv_store.disk.header import Header
 from kv_store.disk.tier import DiskTier
-from kv_store.names import Name, root
 
 FINGERPRINT = blake2b(b"a model", digest_size=32).digest()
 ROOT = root(FINGERPRINT)
@@ -47,7 +46,7 @@ def chain_of(chain: int, length: int, sizes: Sequence[int] = (SLOT,)) -> list[Bl
 
 
 def capacity_of(slots: int, slot_bytes: int = SLOT) -> int:
-    return Geometry(FINGERPRINT, slots, slot_bytes).end
+    return Header(FINGERPRINT, slots, slot_bytes).end
 
 
 def tier_of(path: Path, slots: int, said: list[str] | None = None, slot_bytes: int = SLOT) -> DiskTier:
@@ -58,13 +57,13 @@ def tier_of(path: Path, slots: int, said: list[str] | None = None, slot_bytes: i
     return tier
 
 
-def kept(block: Block) -> Block:
+def copied(block: Block) -> Block:
     """The same with data of its own."""
     return Block(block.name, block.parent, block.document, block.codec, block.approximate, block.data.copy())
 
 
 def read(tier: DiskTier, names: Sequence[Name]) -> list[Block]:
-    return [kept(block) for block in tier.read(names)]
+    return [copied(block) for block in tier.read(names)]
 
 
 def same(found: Iterable[Block], written: Iterable[Block]) -> bool:

@@ -37,13 +37,13 @@ def telling(some: list[Block], pipe: int) -> Iterator[Block]:
 
 
 def storm(path: Path, slots: int, first: int, pipe: int) -> None:
-    """Write chains in turn, which do not all fit, and forget some."""
+    """Write chains in turn, which do not all fit, and remove some."""
     tier = tier_of(path, slots)
     for turn in count(first):
-        tier.write(telling(blocks(turn % CHAINS), pipe))
+        tier.save(telling(blocks(turn % CHAINS), pipe))
         list(tier.read(names_of(turn % CHAINS, LENGTH)))
         if turn % 7 == 0:
-            tier.forget(1)
+            tier.remove_document(1)
 
 
 def main() -> None:
@@ -60,10 +60,10 @@ def main() -> None:
             os.waitpid(int(numbers[0]), 0)
             print("reaped", flush=True)
         elif command == "write":
-            tier.write(blocks(int(numbers[0])))
+            tier.save(blocks(int(numbers[0])))
             print("written", flush=True)
-        elif command == "held":
-            print(tier.held(names_of(int(numbers[0]), LENGTH)), flush=True)
+        elif command == "lookup":
+            print(tier.lookup(names_of(int(numbers[0]), LENGTH)), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kv_store.block import Codec, Shape
-from kv_store.codec import RECENT, SINKS, Coder, Floats, Rotations, codec_at
-from kv_store.names import TOKENS
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
+from kv_store.codec import RECENT_TOKENS, SINK_TOKENS, Coder, Floats, Rotations, codec_at
 from model_runtime.arena.arena import Arena
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
@@ -20,7 +19,7 @@ from tests.models import Tiny, make
 CONTEXT = 96
 FP = 2e-6  # what turning a pair there and back may cost, of its length
 SHAPES = st.builds(Shape, st.integers(1, 3), st.integers(1, 2), st.sampled_from((2, 4, 6, 16)))
-FIRSTS = st.integers(0, CONTEXT - TOKENS)
+FIRSTS = st.integers(0, CONTEXT - BLOCK_TOKENS)
 SEEDS = st.integers(0, 2**32 - 1)
 SMALL = Shape(2, 1, 4)
 
@@ -35,13 +34,13 @@ def coder(shape: Shape) -> Coder:
 
 
 def rotated(keys: Floats, first: int) -> Floats:
-    turns = rotations(keys.shape[-1])[first : first + TOKENS]
+    turns = rotations(keys.shape[-1])[first : first + BLOCK_TOKENS]
     return (keys.view(np.complex64) * turns).view(np.float32)
 
 
 def unrotated(keys: Floats, first: int) -> npt.NDArray[np.float64]:
     """Before rotary embedding, in twice the precision."""
-    turns = rotations(keys.shape[-1])[first : first + TOKENS].astype(np.complex128)
+    turns = rotations(keys.shape[-1])[first : first + BLOCK_TOKENS].astype(np.complex128)
     return (keys.astype(np.float64).view(np.complex128) / turns).view(np.float64)
 
 
@@ -91,7 +90,7 @@ def test_a_value_is_off_by_half_a_step_of_its_token(shape: Shape, first: int, se
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
-def test_what_was_read_can_be_written_again_without_further_loss(shape: Shape, first: int, seed: int) -> None:
+def test_encoding_again_loses_nothing_more(shape: Shape, first: int, seed: int) -> None:
     once = through(block(shape, seed), first, shape)
     twice = through(once, first, shape)
     assert np.allclose(twice[1], once[1], rtol=1e-6, atol=0)
@@ -100,7 +99,7 @@ def test_what_was_read_can_be_written_again_without_further_loss(shape: Shape, f
 
 
 @given(first=FIRSTS, seed=SEEDS)
-def test_keys_lose_as_much_wherever_they_stand(first: int, seed: int) -> None:
+def test_loss_of_keys_does_not_depend_on_their_position(first: int, seed: int) -> None:
     kv = np.random.default_rng(seed).standard_normal(Shape(1, 1, 8).of_block).astype(np.float32)
     found: list[npt.NDArray[np.float64]] = []
     for at in (0, first):
@@ -119,7 +118,7 @@ def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: P
     decoder.forward(ids_of([7] * 64), arena)
     shape = Shape(1, decoder.config.kv_heads, decoder.config.head_dim)
     for first in (0, 48):
-        tokens = slice(first, first + TOKENS)
+        tokens = slice(first, first + BLOCK_TOKENS)
         kv = np.stack((arena.k.numpy()[:, :, tokens], arena.v.numpy()[:, :, tokens]))
         errors = [_largest_error(Coder(shape, turns), kv, first) for turns in (decoder.rotations, None)]
         assert errors[0] < 1e-5 * np.abs(kv[0]).max()
@@ -190,14 +189,14 @@ def test_zero_stays_zero() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_what_is_too_small_for_a_scale_is_written_as_zero() -> None:
+def test_numbers_too_small_for_a_scale_become_zero() -> None:
     """Where a scale has no inverse, what becomes of a number would depend on the processor."""
     for number in (1e-45, 1e-40, 1e-37):
         assert not coder(SMALL).encode(np.full(SMALL.of_block, number, np.float32), 16, Codec.INT8).any()
 
 
 @given(first=FIRSTS, exponent=st.integers(-45, -30), seed=SEEDS)
-def test_next_to_nothing_may_become_zero_and_nothing_else(first: int, exponent: int, seed: int) -> None:
+def test_tiny_numbers_become_zero_at_worst(first: int, exponent: int, seed: int) -> None:
     kv = (np.random.default_rng(seed).standard_normal(SMALL.of_block) * 10.0**exponent).astype(np.float32)
     off = np.abs(through(kv, first, SMALL) - kv)
     assert off.max() <= max(127 * 1.2e-38 * 2**0.5, np.abs(kv).max() / 100)
@@ -206,7 +205,9 @@ def test_next_to_nothing_may_become_zero_and_nothing_else(first: int, exponent: 
 @pytest.mark.parametrize("wrong", [np.nan, -np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("half", [0, 1])
 @given(first=FIRSTS, at=st.integers(0, SMALL.raw_bytes // 8 - 1))
-def test_what_is_not_finite_is_refused_and_stays_raw(half: int, wrong: float, first: int, at: int) -> None:
+def test_int8_refuses_numbers_that_are_not_finite_and_raw_keeps_them(
+    half: int, wrong: float, first: int, at: int
+) -> None:
     kv = np.ones(SMALL.of_block, np.float32)
     kv[half].reshape(-1)[at] = wrong
     with pytest.raises(ValueError, match="not finite"):
@@ -220,9 +221,9 @@ def test_keys_that_are_too_large_to_be_rotated_are_refused() -> None:
         coder(SMALL).encode(kv, 0, Codec.INT8)
 
 
-@pytest.mark.parametrize("first", [-1, CONTEXT - TOKENS + 1, CONTEXT - 1, CONTEXT])
+@pytest.mark.parametrize("first", [-1, CONTEXT - BLOCK_TOKENS + 1, CONTEXT - 1, CONTEXT])
 def test_a_block_beyond_the_context_is_refused(first: int) -> None:
-    data = coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - TOKENS, Codec.INT8)
+    data = coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - BLOCK_TOKENS, Codec.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
         coder(SMALL).decode(data, first, Codec.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
@@ -235,7 +236,7 @@ def test_rotations_of_another_model_are_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_keys_values_and_bytes_may_lie_anywhere(codec: Codec) -> None:
+def test_arrays_and_bytes_need_no_alignment(codec: Codec) -> None:
     """A part of an arena, which is not contiguous, and bytes behind a header of any length."""
     arena = np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32)
     part = arena[:, :, :, 16:32]
@@ -247,7 +248,7 @@ def test_keys_values_and_bytes_may_lie_anywhere(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_neither_writing_nor_reading_changes_what_it_is_given(codec: Codec) -> None:
+def test_encode_and_decode_leave_their_arguments_alone(codec: Codec) -> None:
     kv = np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32)
     before = kv.copy()
     data = coder(SMALL).encode(kv, 16, codec)
@@ -276,7 +277,7 @@ def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, codec: Codec) 
 
 
 @given(st.integers(0, 200), st.integers(1, 3000))
-def test_a_block_is_raw_where_any_of_its_tokens_must_be(number: int, length: int) -> None:
-    tokens = range(number * TOKENS, (number + 1) * TOKENS)
-    must = any(token < SINKS or token >= length - RECENT for token in tokens)
+def test_a_block_is_raw_if_any_of_its_tokens_must_be(number: int, length: int) -> None:
+    tokens = range(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
+    must = any(token < SINK_TOKENS or token >= length - RECENT_TOKENS for token in tokens)
     assert codec_at(tokens.start, length, Codec.INT8) == (Codec.RAW if must else Codec.INT8)

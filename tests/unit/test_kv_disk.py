@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kv_store.block import Block
-from kv_store.complaints import VANISHED
+from kv_store.disk.messages import VANISHED
 from kv_store.disk.reading import READ_BYTES
 from tests.unit.kv_blocks import (
     DOCUMENTS,
@@ -39,7 +38,7 @@ SERVERS = st.integers(0, 1)
 SOME = st.integers(0, CHAINS - 1)
 
 
-class Serving(RuleBasedStateMachine):
+class DiskStates(RuleBasedStateMachine):
     """Two servers on one file, which is too small for all; what is read is what was written."""
 
     @initialize(slots=st.integers(1, 30))
@@ -51,62 +50,66 @@ class Serving(RuleBasedStateMachine):
 
     @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
     def write(self, server: int, chain: int, length: int) -> None:
-        before = [each.held(NAMES[chain]) for each in self.servers]
-        self.servers[server].write(iter(WHOLE[chain][:length]))
-        assert self.servers[server].held(NAMES[chain]) >= before[server], "parents make no room for their children"
+        before = [each.lookup(NAMES[chain]) for each in self.servers]
+        self.servers[server].save(iter(WHOLE[chain][:length]))
+        assert self.servers[server].lookup(NAMES[chain]) >= before[server], "parents make no room for their children"
 
     @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
     def read(self, server: int, chain: int, length: int) -> None:
-        held = self.servers[server].held(NAMES[chain][:length])
-        assert same(read(self.servers[server], NAMES[chain][:length]), WHOLE[chain][:held])
+        found = self.servers[server].lookup(NAMES[chain][:length])
+        assert same(read(self.servers[server], NAMES[chain][:length]), WHOLE[chain][:found])
 
-    @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH), until=st.sampled_from((0.0, math.inf)))
-    def hold(self, server: int, chain: int, length: int, until: float) -> None:
-        self.servers[server].hold(chain, NAMES[chain][:length], until)
+    @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
+    def pin(self, server: int, chain: int, length: int) -> None:
+        self.servers[server].pin(NAMES[chain][:length])
+
+    @rule(server=SERVERS, chain=SOME, length=st.integers(0, LENGTH))
+    def touch(self, server: int, chain: int, length: int) -> None:
+        self.servers[server].touch(NAMES[chain][:length])
 
     @rule(server=SERVERS, document=st.integers(1, DOCUMENTS))
-    def forget(self, server: int, document: int) -> None:
-        self.servers[server].forget(document)
+    def remove_document(self, server: int, document: int) -> None:
+        self.servers[server].remove_document(document)
         content = self.path.read_bytes()
         for chain in range(CHAINS):
             if document_of(chain) == document:
-                assert self.servers[server].held(NAMES[chain]) == 0
+                assert self.servers[server].lookup(NAMES[chain]) == 0
                 assert not any(block.data.tobytes() in content for block in WHOLE[chain] if len(block.data) > 8)
 
     @rule(server=SERVERS)
     def reopen(self, server: int) -> None:
-        before = [self.servers[server].held(names) for names in NAMES.values()]
+        before = [self.servers[server].lookup(names) for names in NAMES.values()]
         self.servers[server].close()
         self.servers[server] = tier_of(self.path, self.slots, self.said)
-        assert [self.servers[server].held(names) for names in NAMES.values()] == before
+        assert [self.servers[server].lookup(names) for names in NAMES.values()] == before
 
     @rule()
     def lose_the_file(self) -> None:
         self.path.unlink()
         for server in self.servers:
-            server.write(())
-        assert all(server.held(names) == 0 for server in self.servers for names in NAMES.values())
+            server.save(())
+        assert all(server.lookup(names) == 0 for server in self.servers for names in NAMES.values())
         self.said.clear()
 
     @invariant()
     def all_know_the_same(self) -> None:
         for names in NAMES.values():
-            assert self.servers[0].held(names) == self.servers[1].held(names)
+            assert self.servers[0].lookup(names) == self.servers[1].lookup(names)
 
     @invariant()
     def the_file_is_never_larger_than_allowed(self) -> None:
         assert self.path.stat().st_size <= capacity_of(self.slots)
 
     @invariant()
-    def only_a_lost_file_is_complained_about(self) -> None:
+    def only_a_lost_file_is_warned_about(self) -> None:
         assert {*self.said} <= {VANISHED}
 
     def teardown(self) -> None:
         self.folder.cleanup()
 
 
-Serving.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
-TestServing = Serving.TestCase
+DiskStates.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestDiskStates = DiskStates.TestCase
 
 
 @pytest.fixture
@@ -116,7 +119,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_all_that_fits_is_there_after_a_restart(path: Path) -> None:
     slots = CHAINS * sum(-(-len(block.data) // SLOT) for block in WHOLE[0])
-    tier_of(path, slots).write(block for whole in WHOLE.values() for block in whole)
+    tier_of(path, slots).save(block for whole in WHOLE.values() for block in whole)
     tier = tier_of(path, slots)
     for chain, whole in WHOLE.items():
         assert same(read(tier, NAMES[chain]), whole)
@@ -126,19 +129,19 @@ def test_all_that_fits_is_there_after_a_restart(path: Path) -> None:
 
 def test_blocks_that_are_there_are_not_written_again(path: Path) -> None:
     tier = tier_of(path, 10)
-    tier.write(chain_of(0, 3))
-    tier.write(chain_of(0, 5))
+    tier.save(chain_of(0, 3))
+    tier.save(chain_of(0, 5))
     assert (tier.stats().written, tier.stats().blocks, tier.stats().evicted) == (5, 5, 0)
 
 
-def test_a_block_that_needs_more_parts_than_can_be_counted_is_refused_and_all_behind_it(path: Path) -> None:
+def test_a_block_of_more_than_255_parts_is_refused_with_its_descendants(path: Path) -> None:
     tier = tier_of(path, 600, slot_bytes=8)
-    tier.write([block_of(0, 0, 8), block_of(0, 1, 8 * 255), block_of(0, 2, 8 * 255 + 1), block_of(0, 3, 8)])
-    assert tier.held(names_of(0, 4)) == 2
-    assert tier.held(names_of(0, 4)[3:]) == 0
+    tier.save([block_of(0, 0, 8), block_of(0, 1, 8 * 255), block_of(0, 2, 8 * 255 + 1), block_of(0, 3, 8)])
+    assert tier.lookup(names_of(0, 4)) == 2
+    assert tier.lookup(names_of(0, 4)[3:]) == 0
 
 
-def test_a_block_can_be_read_as_soon_as_it_is_written_and_not_before(path: Path) -> None:
+def test_a_block_is_readable_only_once_it_is_written(path: Path) -> None:
     tier = tier_of(path, 8)
 
     def blocks() -> Iterator[Block]:
@@ -146,50 +149,52 @@ def test_a_block_can_be_read_as_soon_as_it_is_written_and_not_before(path: Path)
             assert len(read(tier, names_of(0, 8))) == place
             yield block
 
-    tier.write(blocks())
-    assert tier.held(names_of(0, 8)) == 8
+    tier.save(blocks())
+    assert tier.lookup(names_of(0, 8)) == 8
 
 
-def test_what_is_held_for_good_makes_no_room(path: Path) -> None:
+def test_pinned_blocks_make_no_room(path: Path) -> None:
     tier = tier_of(path, 6)
-    tier.hold(1, names_of(0, 4), math.inf)
+    tier.pin(names_of(0, 4))
     for chain in range(3):
-        tier.write(chain_of(chain, 4))
-    assert [tier.held(names_of(chain, 4)) for chain in range(3)] == [4, 0, 2]
+        tier.save(chain_of(chain, 4))
+    assert [tier.lookup(names_of(chain, 4)) for chain in range(3)] == [4, 0, 2]
 
 
-@pytest.mark.parametrize("use", ["read", "write"])
-def test_what_was_used_last_stays(path: Path, use: str) -> None:
+@pytest.mark.parametrize("use", ["read", "write", "touch"])
+def test_blocks_used_last_stay(path: Path, use: str) -> None:
     tier = tier_of(path, 8)
     for chain in range(2):
-        tier.write(chain_of(chain, 4))
+        tier.save(chain_of(chain, 4))
     if use == "read":
         list(tier.read(names_of(0, 4)))
+    elif use == "touch":
+        tier.touch(names_of(0, 4))
     else:
-        tier.write(chain_of(0, 4))
-    tier.write(chain_of(2, 4))
-    assert [tier.held(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]
+        tier.save(chain_of(0, 4))
+    tier.save(chain_of(2, 4))
+    assert [tier.lookup(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]
 
 
-def test_uses_within_a_minute_are_no_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_use_within_a_minute_is_not_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tier, contents = tier_of(path, 4), list[bytes]()
     for seconds in (1000, 1059, 1060, 1119):
         monkeypatch.setattr(time, "time", lambda now=seconds: now)
         list(tier.read(names_of(0, 4)))
-        tier.write(chain_of(0, 4))
+        tier.save(chain_of(0, 4))
         contents.append(path.read_bytes())
     assert contents[0] == contents[1] != contents[2] == contents[3]
 
 
-def test_nothing_is_left_of_a_block_that_made_room_but_was_not_overwritten(path: Path) -> None:
+def test_slots_of_an_evicted_block_that_are_not_reused_are_wiped(path: Path) -> None:
     tier, other = tier_of(path, 4), tier_of(path, 4)
-    tier.write(chain_of(0, 1, (3 * SLOT,)))
-    tier.write(last := chain_of(1, 1))
-    tier.forget(document_of(0))
+    tier.save(chain_of(0, 1, (3 * SLOT,)))
+    tier.save(last := chain_of(1, 1))
+    tier.remove_document(document_of(0))
     for chain in (2, 3):
-        tier.write(chain_of(chain, 1, (3 * SLOT,)))
+        tier.save(chain_of(chain, 1, (3 * SLOT,)))
     assert tier.stats().evicted == 2
-    assert other.held(names_of(1, 1)) == 0
+    assert other.lookup(names_of(1, 1)) == 0
     assert last[0].data.tobytes() not in path.read_bytes()
 
 
@@ -204,12 +209,12 @@ def test_nothing_is_left_of_a_block_that_made_room_but_was_not_overwritten(path:
     ],
     ids=["all in a row", "in two places", "blocks of several slots", "as much as the buffer has", "larger than that"],
 )
-def test_adjacent_slots_are_read_at_once(
+def test_adjacent_slots_are_read_together(
     path: Path, monkeypatch: pytest.MonkeyPatch, slot_bytes: int, written: list[list[Block]], calls: int
 ) -> None:
     tier = tier_of(path, 20, slot_bytes=slot_bytes)
     for blocks in written:
-        tier.write(blocks)
+        tier.save(blocks)
     preadv, starts = os.preadv, list[int]()
 
     def noting(file: int, buffers: Sequence[memoryview], at: int) -> int:
@@ -225,7 +230,7 @@ def test_a_hundred_thousand_blocks_take_no_more_memory_than_a_few(path: Path) ->
     slots, length, objects = 500, 100, list[int]()
     tier = tier_of(path, slots, slot_bytes=16)
     for chain in range(1000):
-        tier.write(chain_of(chain, length, (16,)))
+        tier.save(chain_of(chain, length, (16,)))
         assert sum(1 for _ in tier.read(names_of(chain, length))) == length
         if chain % 100 == 99:
             objects.append(sys.getallocatedblocks())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.disk.header import PAGE, Geometry
+from kv_store.disk.header import PAGE, Header
 from kv_store.disk.segment import COUNT, COUNT_AT
 from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, document_of, names_of, read, same, tier_of
@@ -15,9 +15,9 @@ from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, docum
 SLOTS, LENGTH = 8, 4
 SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)
 Damage = Callable[[bytes], Iterator[bytes]]
-GEOMETRY = Geometry(FINGERPRINT, SLOTS, SLOT)
-READ = [*range(COUNT_AT + COUNT.size), *range(PAGE, GEOMETRY.record(SLOTS)), *range(GEOMETRY.data, GEOMETRY.end)]
-NEVER_READ = sorted({*range(GEOMETRY.end)}.difference(READ))
+HEADER = Header(FINGERPRINT, SLOTS, SLOT)
+READ = [*range(COUNT_AT + COUNT.size), *range(PAGE, HEADER.record(SLOTS)), *range(HEADER.data, HEADER.end)]
+NEVER_READ = sorted({*range(HEADER.end)}.difference(READ))
 WHOLE, NAMES = chain_of(0, LENGTH, SIZES), names_of(0, LENGTH)
 
 
@@ -25,7 +25,7 @@ def goes_on(tier: DiskTier, path: Path, said: list[str]) -> None:
     """Check that nothing wrong is read, that the user hears of what is missing, and that it can be written again."""
     found = read(tier, NAMES)
     assert same(found, WHOLE[: len(found)])
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     assert same(read(tier, NAMES), WHOLE)
     assert len(found) == LENGTH or said
     assert path.stat().st_size <= capacity_of(SLOTS)
@@ -55,9 +55,9 @@ def in_place(path: Path, content: bytes) -> None:
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "blocks.kv"
     tier = tier_of(path, SLOTS)
-    tier.write([*WHOLE, *chain_of(1, 2)])
-    tier.forget(document_of(1))  # so that the file is as long as it may be
-    assert path.stat().st_size == GEOMETRY.end
+    tier.save([*WHOLE, *chain_of(1, 2)])
+    tier.remove_document(document_of(1))  # so that the file is as long as it may be
+    assert path.stat().st_size == HEADER.end
     return path
 
 

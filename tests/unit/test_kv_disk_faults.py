@@ -1,4 +1,4 @@
-"""What disks and systems may do to the disk tier: blocks are missing, and the user is told once."""
+"""What disks and systems may do to the disk tier: blocks are missing, and the user is warned once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.complaints import DAMAGED, NOT_HERE, READ_ONLY, TOO_SMALL
 from kv_store.disk import tier as disk
-from kv_store.disk.header import Geometry
+from kv_store.disk.header import Header
+from kv_store.disk.messages import DAMAGED, READ_ONLY, TOO_SMALL, UNSUPPORTED
 from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, names_of, read, same, tier_of
 
 ROOT = Path(__file__).parents[2]
 SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)
 WHOLE, NAMES = chain_of(0, 8, SIZES), names_of(0, 8)
-GEOMETRY = Geometry(FINGERPRINT, 20, SLOT)
+HEADER = Header(FINGERPRINT, 20, SLOT)
 
 
 @pytest.fixture
@@ -46,21 +46,21 @@ def largest_file(size: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_on_a_full_disk_what_fits_is_kept_and_the_rest_when_there_is_room_again(path: Path) -> None:
+def test_a_full_disk_takes_what_fits_and_the_rest_when_there_is_room(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
     with largest_file(capacity_of(20) - 15 * SLOT - 7):
         for _ in range(3):
-            tier.write(WHOLE)
+            tier.save(WHOLE)
             assert same(read(tier, NAMES), WHOLE[:2])
     assert len(said) == 1
-    assert "make room" in said[0]
-    tier.write(WHOLE)
+    assert "free some space" in said[0]
+    tier.save(WHOLE)
     assert same(read(tier, NAMES), WHOLE)
 
 
 class Failing:
-    """A call that fails once, after so many that work."""
+    """A call that fails once, after `after` calls that work."""
 
     def __init__(self, name: str, after: int, number: int) -> None:
         self.call, self.left, self.number = getattr(os, name), after, number
@@ -73,24 +73,24 @@ class Failing:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_whichever_write_fails_what_is_read_is_right_and_later_writes_work(
+def test_after_any_failed_write_reads_are_right_and_later_writes_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     for calls in count():
         said, failing = list[str](), Failing("pwrite", calls, number)
         tier, other = (tier_of(tmp_path / str(calls), 15, said) for _ in range(2))
-        tier.write(WHOLE)
+        tier.save(WHOLE)
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", failing)
-            tier.write(chain_of(1, 8, SIZES))
-            tier.forget(2)
-        tier.write(())
+            tier.save(chain_of(1, 8, SIZES))
+            tier.remove_document(2)
+        tier.save(())
         for chain in (0, 1):
             found = read(tier, names_of(chain, 8))
             assert same(found, chain_of(chain, 8, SIZES)[: len(found)])
             assert same(read(other, names_of(chain, 8)), found)
         for each in (other, tier):
-            each.write(WHOLE)
+            each.save(WHOLE)
             assert same(read(each, NAMES), WHOLE)
         assert len(said) == (failing.left < 0)
         if failing.left >= 0:
@@ -99,14 +99,14 @@ def test_whichever_write_fails_what_is_read_is_right_and_later_writes_work(
 
 
 @pytest.mark.parametrize("name, calls", [("preadv", 0), ("preadv", 1), ("pread", 0)])
-def test_what_cannot_be_read_is_missing_until_it_can(
+def test_unreadable_blocks_are_missing_until_they_can_be_read(
     path: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int
 ) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
-    tier.write(WHOLE[:4])
-    tier.write(chain_of(1, 1))
-    tier.write(WHOLE)  # in two places
+    tier.save(WHOLE[:4])
+    tier.save(chain_of(1, 1))
+    tier.save(WHOLE)  # in two places
     with monkeypatch.context() as patch:
         patch.setattr(os, name, Failing(name, calls, errno.EIO))
         found = read(tier, NAMES)
@@ -117,8 +117,8 @@ def test_what_cannot_be_read_is_missing_until_it_can(
     assert tier.stats().damaged == 0
 
 
-def test_where_nothing_may_be_written_blocks_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tier_of(path, 20).write(WHOLE)
+def test_a_read_only_file_is_read_and_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier_of(path, 20).save(WHOLE)
     before, os_open, said = path.read_bytes(), os.open, list[str]()
 
     def read_only(name: Path, flags: int) -> int:
@@ -132,14 +132,14 @@ def test_where_nothing_may_be_written_blocks_are_read(path: Path, monkeypatch: p
     assert said == [READ_ONLY]
     for _ in range(2):
         assert same(read(tier, NAMES), WHOLE)
-        tier.write(chain_of(1, 3))
-        tier.forget(1)
+        tier.save(chain_of(1, 3))
+        tier.remove_document(1)
     assert said == [READ_ONLY]
-    assert (path.read_bytes(), tier.held(names_of(1, 3))) == (before, 0)
+    assert (path.read_bytes(), tier.lookup(names_of(1, 3))) == (before, 0)
 
 
 @pytest.mark.parametrize("where", ["a file/model/blocks.kv", "a folder", "/proc/none/blocks.kv"])
-def test_where_no_file_can_be_there_is_no_tier(tmp_path: Path, where: str) -> None:
+def test_no_tier_without_a_usable_path(tmp_path: Path, where: str) -> None:
     (tmp_path / "a file").write_text("the user's")
     (tmp_path / "a folder").mkdir()
     said = list[str]()
@@ -149,7 +149,7 @@ def test_where_no_file_can_be_there_is_no_tier(tmp_path: Path, where: str) -> No
     assert (tmp_path / "a file").read_text() == "the user's"
 
 
-def test_where_not_one_block_fits_there_is_no_tier(path: Path) -> None:
+def test_no_tier_without_room_for_one_block(path: Path) -> None:
     said = list[str]()
     assert opened(path, said, capacity_of(1) - 1) is None
     assert said == [TOO_SMALL]
@@ -157,78 +157,78 @@ def test_where_not_one_block_fits_there_is_no_tier(path: Path) -> None:
     assert opened(path, said, capacity_of(1))
 
 
-def test_where_the_system_cannot_there_is_no_tier(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_tier_on_an_unsupported_system(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
-    monkeypatch.setattr(disk, "AVAILABLE", False)
+    monkeypatch.setattr(disk, "SUPPORTED", False)
     assert opened(path, said) is None
-    assert said == [NOT_HERE]
+    assert said == [UNSUPPORTED]
 
 
-def test_it_is_imported_where_the_system_cannot() -> None:
+def test_the_module_is_imported_on_an_unsupported_system() -> None:
     without = "import sys, os, numpy, xxhash; sys.modules['fcntl'] = None; del os.preadv; sys.platform = 'win32'"
-    check = f"{without}; from kv_store.disk.tier import AVAILABLE; sys.exit(AVAILABLE)"
+    check = f"{without}; from kv_store.disk.tier import SUPPORTED; sys.exit(SUPPORTED)"
     subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=True)
 
 
-def test_damaged_data_costs_the_block_and_those_behind_it_once(path: Path) -> None:
+def test_damaged_data_costs_the_block_and_its_descendants_once(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 20, said)
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     with path.open("r+b") as file:
-        file.seek(GEOMETRY.slot(5))  # of the fourth block
+        file.seek(HEADER.slot(5))  # of the fourth block
         file.write(b"damage")
     for _ in range(2):
         assert same(read(tier, NAMES), WHOLE[:3])
-        assert tier.held(NAMES) == 3
+        assert tier.lookup(NAMES) == 3
     assert (tier.stats().damaged, said) == (1, [DAMAGED])
-    tier.write(())
+    tier.save(())
     assert tier_of(path, 20).stats().blocks == 3, "it is erased with all that cannot be reached without it"
 
 
 @pytest.fixture(params=[bytes(64), b"damage"], ids=["missing", "damaged"])
 def lossy(request: pytest.FixtureRequest, path: Path) -> Callable[[], list[str]]:
-    """Loses one of the three records of the second block; returns what is to be said of it."""
+    """Loses one of the three records of the second block; returns the expected warnings."""
 
     def lose() -> list[str]:
         with path.open("r+b") as file:
-            file.seek(GEOMETRY.record(2))
+            file.seek(HEADER.record(2))
             file.write(request.param)
         return [DAMAGED] if any(request.param) else []
 
     return lose
 
 
-def test_a_record_that_was_lost_costs_its_block(path: Path, lossy: Callable[[], list[str]]) -> None:
-    tier_of(path, 20).write(WHOLE)
+def test_a_lost_record_costs_its_block(path: Path, lossy: Callable[[], list[str]]) -> None:
+    tier_of(path, 20).save(WHOLE)
     expected, said = lossy(), list[str]()
     tier = tier_of(path, 20, said)
     assert same(read(tier, NAMES), WHOLE[:1])
-    tier.write(())
+    tier.save(())
     assert said == expected
-    assert path.read_bytes()[GEOMETRY.record(1) : GEOMETRY.record(4)] == bytes(3 * 64)
-    tier.write(WHOLE)
+    assert path.read_bytes()[HEADER.record(1) : HEADER.record(4)] == bytes(3 * 64)
+    tier.save(WHOLE)
     assert same(read(tier, NAMES), WHOLE)
-    assert tier.stats().written == 1, "what is behind it can be reached again"
+    assert tier.stats().written == 1, "its descendants can be reached again"
 
 
-def test_a_record_that_is_lost_while_a_server_runs_costs_those_behind_it_too(
+def test_a_record_lost_while_a_server_runs_costs_the_descendants_too(
     path: Path, lossy: Callable[[], list[str]]
 ) -> None:
     said = list[str]()
     tier, other = tier_of(path, 20, said), tier_of(path, 20, said)
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     expected = lossy()
-    other.write(chain_of(1, 1))
+    other.save(chain_of(1, 1))
     assert same(read(tier, NAMES), WHOLE[:1])
-    tier.write(())
+    tier.save(())
     assert said == expected
     assert tier_of(path, 20).stats().blocks == 2
 
 
-def test_a_closed_tier_has_nothing(path: Path) -> None:
+def test_a_closed_tier_is_empty(path: Path) -> None:
     tier = tier_of(path, 20)
-    tier.write(WHOLE)
+    tier.save(WHOLE)
     files = len(os.listdir("/proc/self/fd"))
     tier.close()
     assert len(os.listdir("/proc/self/fd")) == files - 1
-    assert (tier.held(NAMES), read(tier, NAMES), tier.stats().blocks) == (0, [], 0)
+    assert (tier.lookup(NAMES), read(tier, NAMES), tier.stats().blocks) == (0, [], 0)

@@ -1,4 +1,4 @@
-"""A server may die anywhere: all that the others find is whole, and they go on."""
+"""A server may die anywhere: the others find only whole blocks, and go on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.complaints import DAMAGED
+from kv_store.disk.messages import DAMAGED
 from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import names_of, read, same, tier_of
 from tests.unit.kv_storm import CHAINS, LENGTH, blocks, sound
@@ -25,7 +25,7 @@ FEW = 30  # slots for the first two chains, but not for the third
 
 
 class Process:
-    """Another process with a server, which forks others; the pipe is what those tell their progress through."""
+    """Another process with a server, which forks others; they report their progress through the pipe."""
 
     def __init__(self, path: Path, slots: int) -> None:
         self.progress, theirs = os.pipe()
@@ -69,10 +69,10 @@ def process(path: Path) -> Iterator[Process]:
     process.end()
 
 
-def test_whatever_a_killed_server_leaves_is_whole(path: Path, process: Process) -> None:
+def test_a_killed_server_leaves_only_whole_blocks(path: Path, process: Process) -> None:
     moments, said = random.Random(0), list[str]()
     survivor = tier_of(path, SLOTS, said)
-    assert process.ask("held", 0) == "0"
+    assert process.ask("lookup", 0) == "0"
     for n in range(KILLS):
         child = process.storm(n)
         process.wait_for(moments.randint(1, 60))
@@ -80,25 +80,25 @@ def test_whatever_a_killed_server_leaves_is_whole(path: Path, process: Process) 
         for server in (survivor, tier_of(path, SLOTS, said)):
             assert sound(server)
             assert (server.stats().damaged, said) == (0, [])
-        keeps_on_writing(survivor, n % CHAINS)
+        assert_saves(survivor, n % CHAINS)
 
 
-def keeps_on_writing(tier: DiskTier, chain: int) -> None:
-    tier.write(blocks(chain))
+def assert_saves(tier: DiskTier, chain: int) -> None:
+    tier.save(blocks(chain))
     assert same(read(tier, names_of(chain, LENGTH)), blocks(chain))
 
 
-def test_what_one_process_writes_another_reads_and_what_it_evicts_is_missing(path: Path, process: Process) -> None:
+def test_another_process_reads_what_is_written_and_misses_what_is_evicted(path: Path, process: Process) -> None:
     tier = tier_of(path, SLOTS)
-    tier.write(blocks(0))
-    assert process.ask("held", 0) == str(LENGTH)
+    tier.save(blocks(0))
+    assert process.ask("lookup", 0) == str(LENGTH)
     for chain in range(1, CHAINS):
         assert process.ask("write", chain) == "written"
         assert same(read(tier, names_of(chain, LENGTH)), blocks(chain))
-    assert tier.held(names_of(0, LENGTH)) == int(process.ask("held", 0)) == 0
+    assert tier.lookup(names_of(0, LENGTH)) == int(process.ask("lookup", 0)) == 0
 
 
-def test_two_servers_that_write_at_once_and_are_killed_leave_what_is_whole(path: Path, process: Process) -> None:
+def test_two_killed_writers_leave_only_whole_blocks(path: Path, process: Process) -> None:
     moments, said = random.Random(1), list[str]()
     survivor = tier_of(path, SLOTS, said)
     for n in range(20):
@@ -108,16 +108,16 @@ def test_two_servers_that_write_at_once_and_are_killed_leave_what_is_whole(path:
         for child in children:
             process.kill(child)
         assert sound(survivor)
-        keeps_on_writing(survivor, n % CHAINS)
+        assert_saves(survivor, n % CHAINS)
     assert (survivor.stats().damaged, said) == (0, [])
 
 
 class Killed(BaseException):
-    """What stands for the end of the process."""
+    """Stands for the end of the process."""
 
 
 class Death:
-    """`os.pwrite` that works so many times, and never again; the last call may do half of its work."""
+    """`os.pwrite` that works for the given number of calls; the last one may do half of its work."""
 
     def __init__(self, calls: int, torn: bool) -> None:
         self.left, self.torn, self.pwrite = calls, torn, os.pwrite
@@ -132,7 +132,7 @@ class Death:
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between two writes", "within a write"])
-def test_wherever_a_server_dies_what_is_left_is_whole(
+def test_death_at_any_write_leaves_only_whole_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bool
 ) -> None:
     for calls in count():
@@ -143,7 +143,7 @@ def test_wherever_a_server_dies_what_is_left_is_whole(
             completed = completes(path)
         for server in (survivor, tier_of(path, FEW, said)):
             assert sound(server)
-            keeps_on_writing(server, 5)
+            assert_saves(server, 5)
             assert sound(survivor)
         assert {*said} <= ({DAMAGED} if torn else set[str]())
         if completed:
@@ -153,18 +153,18 @@ def test_wherever_a_server_dies_what_is_left_is_whole(
 
 def filled(path: Path, said: list[str]) -> DiskTier:
     tier = tier_of(path, FEW, said)
-    tier.write(blocks(0))
-    tier.write(blocks(1))
+    tier.save(blocks(0))
+    tier.save(blocks(1))
     return tier
 
 
 def completes(path: Path) -> bool:
-    """Make room and write, forget, refresh uses; false if the server dies before the end."""
+    """Evict and write, remove, write uses; returns false if the server dies before the end."""
     tier = tier_of(path, FEW)
     try:
-        tier.write(blocks(2))
-        tier.forget(1)
-        tier.write(blocks(3))
+        tier.save(blocks(2))
+        tier.remove_document(1)
+        tier.save(blocks(3))
     except Killed:
         return False
     return True

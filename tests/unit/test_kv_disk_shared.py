@@ -24,37 +24,37 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model" / "blocks.kv"
 
 
-def test_what_one_server_writes_another_reads_and_what_it_evicts_is_missing(path: Path) -> None:
+def test_another_server_reads_what_is_written_and_misses_what_is_evicted(path: Path) -> None:
     said = list[str]()
     one, other = tier_of(path, 8, said), tier_of(path, 8, said)
-    one.write(chain_of(0, 6))
+    one.save(chain_of(0, 6))
     found = other.read(names_of(0, 6))
     assert same([next(found)], chain_of(0, 1))
-    other.write(chain_of(1, 3))
+    other.save(chain_of(1, 3))
     assert same(read(one, names_of(1, 3)), chain_of(1, 3))
-    assert one.held(names_of(0, 6)) == other.held(names_of(0, 6)) == 5
-    one.write(chain_of(2, 8))
-    assert other.held(names_of(2, 8)) == 8
+    assert one.lookup(names_of(0, 6)) == other.lookup(names_of(0, 6)) == 5
+    one.save(chain_of(2, 8))
+    assert other.lookup(names_of(2, 8)) == 8
     assert (other.stats().damaged, said) == (0, [])
 
 
-def test_what_was_erased_nobody_erases_again(path: Path) -> None:
+def test_erased_slots_are_not_erased_again(path: Path) -> None:
     one, other = tier_of(path, 8), tier_of(path, 8)
-    one.write(chain_of(0, 6))
-    assert other.held(names_of(0, 6)) == 6
-    one.forget(document_of(0))
+    one.save(chain_of(0, 6))
+    assert other.lookup(names_of(0, 6)) == 6
+    one.remove_document(document_of(0))
     before = path.read_bytes()
     for server in (one, other):
-        server.write(())
+        server.save(())
         assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
-def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damaged(path: Path, writer: int) -> None:
+def test_slots_reused_while_they_are_read_are_missing_but_not_damaged(path: Path, writer: int) -> None:
     said = list[str]()
     servers = [tier_of(path, 2, said, READ_BYTES) for _ in range(2)]
     before, after = chain_of(0, 2, (READ_BYTES,)), chain_of(1, 2, (READ_BYTES,))
-    servers[0].write(before)
+    servers[0].save(before)
     found = servers[0].read(names_of(0, 2))
     assert next(found).name == before[0].name
 
@@ -62,16 +62,16 @@ def test_slots_that_are_given_away_while_they_are_read_are_missing_but_not_damag
         yield from after
         assert list(found) == []
 
-    servers[writer].write(blocks())
-    assert [server.held(names_of(1, 2)) for server in servers] == [2, 2]
+    servers[writer].save(blocks())
+    assert [server.lookup(names_of(1, 2)) for server in servers] == [2, 2]
     assert (servers[0].stats().damaged, said) == (0, [])
 
 
-def test_slots_that_are_given_away_in_the_batch_in_which_they_were_found_are_not_damaged(path: Path) -> None:
+def test_slots_reused_later_in_the_same_batch_are_not_damaged(path: Path) -> None:
     said = list[str]()
     tier = tier_of(path, 3, said, READ_BYTES)
     before, after = chain_of(0, 2, (READ_BYTES,)), chain_of(1, 3, (READ_BYTES,))
-    tier.write(before)
+    tier.save(before)
 
     def blocks() -> Iterator[Block]:
         yield after[0]
@@ -80,23 +80,23 @@ def test_slots_that_are_given_away_in_the_batch_in_which_they_were_found_are_not
         yield from after[1:]
         assert list(found) == []
 
-    tier.write(blocks())
-    assert (tier.held(names_of(1, 3)), tier.stats().damaged, said) == (3, 0, [])
+    tier.save(blocks())
+    assert (tier.lookup(names_of(1, 3)), tier.stats().damaged, said) == (3, 0, [])
 
 
 @pytest.mark.parametrize("writer", [0, 1], ids=["itself", "another"])
-def test_slots_that_were_given_away_and_given_back_meanwhile_are_not_damaged(
+def test_slots_reused_and_restored_meanwhile_are_not_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch, writer: int
 ) -> None:
     said, preadv = list[str](), os.preadv
     servers = [tier_of(path, 1, said) for _ in range(2)]
-    servers[0].write(chain_of(0, 1))
+    servers[0].save(chain_of(0, 1))
 
     def torn(file: int, buffers: Sequence[memoryview], at: int) -> int:
         monkeypatch.setattr(os, "preadv", preadv)
-        servers[writer].write(chain_of(1, 1))
+        servers[writer].save(chain_of(1, 1))
         count = preadv(file, buffers, at)
-        servers[writer].write(chain_of(0, 1))
+        servers[writer].save(chain_of(0, 1))
         return count
 
     monkeypatch.setattr(os, "preadv", torn)
@@ -113,37 +113,37 @@ def test_a_block_is_missing_while_it_is_written(path: Path, monkeypatch: pytest.
     def between(file: int, data: memoryview, at: int) -> int:
         for blocks in whole:
             names = [block.name for block in blocks]
-            assert same(read(tier, names), blocks[: (held := len(read(tier, names)))])
-            found.add(held)
+            assert same(read(tier, names), blocks[: (count := len(read(tier, names)))])
+            found.add(count)
         return pwrite(file, data, at)
 
     monkeypatch.setattr(os, "pwrite", between)
     for blocks in whole * 2:
-        tier.write(blocks)
+        tier.save(blocks)
     assert found == {0, 1, 2, 3}
     assert (tier.stats().damaged, said) == (0, [])
 
 
-def test_what_another_server_used_stays_with_all_that_is_behind_it(
+def test_blocks_that_another_server_used_stay_with_their_descendants(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = tier_of(path, 8), tier_of(path, 8)
-    one.write(chain_of(0, 4))
-    assert other.held(names_of(0, 4)) == 4
+    one.save(chain_of(0, 4))
+    assert other.lookup(names_of(0, 4)) == 4
     monkeypatch.setattr(time, "time", lambda: 1e9)
     list(one.read(names_of(0, 2)))
-    one.write([])
+    one.save([])
     assert same(read(other, names_of(0, 4)), chain_of(0, 4))
 
 
-def test_a_thread_reads_and_holds_while_another_writes(path: Path) -> None:
+def test_a_thread_reads_and_pins_while_another_writes(path: Path) -> None:
     whole = [chain_of(chain, LENGTH, SIZES) for chain in range(CHAINS)]
     said, found, enough = list[str](), 0, threading.Event()
     tier = tier_of(path, 20, said)
 
     def write() -> None:
         for blocks in cycle(whole):
-            tier.write(blocks)
+            tier.save(blocks)
             if enough.is_set():
                 return
 
@@ -153,7 +153,7 @@ def test_a_thread_reads_and_holds_while_another_writes(path: Path) -> None:
         for chain in range(CHAINS):
             blocks = read(tier, names_of(chain, LENGTH))
             assert same(blocks, whole[chain][: len(blocks)])
-            tier.hold(chain % 2, names_of(chain, 2), time.monotonic() + 0.001)
+            tier.pin(names_of(chain, chain % 3))
             found += len(blocks)
     enough.set()
     writer.join()
@@ -162,18 +162,16 @@ def test_a_thread_reads_and_holds_while_another_writes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("another", ["after a restart", "at the same time"])
-def test_what_was_used_last_stays_with_another_server(
-    path: Path, monkeypatch: pytest.MonkeyPatch, another: str
-) -> None:
+def test_blocks_used_last_stay_with_another_server(path: Path, monkeypatch: pytest.MonkeyPatch, another: str) -> None:
     one, other = tier_of(path, 8), tier_of(path, 8)
     for chain in range(2):
         monkeypatch.setattr(time, "time", lambda now=chain: 1000 * now)
-        one.write(chain_of(chain, 4))
-    assert other.held(names_of(0, 4)) == 4
+        one.save(chain_of(chain, 4))
+    assert other.lookup(names_of(0, 4)) == 4
     monkeypatch.setattr(time, "time", lambda: 3000)
     list(one.read(names_of(0, 4)))
-    one.write([])
+    one.save([])
     if another == "after a restart":
         other = tier_of(path, 8)
-    other.write(chain_of(2, 4))
-    assert [other.held(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]
+    other.save(chain_of(2, 4))
+    assert [other.lookup(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]

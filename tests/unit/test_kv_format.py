@@ -23,13 +23,13 @@ def test_files_are_hashed_in_their_order(tmp_path: Path) -> None:
     assert hashed == [hashlib.sha256(content).digest() for content in (b"b", b"a")]
 
 
-def test_a_file_that_cannot_be_read_is_told_to_who_waits(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error_for_the_caller(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="fetch the model again"):
         hashing([tmp_path / "none"]).result(HANG)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_process_ends_without_what_nobody_waits_for(tmp_path: Path) -> None:
+def test_a_process_ends_without_waiting_for_hashes(tmp_path: Path) -> None:
     os.mkfifo(endless := tmp_path / "endless")
     imports = "from pathlib import Path; from model_runtime.arena.kv_format import hashing"
     code = f"{imports}; hashing([Path({str(endless)!r})])"

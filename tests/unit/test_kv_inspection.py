@@ -1,4 +1,4 @@
-"""What the command line tells of a file of blocks, and mends in it."""
+"""What `efim-ls cache` reads from a block file, and repairs in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.disk.inspection import Usage, Verified, forget, usage, verify
+from kv_store.disk.inspection import Usage, Verification, remove_document, usage_by_document, verify
 from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
@@ -20,7 +20,7 @@ def segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Segment:
     tier = tier_of(tmp_path / "blocks.kv", 12)
     for seconds, blocks in ((1000, WHOLE[:2]), (3000, WHOLE[2:]), (2000, chain_of(1, 3))):
         monkeypatch.setattr(time, "time", lambda now=seconds: now)
-        tier.write(blocks)
+        tier.save(blocks)
     return Segment.open(tmp_path / "blocks.kv")
 
 
@@ -30,9 +30,9 @@ def damage(segment: Segment, at: int) -> None:
         file.write(b"damage")
 
 
-def test_documents_are_listed_with_what_they_brought_last_used_first(segment: Segment) -> None:
+def test_usage_lists_documents_last_used_first(segment: Segment) -> None:
     size = sum(len(block.data) for block in WHOLE)
-    assert list(usage(segment).items()) == [
+    assert list(usage_by_document(segment).items()) == [
         (document_of(0), Usage(4, size, 3000)),
         (document_of(1), Usage(3, 3 * SLOT, 2000)),
     ]
@@ -40,44 +40,42 @@ def test_documents_are_listed_with_what_they_brought_last_used_first(segment: Se
 
 def test_a_whole_file_stays_as_it_is(segment: Segment) -> None:
     before = segment.path.read_bytes()
-    assert verify(segment, drop=True) == Verified(7, 0)
+    assert verify(segment, remove=True) == Verification(7, 0)
     assert segment.path.read_bytes() == before
 
 
 @pytest.mark.parametrize("slot, is_left", [(2, 1), (5, 3)])
-def test_damaged_data_is_counted_and_dropped_with_what_is_behind_it(
-    segment: Segment, slot: int, is_left: int
-) -> None:
-    damage(segment, segment.geometry.slot(slot))
+def test_damaged_data_is_counted_and_removed_with_its_descendants(segment: Segment, slot: int, is_left: int) -> None:
+    damage(segment, segment.header.slot(slot))
     before = segment.path.read_bytes()
-    assert verify(segment, drop=False) == Verified(6, 1)
+    assert verify(segment, remove=False) == Verification(6, 1)
     assert segment.path.read_bytes() == before
-    assert verify(segment, drop=True) == Verified(6, 1)
-    assert verify(segment, drop=True) == Verified(is_left + 3, 0)
+    assert verify(segment, remove=True) == Verification(6, 1)
+    assert verify(segment, remove=True) == Verification(is_left + 3, 0)
     assert same(read(tier_of(segment.path, 12), names_of(0, 4)), WHOLE[:is_left])
 
 
-def test_damaged_records_are_counted_and_dropped(segment: Segment) -> None:
-    damage(segment, segment.geometry.record(2))
-    assert document_of(0) in usage(segment)
-    assert verify(segment, drop=True) == Verified(6, 1)
-    assert verify(segment, drop=True) == Verified(6, 0)
+def test_damaged_records_are_counted_and_removed(segment: Segment) -> None:
+    damage(segment, segment.header.record(2))
+    assert document_of(0) in usage_by_document(segment)
+    assert verify(segment, remove=True) == Verification(6, 1)
+    assert verify(segment, remove=True) == Verification(6, 0)
 
 
-def test_a_server_that_runs_meanwhile_sees_what_was_dropped(segment: Segment) -> None:
+def test_a_running_server_sees_what_was_removed(segment: Segment) -> None:
     tier = tier_of(segment.path, 12)
-    damage(segment, segment.geometry.slot(5))
-    assert tier.held(names_of(0, 4)) == 4
-    verify(segment, drop=True)
-    assert tier.held(names_of(0, 4)) == 3
+    damage(segment, segment.header.slot(5))
+    assert tier.lookup(names_of(0, 4)) == 4
+    verify(segment, remove=True)
+    assert tier.lookup(names_of(0, 4)) == 3
 
 
-def test_nothing_is_left_of_a_document_that_is_forgotten(segment: Segment) -> None:
+def test_nothing_is_left_of_a_removed_document(segment: Segment) -> None:
     tier = tier_of(segment.path, 12)
-    assert tier.held(names_of(0, 4)) == 4
-    forget(segment, document_of(0))
-    assert tier.held(names_of(0, 4)) == 0
-    assert tier.held(names_of(1, 3)) == 3
-    assert [*usage(segment)] == [document_of(1)]
+    assert tier.lookup(names_of(0, 4)) == 4
+    remove_document(segment, document_of(0))
+    assert tier.lookup(names_of(0, 4)) == 0
+    assert tier.lookup(names_of(1, 3)) == 3
+    assert [*usage_by_document(segment)] == [document_of(1)]
     content = segment.path.read_bytes()
     assert not any(block.data.tobytes() in content for block in WHOLE[:3])

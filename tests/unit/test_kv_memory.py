@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 from threading import Thread
@@ -14,11 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kv_store.block import Block, Codec
+from kv_store.block import Block, Codec, Name
 from kv_store.memory import MemoryTier
-from kv_store.names import Name
 from kv_store.tier import Tier, TierStats
-from tests.unit.test_kv_ledger import entries
+from tests.unit.test_kv_eviction import entries
 
 ROOT = b"root"
 SLOT = 8  # bytes
@@ -28,7 +25,6 @@ PARENTS = {name: NAMES[(3 * i) // 4 - 1] if i > 1 else ROOT for i, name in enume
 ANY = st.sampled_from(NAMES)
 DOCUMENTS = st.integers(1, 3)
 SIZES = st.sampled_from((SLOT, SLOT, SLOT, 1, SLOT - 1, SLOT + 1, 3 * SLOT, 0))
-UNTILS = st.sampled_from((-math.inf, time.monotonic() + 1e6, math.inf))
 
 
 class Content(NamedTuple):
@@ -63,15 +59,15 @@ def slots_of(size: int) -> int:
     return max(1, -(-size // SLOT))
 
 
-class Keeping(RuleBasedStateMachine):
+class MemoryStates(RuleBasedStateMachine):
     """A tier beside a dict, which leaves out what was evicted, and when that may happen."""
 
     @initialize(slots=st.integers(0, 8), rest=st.integers(0, SLOT - 1))
     def start(self, slots: int, rest: int) -> None:
         self.slots = slots
         self.tier = MemoryTier(slots * SLOT + rest, SLOT)
-        self.kept: dict[Name, Content] = {}
-        self.holds: dict[int, set[Name]] = {}  # what is pinned
+        self.expected: dict[Name, Content] = {}
+        self.pinned: list[Name] = []
         self.read = self.written = self.evicted = 0
 
     @rule(name=ANY, sizes=st.lists(SIZES, min_size=len(NAMES), max_size=len(NAMES)), document=DOCUMENTS)
@@ -82,94 +78,97 @@ class Keeping(RuleBasedStateMachine):
             for each, size in zip(chain_to(name), sizes, strict=False):
                 offered.append(block(each, PARENTS[each], size, document, seed=self.written))
                 yield offered[-1]
-                self.notice(offered.pop())  # it was passed over, or kept
+                self.notice(offered.pop())  # it was skipped or saved
 
-        self.tier.write(feed())
+        self.tier.save(feed())
         if offered:
             assert offered[0].name not in self.there()
-            assert self.there() == set(self.kept)
+            assert self.there() == set(self.expected)
             assert slots_of(len(offered[0].data)) > self.free()
 
     def notice(self, new: Block) -> None:
-        there, gone = self.there(), set(self.kept) - self.there()
+        there, gone = self.there(), set(self.expected) - self.there()
         assert new.name in there
-        if new.name in self.kept:
+        if new.name in self.expected:
             assert not gone
             return
         assert not gone or slots_of(len(new.data)) > self.free()
-        assert not gone & set(chain_to(new.name)) and not gone & self.pinned()
-        self.kept = {name: each for name, each in self.kept.items() if name in there} | {new.name: content(new)}
+        assert not gone & set(chain_to(new.name)) and gone.isdisjoint(self.pinned)
+        self.expected = {name: each for name, each in self.expected.items() if name in there} | {
+            new.name: content(new)
+        }
         self.written += 1
         self.evicted += len(gone)
 
     @rule(name=ANY, end=st.integers(0, len(NAMES)))
     def read_a_chain(self, name: Name, end: int) -> None:
         """Up to the first that is gone, or up to where the reader stops."""
-        expected = [self.kept[each] for each in self.beginning(name)][:end]
+        expected = [self.expected[each] for each in self.beginning(name)][:end]
         assert [content(each) for each in islice(self.tier.read(chain_to(name)), end)] == expected
         self.read += len(expected)
 
     @rule(name=ANY)
-    def tell_how_much_is_held(self, name: Name) -> None:
-        assert self.tier.held(chain_to(name)) == len(self.beginning(name))
+    def look_up(self, name: Name) -> None:
+        assert self.tier.lookup(chain_to(name)) == len(self.beginning(name))
 
-    @rule(document=DOCUMENTS, names=st.lists(ANY, max_size=3), until=UNTILS)
-    def hold(self, document: int, names: list[Name], until: float) -> None:
-        self.tier.hold(document, names, until)
-        self.holds[document] = set(names) if until == math.inf else set()
+    @rule(names=st.lists(ANY, max_size=6))
+    def pin(self, names: list[Name]) -> None:
+        self.tier.pin(names)
+        self.pinned = names
+
+    @rule(name=ANY)
+    def touch(self, name: Name) -> None:
+        self.tier.touch(chain_to(name))
 
     @rule(document=DOCUMENTS)
-    def forget(self, document: int) -> None:
-        self.tier.forget(document)
-        brought = {name for name, each in self.kept.items() if each.document == document}
-        self.kept = {name: each for name, each in self.kept.items() if not brought & self.ancestors(name)}
+    def remove_document(self, document: int) -> None:
+        self.tier.remove_document(document)
+        brought = {name for name, each in self.expected.items() if each.document == document}
+        self.expected = {name: each for name, each in self.expected.items() if not brought & self.ancestors(name)}
 
     def ancestors(self, name: Name) -> set[Name]:
         """The block, and those before it up to the first that is gone."""
-        return set(takewhile(self.kept.__contains__, reversed(chain_to(name))))
+        return set(takewhile(self.expected.__contains__, reversed(chain_to(name))))
 
     def beginning(self, name: Name) -> list[Name]:
-        return list(takewhile(self.kept.__contains__, chain_to(name)))
-
-    def pinned(self) -> set[Name]:
-        return set().union(*self.holds.values())
+        return list(takewhile(self.expected.__contains__, chain_to(name)))
 
     def there(self) -> set[Name]:
-        return {name for name in NAMES if self.tier.held([name])}
+        return {name for name in NAMES if self.tier.lookup([name])}
 
     def free(self) -> int:
-        return self.slots - sum(slots_of(len(each.data)) for each in self.kept.values())
+        return self.slots - sum(slots_of(len(each.data)) for each in self.expected.values())
 
     @invariant()
-    def holds_what_the_dict_holds(self) -> None:
-        assert self.there() == set(self.kept)
+    def has_the_blocks_of_the_dict(self) -> None:
+        assert self.there() == set(self.expected)
 
     @invariant()
-    def tells_what_it_holds_and_did(self) -> None:
+    def stats_are_right(self) -> None:
         used = (self.slots - self.free()) * SLOT
         counts = self.read, self.written, self.evicted
-        assert self.tier.stats() == TierStats("memory", len(self.kept), used, self.slots * SLOT, *counts)
+        assert self.tier.stats() == TierStats("memory", len(self.expected), used, self.slots * SLOT, *counts)
 
     @invariant()
     def no_other_bytes_are_left(self) -> None:
         left = np.sort(self.tier._slab[self.tier._slab > 0])
-        assert left.tobytes() == bytes(sorted(b"".join(each.data for each in self.kept.values())))
+        assert left.tobytes() == bytes(sorted(b"".join(each.data for each in self.expected.values())))
 
 
-Keeping.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
-TestKeeping = Keeping.TestCase
+MemoryStates.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestMemoryStates = MemoryStates.TestCase
 
 
 def test_it_is_a_tier() -> None:
     tier: Tier = MemoryTier(2 * SLOT, SLOT)
-    tier.write([block(b"a")])
+    tier.save([block(b"a")])
     assert [content(each) for each in tier.read([b"a", b"b"])] == [content(block(b"a"))]
 
 
-def test_a_tier_without_room_keeps_nothing() -> None:
+def test_a_tier_without_slots_stays_empty() -> None:
     tier = MemoryTier(SLOT - 1, SLOT)
-    tier.write([block(b"a")])
-    assert tier.held([b"a"]) == 0
+    tier.save([block(b"a")])
+    assert tier.lookup([b"a"]) == 0
     assert contents(tier, [b"a"]) == []
     assert tier.stats() == TierStats("memory")
 
@@ -177,87 +176,87 @@ def test_a_tier_without_room_keeps_nothing() -> None:
 def test_a_large_block_takes_several_slots_and_gives_them_back() -> None:
     tier = MemoryTier(4 * SLOT, SLOT)
     large = block(b"large", size=3 * SLOT - 1)
-    tier.write([block(b"a"), large])
+    tier.save([block(b"a"), large])
     assert contents(tier, [b"large"]) == [content(large)]
     assert tier.stats().bytes == 4 * SLOT
-    tier.write([block(b"b")])
-    assert tier.held([b"a"]) == 0
-    tier.forget(1)
+    tier.save([block(b"b")])
+    assert tier.lookup([b"a"]) == 0
+    tier.remove_document(1)
     assert tier.stats().bytes == 0
 
 
-def test_a_write_stops_at_the_first_block_without_room() -> None:
+def test_saving_stops_at_the_first_block_without_room() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     offered = iter([block(b"a"), block(b"b", b"a", 2 * SLOT), block(b"c", b"b"), block(b"d", b"c")])
-    tier.write(offered)
-    assert (tier.held([b"a"]), tier.held([b"b"])) == (1, 0)
+    tier.save(offered)
+    assert (tier.lookup([b"a"]), tier.lookup([b"b"])) == (1, 0)
     assert [each.name for each in offered] == [b"c", b"d"]
 
 
-def test_what_is_held_is_not_written_again() -> None:
+def test_a_block_that_is_there_is_not_saved_again() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
     first = block(b"a", seed=1)
-    tier.write([first, block(b"a", seed=2), block(b"a", size=2 * SLOT)])
+    tier.save([first, block(b"a", seed=2), block(b"a", size=2 * SLOT)])
     assert contents(tier, [b"a"]) == [content(first)]
     assert tier.stats().written == 1
 
 
-def test_what_is_written_later_does_not_change_what_was_read() -> None:
+def test_later_saves_do_not_change_a_block_that_was_read() -> None:
     tier = MemoryTier(SLOT, SLOT)
-    tier.write([block(b"a")])
+    tier.save([block(b"a")])
     read = next(reading := tier.read([b"a", b"b"]))
-    tier.write([block(b"b", seed=1)])
+    tier.save([block(b"b", seed=1)])
     assert content(read) == content(block(b"a"))
     assert [content(each) for each in reading] == [content(block(b"b", seed=1))]
 
 
-def test_what_the_writer_changes_later_does_not_change_what_is_kept() -> None:
+def test_later_changes_of_the_source_do_not_change_the_block() -> None:
     tier, given = MemoryTier(SLOT, SLOT), block(b"a")
-    tier.write([given])
+    tier.save([given])
     given.data[:] = 0
     assert contents(tier, [b"a"]) == [content(block(b"a"))]
 
 
-def test_a_chain_that_was_read_stays_longer_and_goes_from_its_end() -> None:
+def test_a_chain_that_was_read_stays_longer_and_shrinks_from_its_end() -> None:
     tier = MemoryTier(6 * SLOT, SLOT)
-    tier.write([block(b"a"), block(b"b", b"a"), block(b"c", b"b"), block(b"x"), block(b"y", b"x")])
+    tier.save([block(b"a"), block(b"b", b"a"), block(b"c", b"b"), block(b"x"), block(b"y", b"x")])
     contents(tier, [b"a", b"b", b"c"])
     contents(tier, [b"x", b"y"])
-    tier.write([block(b"z"), block(b"v")])
-    assert (tier.held([b"a", b"b", b"c"]), tier.held([b"z"])) == (2, 1), (
+    tier.save([block(b"z"), block(b"v")])
+    assert (tier.lookup([b"a", b"b", b"c"]), tier.lookup([b"z"])) == (2, 1), (
         "the end of too long a chain counts as unused"
     )
-    tier.write([block(b"w", b"v")])
-    assert (tier.held([b"a", b"b"]), tier.held([b"x", b"y"]), tier.held([b"z"])) == (2, 2, 0)
+    tier.save([block(b"w", b"v")])
+    assert (tier.lookup([b"a", b"b"]), tier.lookup([b"x", b"y"]), tier.lookup([b"z"])) == (2, 2, 0)
 
 
-def test_what_a_document_needs_stays() -> None:
+def test_pinned_and_used_blocks_stay() -> None:
     tier = MemoryTier(3 * SLOT, SLOT)
-    tier.write([block(b"a"), block(b"b"), block(b"c")])
-    tier.hold(1, [b"a"], math.inf)
-    tier.hold(2, [b"b"], time.monotonic() + 1e6)
-    tier.write([block(b"d")])
-    assert [tier.held([name]) for name in (b"a", b"b", b"c", b"d")] == [1, 1, 0, 1]
-    tier.write([block(b"e", b"d", 2 * SLOT)])
-    assert tier.held([b"e"]) == 0, "its parent stays, and so does what is pinned"
+    tier.save([block(b"a"), block(b"b"), block(b"c")])
+    tier.pin([b"a"])
+    tier.touch([b"b"])
+    tier.save([block(b"d")])
+    assert [tier.lookup([name]) for name in (b"a", b"b", b"c", b"d")] == [1, 1, 0, 1]
+    tier.save([block(b"e", b"d", 2 * SLOT)])
+    assert tier.lookup([b"e"]) == 0, "its parent stays, and so does what is pinned"
 
 
-def test_a_forgotten_document_takes_with_it_what_others_brought_behind_its_blocks() -> None:
+def test_removing_a_document_removes_the_descendants_that_others_brought() -> None:
     tier = MemoryTier(4 * SLOT, SLOT)
-    tier.write([block(b"a", document=2), block(b"b", b"a", document=1), block(b"c", b"b", document=2)])
-    tier.hold(1, [b"b"], math.inf)
-    tier.forget(1)
-    assert [tier.held([name]) for name in (b"a", b"b", b"c")] == [1, 0, 0]
+    tier.save([block(b"a", document=2), block(b"b", b"a", document=1), block(b"c", b"b", document=2)])
+    tier.pin([b"b"])
+    tier.remove_document(1)
+    assert [tier.lookup([name]) for name in (b"a", b"b", b"c")] == [1, 0, 0]
     assert tier.stats().evicted == 0
 
 
-def test_a_closed_tier_gives_its_memory_back_and_keeps_nothing() -> None:
+def test_a_closed_tier_frees_its_memory_and_stays_empty() -> None:
     tier = MemoryTier(2 * SLOT, SLOT)
-    tier.write([block(b"a")])
+    tier.save([block(b"a")])
     reading = tier.read([b"a", b"b"])
     next(reading)
     tier.close()
-    tier.write([block(b"b", b"a")])
+    tier.save([block(b"b", b"a")])
     assert list(reading) == contents(tier, [b"a"]) == []
     assert tier.stats() == TierStats("memory", read=1, written=1)
     assert tier._slab.nbytes == 0
@@ -270,9 +269,9 @@ def test_one_thread_reads_whole_blocks_while_another_writes() -> None:
 
     def write() -> None:
         for i in range(300):
-            tier.write([blocks[i % len(blocks)]])
+            tier.save([blocks[i % len(blocks)]])
             if i % 50 == 0:
-                tier.forget(1)
+                tier.remove_document(1)
 
     writer = Thread(target=write)
     writer.start()
@@ -289,12 +288,12 @@ def test_no_container_grows_with_the_blocks_that_pass_through() -> None:
     data = np.zeros(2 * SLOT, np.uint8)
     for i in range(100_000):
         name, parent = b"%d" % i, b"%d" % (i - 1) if i % 10 else ROOT
-        tier.write([Block(name, parent, i % 50, Codec.RAW, False, data[: SLOT + i % 3])])
+        tier.save([Block(name, parent, i % 50, Codec.RAW, False, data[: SLOT + i % 3])])
         assert len(list(tier.read([parent, name]))) == (2 if i % 10 else 0)
         if i % 10 == 9:
-            tier.hold(i % 7, [name, parent], math.inf if i % 20 == 9 else 0)
+            tier.pin([name, parent] if i % 20 == 9 else [])
         if i % 100 == 99:
-            tier.forget(i % 50)
+            tier.remove_document(i % 50)
         if i % 1000 == 999:
             sizes.append(entries(tier))
     assert max(sizes[10:]) <= 1.2 * max(sizes[:10])

@@ -22,7 +22,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def test_what_was_written_last_is_read(folder: Path) -> None:
+def test_the_note_written_last_is_read(folder: Path) -> None:
     notes = Notes(folder, MOST)
     assert notes.read(1) is None and not folder.exists()
     notes.write(1, b"old")
@@ -32,7 +32,7 @@ def test_what_was_written_last_is_read(folder: Path) -> None:
     assert sorted(Notes(folder, MOST).documents()) == [1, 2]
 
 
-def test_only_the_owner_may_look(folder: Path) -> None:
+def test_only_the_owner_can_read_notes(folder: Path) -> None:
     Notes(folder, MOST).write(1, b"note")
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder.parent, folder, *files(folder))] == [
         0o700,
@@ -41,15 +41,15 @@ def test_only_the_owner_may_look(folder: Path) -> None:
     ]
 
 
-def test_a_forgotten_one_leaves_no_file(folder: Path) -> None:
+def test_a_removed_note_leaves_no_file(folder: Path) -> None:
     notes = Notes(folder, MOST)
     notes.write(1, b"note")
-    notes.forget(1)
-    notes.forget(1)
+    notes.remove(1)
+    notes.remove(1)
     assert notes.read(1) is None and files(folder) == []
 
 
-def test_a_damaged_one_is_none(folder: Path) -> None:
+def test_a_damaged_note_is_missing(folder: Path) -> None:
     notes = Notes(folder, MOST)
     notes.write(1, b"note" * 50)
     [path] = files(folder)
@@ -63,7 +63,7 @@ def test_a_damaged_one_is_none(folder: Path) -> None:
     assert notes.read(1) == b"note" * 50
 
 
-def test_those_not_written_for_longest_make_room(folder: Path) -> None:
+def test_the_oldest_notes_make_room(folder: Path) -> None:
     notes = Notes(folder, MOST)
     for document in range(1, 10):
         notes.write(document, os.urandom(900))
@@ -73,7 +73,7 @@ def test_those_not_written_for_longest_make_room(folder: Path) -> None:
     assert sorted(notes.documents()) == [6, 7, 8, 9]
 
 
-def test_one_that_is_larger_than_all_may_be_is_not_kept(folder: Path) -> None:
+def test_a_note_larger_than_the_limit_is_not_written(folder: Path) -> None:
     notes = Notes(folder, MOST)
     notes.write(1, b"small")
     notes.write(1, os.urandom(2 * MOST))
@@ -87,16 +87,16 @@ def test_other_files_are_left_alone(folder: Path) -> None:
     assert list(notes.documents()) == [1]
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
         Notes(tmp_path / "file" / "notes", MOST).write(1, b"note")
 
 
-def test_one_that_would_fill_the_memory_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_would_fill_the_memory_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes(folder, MOST)
     notes.write(1, bytes(1001))
-    monkeypatch.setattr("kv_store.notes.MOST_NOTE_BYTES", 1000)
+    monkeypatch.setattr("kv_store.notes.MAX_NOTE_BYTES", 1000)
     assert notes.read(1) is None
     notes.write(1, bytes(999))
     assert notes.read(1) == bytes(999)

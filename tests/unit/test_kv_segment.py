@@ -14,13 +14,13 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kv_store.disk.header import DamagedHeader, Geometry, NotASegment, OtherVersion, SegmentError, WrongLength
-from kv_store.disk.record import RECORD_BYTES, Records, changed, damaged, describe, parsed, runs, whole_blocks
+from kv_store.disk.header import DamagedHeader, Header, NotASegment, OtherVersion, SegmentError, WrongLength
+from kv_store.disk.record import RECORD_BYTES, Records, changed, damaged, describe, parse, runs, whole_blocks
 from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, block_of, name_of
 
 SLOTS = 100
-GEOMETRY = Geometry(FINGERPRINT, SLOTS, SLOT)
+HEADER = Header(FINGERPRINT, SLOTS, SLOT)
 TABLE, DATA = 4096, 4096 + 8192  # 100 records take more than one page
 NOW = 1_700_000_000
 LARGE = block_of(0, 1, 3 * SLOT - 5)
@@ -28,7 +28,7 @@ LARGE = block_of(0, 1, 3 * SLOT - 5)
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Segment:
-    return Segment.create(tmp_path / "model" / "blocks.kv", GEOMETRY)
+    return Segment.create(tmp_path / "model" / "blocks.kv", HEADER)
 
 
 def write(segment: Segment, slots: list[int]) -> Records:
@@ -66,30 +66,30 @@ def test_the_records_of_a_file_give_the_block(segment: Segment) -> None:
     write(segment, [2, 3, 7])
     records = segment.records()
     assert np.flatnonzero(damaged(records, range(SLOTS))).tolist() == []
-    ((first, slots),) = whole_blocks(((slot, parsed(records)[slot]) for slot in (7, 3, 2)), SLOT)
+    ((first, slots),) = whole_blocks(((slot, parse(records)[slot]) for slot in (7, 3, 2)), SLOT)
     assert (first.name, slots) == (LARGE.name, (2, 3, 7))
 
 
 @pytest.mark.parametrize("slot", range(3))
-def test_a_block_without_one_of_its_parts_is_none(segment: Segment, slot: int) -> None:
-    records = parsed(write(segment, [0, 1, 2]))
+def test_a_block_that_lacks_a_part_is_ignored(segment: Segment, slot: int) -> None:
+    records = parse(write(segment, [0, 1, 2]))
     del records[slot]
     assert list(whole_blocks(enumerate(records), SLOT)) == []
 
 
-def test_parts_of_different_sizes_are_no_block() -> None:
+def test_parts_that_disagree_on_the_size_are_ignored() -> None:
     first, second = describe(LARGE, [0, 1, 2], SLOT, NOW), describe(block_of(0, 1, 3 * SLOT), [0, 1, 2], SLOT, NOW)
-    assert list(whole_blocks(enumerate(parsed(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
+    assert list(whole_blocks(enumerate(parse(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
 
 
 @pytest.mark.parametrize("field, value", [("codec", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
-def test_a_block_whose_records_make_no_sense_is_none(field: str, value: int) -> None:
+def test_a_block_with_impossible_records_is_ignored(field: str, value: int) -> None:
     records = describe(LARGE, [0, 1, 2], SLOT, NOW)
     records[field] = value
-    assert list(whole_blocks(enumerate(parsed(records)), SLOT)) == []
+    assert list(whole_blocks(enumerate(parse(records)), SLOT)) == []
 
 
-def test_a_record_in_another_place_is_damaged(segment: Segment) -> None:
+def test_a_record_in_another_slot_is_damaged(segment: Segment) -> None:
     write(segment, [0, 1, 2])
     records = segment.records()
     records[[0, 1]] = records[[1, 0]]
@@ -124,7 +124,7 @@ def patched(at: int, raw: bytes) -> Callable[[bytes], bytes]:
         (lambda content: content[:60], WrongLength),
         (lambda content: content[:-1], WrongLength),
         (lambda content: content + bytes(SLOTS * SLOT + 1), WrongLength),
-        (lambda _: Geometry(FINGERPRINT, 0, 0).header.ljust(4096, b"\0"), WrongLength),
+        (lambda _: Header(FINGERPRINT, 0, 0).packed.ljust(4096, b"\0"), WrongLength),
     ],
 )
 def test_a_wrong_file_is_refused(
@@ -138,21 +138,21 @@ def test_a_wrong_file_is_refused(
 def test_a_file_as_long_as_all_its_slots_is_opened(segment: Segment) -> None:
     with segment.path.open("ab") as file:
         file.write(bytes(SLOTS * SLOT))
-    assert Segment.open(segment.path).geometry == GEOMETRY
+    assert Segment.open(segment.path).header == HEADER
 
 
-def test_only_its_owner_sees_the_file(segment: Segment) -> None:
+def test_only_the_owner_can_read_the_file(segment: Segment) -> None:
     assert segment.path.stat().st_mode & 0o777 == 0o600
     assert segment.path.parent.stat().st_mode & 0o777 == 0o700
     assert os.listdir(segment.path.parent) == ["blocks.kv"]
 
 
-def test_who_replaces_a_file_wins_and_the_other_knows(segment: Segment) -> None:
+def test_a_replaced_file_has_vanished_for_others(segment: Segment) -> None:
     assert not segment.vanished
     with pytest.raises(FileExistsError):
-        Segment.create(segment.path, GEOMETRY)
+        Segment.create(segment.path, HEADER)
     assert not segment.vanished
-    second = Segment.replace(segment.path, GEOMETRY)
+    second = Segment.replace(segment.path, HEADER)
     assert (segment.vanished, second.vanished) == (True, False)
     second.path.unlink()
     assert second.vanished
@@ -165,18 +165,18 @@ def test_a_file_that_lost_its_table_has_vanished(segment: Segment) -> None:
     assert segment.vanished
 
 
-def test_what_is_behind_the_end_is_zero_and_told(segment: Segment) -> None:
+def test_reads_behind_the_end_are_zero_and_counted(segment: Segment) -> None:
     write(segment, [0, 1, 2])
     buffer = np.full(5 * SLOT, 7, np.uint8)
     assert segment.read(1, buffer) == 2 * SLOT
     assert buffer[: 2 * SLOT].tobytes() == LARGE.data.tobytes()[SLOT:].ljust(2 * SLOT, b"\0")
     assert not buffer[2 * SLOT :].any()
     os.truncate(segment.path, TABLE + 64)
-    assert parsed(segment.records())[0].name == LARGE.name
+    assert parse(segment.records())[0].name == LARGE.name
     assert segment.records()[1:].tobytes() == bytes(64 * (SLOTS - 1))
 
 
-def test_calls_that_do_part_of_their_work_are_repeated(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_reads_and_writes_are_completed(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite, preadv = os.pwrite, os.preadv
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, data[:10], at))
     monkeypatch.setattr(os, "preadv", lambda file, buffers, at: preadv(file, [buffers[0][:10]], at))
@@ -204,7 +204,7 @@ def test_a_record_is_free_before_its_data_is_written_and_written_after_it(
     assert calls == [*freed, *data, *((at, True) for at in records), (count, True)]
 
 
-def test_what_is_erased_is_wiped_and_the_file_grows_no_longer(segment: Segment) -> None:
+def test_erasing_wipes_slots_and_does_not_grow_the_file(segment: Segment) -> None:
     write(segment, [0, 1, 2])
     size = segment.path.stat().st_size
     with segment.locked():
@@ -213,7 +213,7 @@ def test_what_is_erased_is_wiped_and_the_file_grows_no_longer(segment: Segment) 
     assert raw[72:] == bytes(size - 72)
 
 
-def test_others_see_that_something_changes_and_again_when_it_is_done(segment: Segment) -> None:
+def test_others_see_when_a_change_begins_and_ends(segment: Segment) -> None:
     other = Segment.open(segment.path)
     for each in (segment, other):
         each.records()
@@ -230,7 +230,7 @@ def test_others_see_that_something_changes_and_again_when_it_is_done(segment: Se
     assert not other.outdated
 
 
-def test_after_a_change_that_was_never_finished_all_read_again(segment: Segment) -> None:
+def test_an_unfinished_change_makes_everyone_read_again(segment: Segment) -> None:
     with segment.path.open("r+b") as file:
         file.seek(64)
         file.write(struct.pack("<Q", 41))
@@ -240,7 +240,7 @@ def test_after_a_change_that_was_never_finished_all_read_again(segment: Segment)
     assert segment.path.read_bytes()[64:72] == struct.pack("<Q", 44)
 
 
-def test_one_at_a_time_changes_a_file(segment: Segment) -> None:
+def test_only_one_at_a_time_changes_a_file(segment: Segment) -> None:
     with segment.path.open("r+b") as file:
         with segment.locked(), pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -249,13 +249,13 @@ def test_one_at_a_time_changes_a_file(segment: Segment) -> None:
 
 @given(st.integers(0, 10**6), st.integers(1, 5000))
 def test_a_file_has_as_many_slots_as_it_may(capacity: int, slot_bytes: int) -> None:
-    geometry = Geometry.within(capacity, FINGERPRINT, slot_bytes)
-    assert not geometry.slots or geometry.end <= capacity
-    assert geometry._replace(slots=geometry.slots + 1).end > capacity
+    header = Header.within(capacity, FINGERPRINT, slot_bytes)
+    assert not header.slots or header.end <= capacity
+    assert header._replace(slots=header.slots + 1).end > capacity
 
 
 @given(st.lists(st.integers(0, 20), unique=True))
-def test_runs_are_the_slots_in_their_order(slots: list[int]) -> None:
+def test_runs_keep_the_order_of_slots(slots: list[int]) -> None:
     found = runs(slots)
     assert [slot for first, count in found for slot in range(first, first + count)] == slots
     assert all(first + count != after for (first, count), (after, _) in zip(found, found[1:], strict=False))

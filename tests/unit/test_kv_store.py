@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kv_store.block import Codec, Shape
+from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
-from kv_store.idle_times import ENOUGH
 from kv_store.memory import MemoryTier
-from kv_store.names import TOKENS
-from kv_store.open import Opened, Options, open_store
-from kv_store.store import Computed, Store
+from kv_store.open import OpenedStore, StoreOptions, open_store
+from kv_store.store import ComputedBlocks, Store
 
 SHAPE = Shape(layers=1, kv_heads=1, head_dim=2)
 SLOT = SHAPE.raw_bytes
@@ -25,20 +23,12 @@ MIB = 1 << 20
 A, B = 1, 2
 
 
-class Clock:
-    def __init__(self, now: float = 100.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def never() -> bool:
     return False
 
 
 def row(seed: int, blocks: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 1000, blocks * TOKENS).astype(np.int32)
+    return np.random.default_rng(seed).integers(0, 1000, blocks * BLOCK_TOKENS).astype(np.int32)
 
 
 def numbers_of(name: bytes) -> np.ndarray:
@@ -46,163 +36,170 @@ def numbers_of(name: bytes) -> np.ndarray:
     return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
 
 
-def keep(store: Store, document: int, ids: np.ndarray, below: bool = True, exact: int = 99) -> list[bytes]:
+def save(store: Store, document: int, ids: np.ndarray, to_lower: bool = True, exact: int = 99) -> list[bytes]:
     names = store.names(ids)
-    computed = Computed(names, lambda i: numbers_of(names[i]), exact, len(ids))
-    assert store.keep(document, computed, below, never)
-    store.hold(document, names)
+    computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), exact, len(ids))
+    assert store.save(document, computed, to_lower, never)
+    store.pin(document, names)
     store.flush(10)
     return names
 
 
 def read(store: Store, names: list[bytes], first: int = 0) -> int:
-    """How many blocks can be read; they must be what was kept."""
+    """Read blocks and return how many; they must be what was saved."""
     found = 0
     for found, (numbers, exact) in enumerate(store.read(names, first), 1):
         assert np.array_equal(numbers, numbers_of(names[first + found - 1])) and exact
     return found
 
 
-def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> Options:
-    return Options(memory, codec, MIB, codec, folder)
+def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> StoreOptions:
+    return StoreOptions(memory, MIB, codec, folder)
 
 
-def open_in(folder: Path | None, **wanted: object) -> Opened:
+def open_in(folder: Path | None, **wanted: object) -> OpenedStore:
     return open_store(bytes(32), CODER, "model", options(folder, **wanted), print)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenedStore]:
     """A store whose memory holds four blocks."""
     opened = open_in(tmp_path, memory=4 * SLOT)
     yield opened
     assert opened.store.close(10)
 
 
-def test_what_memory_has_no_room_for_comes_from_disk(opened: Opened) -> None:
-    names = keep(opened.store, A, row(0, 10))
+def test_blocks_that_memory_has_no_room_for_come_from_disk(opened: OpenedStore) -> None:
+    names = save(opened.store, A, row(0, 10))
     memory, disk = opened.store.stats()
     assert (memory.blocks, disk.blocks) == (4, 10)
-    assert opened.store.held(names) == read(opened.store, names) == 10
+    assert opened.store.lookup(names) == read(opened.store, names) == 10
     assert read(opened.store, names, first=7) == 3
 
 
-def test_what_must_not_go_below_stays_in_memory(opened: Opened) -> None:
-    names = keep(opened.store, A, row(0, 3), below=False)
+def test_blocks_not_meant_for_disk_stay_in_memory(opened: OpenedStore) -> None:
+    names = save(opened.store, A, row(0, 3), to_lower=False)
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
 
 
-def test_a_chain_ends_where_no_tier_has_the_next_block(opened: Opened) -> None:
-    names = keep(opened.store, A, row(0, 3))
+def test_a_chain_ends_where_no_tier_has_the_next_block(opened: OpenedStore) -> None:
+    names = save(opened.store, A, row(0, 3))
     longer = opened.store.names(np.concatenate((row(0, 3), row(1, 2))))
     assert longer[:3] == names
-    assert opened.store.held(longer) == read(opened.store, longer) == 3
-    assert opened.store.held(opened.store.names(row(5, 2))) == 0
+    assert opened.store.lookup(longer) == read(opened.store, longer) == 3
+    assert opened.store.lookup(opened.store.names(row(5, 2))) == 0
 
 
-def test_keeping_again_writes_nothing(opened: Opened) -> None:
-    keep(opened.store, A, row(0, 3))
+def test_saving_again_writes_nothing(opened: OpenedStore) -> None:
+    save(opened.store, A, row(0, 3))
     before = [tier.written for tier in opened.store.stats()]
-    keep(opened.store, B, row(0, 3))
+    save(opened.store, B, row(0, 3))
     assert [tier.written for tier in opened.store.stats()] == before
 
 
-def test_what_was_computed_behind_approximations_is_one(tmp_path: Path) -> None:
+def test_blocks_computed_from_approximations_are_approximate(tmp_path: Path) -> None:
     store = open_in(tmp_path).store
-    names = keep(store, A, row(0, 4), exact=2)
+    names = save(store, A, row(0, 4), exact=2)
     assert [exact for _, exact in store.read(names, 0)] == [True, True, False, False]
     store.close(10)
 
 
-@pytest.mark.parametrize("seconds_ago, stays", [(0, True), (10_000, False)])
-def test_a_document_that_was_left_stays_for_as_long_as_users_stay_away(seconds_ago: int, stays: bool) -> None:
-    clock = Clock(time.monotonic() - seconds_ago)
-    store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT), clock=clock)
-    for _ in range(ENOUGH):
-        store.away.note(5000)
+def test_a_document_that_was_left_counts_as_just_used() -> None:
+    store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT))
     store.visit(A)
-    names = keep(store, A, row(0, 4))
+    names = save(store, A, row(0, 4))
     unneeded = store.names(row(1, 4))
-    store.keep(0, Computed(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
+    store.save(0, ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
     store.visit(B)
-    keep(store, B, row(2, 4))
-    assert (store.held(names), store.held(unneeded)) == ((4, 0) if stays else (0, 4))
+    save(store, B, row(2, 4))
+    assert (store.lookup(names), store.lookup(unneeded)) == (4, 0)
 
 
 def test_the_document_in_front_is_never_evicted() -> None:
-    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT), clock=Clock(0.0))
+    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT))
     store.visit(A)
-    names = keep(store, A, row(0, 4))
-    keep(store, B, row(1, 4))
-    assert store.held(names) == 4 and store.held(store.names(row(1, 4))) == 0
+    names = save(store, A, row(0, 4))
+    save(store, B, row(1, 4))
+    assert store.lookup(names) == 4 and store.lookup(store.names(row(1, 4))) == 0
 
 
-def test_what_memory_refuses_still_goes_to_disk_and_nothing_behind_it_to_memory(opened: Opened) -> None:
+def test_blocks_that_memory_refuses_still_go_to_disk(opened: OpenedStore) -> None:
     store = opened.store
     store.visit(A)
-    keep(store, A, row(0, 3))
+    save(store, A, row(0, 3))
     names, numbers = store.names(row(1, 6)), list[int]()
 
     def computed(i: int) -> np.ndarray:
         numbers.append(i)
         return numbers_of(names[i])
 
-    assert store.keep(B, Computed(names, computed, 6, 96), True, never) and store.flush(10)
+    assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never) and store.flush(10)
     memory, disk = store.stats()
     assert (memory.blocks, disk.blocks) == (4, 9)
     assert numbers == list(range(6))
-    assert store.keep(B, Computed(names, computed, 6, 96), True, never)
-    assert numbers == [*range(6), 1], "all but what memory has no room for is kept"
+    assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never)
+    assert numbers == [*range(6), 1], "all but what memory has no room for is there"
     assert read(store, names) == 6
 
 
-def test_returns_are_noted() -> None:
-    clock = Clock()
-    store = Store(bytes(32), CODER, MemoryTier(64 * SLOT, SLOT), clock=clock)
+def test_a_document_is_pinned_again_when_the_user_comes_back(opened: OpenedStore) -> None:
+    store = opened.store
     store.visit(A)
-    keep(store, A, row(0, 2))
-    clock.now += 5
-    store.visit(B)
-    clock.now += 30
-    store.visit(B)
-    store.visit(A)
+    names = save(store, A, row(0, 4))
     store.leave(A)
-    clock.now += 7
     store.visit(A)
-    assert store.away.times == (30.0, 7.0)
+    save(store, B, row(1, 4))
+    assert store._memory.lookup(names) == 4
+    store.visit(B)
+    save(store, B, row(1, 4))
+    assert store._memory.lookup(names) < 4
 
 
-def test_it_survives_being_closed(tmp_path: Path) -> None:
+def test_an_obsolete_file_about_the_user_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "away.json").write_text("[1.0]")
+    open_in(tmp_path).store.close(10)
+    assert not (tmp_path / "away.json").exists()
+
+
+def test_blocks_survive_closing_the_store(tmp_path: Path) -> None:
     first = open_in(tmp_path)
-    names = keep(first.store, A, row(0, 5))
+    names = save(first.store, A, row(0, 5))
     first.store.close(10)
     second = open_in(tmp_path)
     assert read(second.store, names) == 5
     second.store.close(10)
 
 
-def test_approximations_are_in_files_of_their_own(tmp_path: Path) -> None:
-    exact, other = open_in(tmp_path), open_in(tmp_path, codec=Codec.INT8)
+def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None:
+    exact, other = open_in(tmp_path), open_in(tmp_path, memory=0, codec=Codec.INT8)
     assert exact.folder != other.folder and other.approximate
     ids = row(0, 20)
-    keep(other.store, A, ids)
-    assert exact.store.held(exact.store.names(ids)) == 0
-    kept = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
-    assert kept == [True] + [False] * 11 + [True] * 8
+    save(other.store, A, ids)
+    assert exact.store.lookup(exact.store.names(ids)) == 0
+    found = [exact for _, exact in other.store.read(other.store.names(ids), 0)]
+    assert found == [True] + [False] * 11 + [True] * 8
     exact.store.close(10)
     other.store.close(10)
+
+
+def test_memory_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
+    for folder in (None, tmp_path):
+        opened = open_in(folder, codec=Codec.INT8)
+        assert opened.approximate is (folder is not None)
+        assert read(opened.store, save(opened.store, A, row(0, 20))) == 20
+        opened.store.close(10)
 
 
 def test_without_a_folder_nothing_is_on_disk() -> None:
     opened = open_in(None)
     assert opened.notes is None and opened.folder is None
-    names = keep(opened.store, A, row(0, 3))
+    names = save(opened.store, A, row(0, 3))
     assert read(opened.store, names) == 3
     opened.store.close(10)
 
 
-def test_models_that_nobody_used_for_long_are_removed(tmp_path: Path) -> None:
+def test_models_unused_for_long_are_removed(tmp_path: Path) -> None:
     folders = {}
     for name in (b"old", b"new"):
         opened = open_store(name.ljust(32), CODER, "model", options(tmp_path), print)
@@ -217,11 +214,11 @@ def test_models_that_nobody_used_for_long_are_removed(tmp_path: Path) -> None:
     assert folders[b"new"].exists() and (tmp_path / "mine").exists()
 
 
-def test_the_whole_folder_is_within_what_the_disk_may_give(tmp_path: Path) -> None:
+def test_blocks_and_notes_together_stay_within_disk_bytes(tmp_path: Path) -> None:
     opened = open_in(tmp_path)
     assert opened.notes is not None
     for n in range(200):
-        keep(opened.store, n + 1, row(n, 30), below=True)
+        save(opened.store, n + 1, row(n, 30), to_lower=True)
         opened.notes.write(n + 1, os.urandom(3000))
     opened.store.close(10)
     assert opened.folder is not None

@@ -1,4 +1,4 @@
-"""Writing behind: in order, in batches, bounded, and whatever happens the thread goes on."""
+"""The writer's thread: in order, in batches, bounded, and it survives errors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def block(name: str, size: int = 4) -> Block:
 
 
 class Recorder:
-    """A tier whose writes wait at a gate, and fail when they are told to."""
+    """A tier whose writes wait at a gate, and fail with `error` if it is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.began, self.gate = threading.Event(), threading.Event()
         self.error: Exception | None = None
 
-    def write(self, blocks: Iterable[Block]) -> None:
+    def save(self, blocks: Iterable[Block]) -> None:
         batch = [each.name.decode() for each in blocks]
         self.began.set()
         assert self.gate.wait(WAIT)
@@ -54,29 +54,29 @@ def writer(tier: Recorder) -> Iterator[Writer]:
     assert writer.close(WAIT)
 
 
-def test_blocks_are_written_in_order_those_that_wait_together_at_once(tier: Recorder, writer: Writer) -> None:
-    assert writer.put(block("a"))
+def test_blocks_are_written_in_order_and_in_batches(tier: Recorder, writer: Writer) -> None:
+    assert writer.save(block("a"))
     assert tier.began.wait(WAIT)
-    assert all(writer.put(block(name)) for name in "bcb")
-    assert all(writer.waits(name.encode()) for name in "abc") and not writer.waits(b"d")
+    assert all(writer.save(block(name)) for name in "bcb")
+    assert all(writer.is_pending(name.encode()) for name in "abc") and not writer.is_pending(b"d")
     tier.gate.set()
     assert writer.flush(WAIT)
     assert tier.batches == [["a"], ["b", "c"]]
-    assert not writer.waits(b"a")
+    assert not writer.is_pending(b"a")
 
 
-def test_jobs_come_after_what_was_put_before(tier: Recorder, writer: Writer) -> None:
+def test_jobs_run_after_blocks_queued_before(tier: Recorder, writer: Writer) -> None:
     seen: list[object] = []
-    writer.put(block("a"))
-    writer.run(lambda: seen.extend(tier.batches))
+    writer.save(block("a"))
+    writer.submit(lambda: seen.extend(tier.batches))
     tier.gate.set()
     assert writer.flush(WAIT)
     assert ["a"] in seen
 
 
-def test_nobody_waits_longer_than_he_wants(tier: Recorder, writer: Writer) -> None:
+def test_waiting_ends_after_the_given_seconds(tier: Recorder, writer: Writer) -> None:
     assert writer.flush(0)
-    writer.put(block("a"))
+    writer.save(block("a"))
     assert tier.began.wait(WAIT)
     assert not writer.flush(0) and not writer.close(0)
     tier.gate.set()
@@ -84,14 +84,14 @@ def test_nobody_waits_longer_than_he_wants(tier: Recorder, writer: Writer) -> No
     assert tier.batches == [["a"]]
 
 
-def test_what_waits_for_a_slow_disk_is_bounded(
+def test_the_queue_for_a_slow_disk_is_bounded(
     tier: Recorder, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writers, "PENDING_BYTES", 10)
-    assert writer.put(block("a", 6)) and not writer.put(block("b", 6)) and writer.put(block("c", 4))
+    assert writer.save(block("a", 6)) and not writer.save(block("b", 6)) and writer.save(block("c", 4))
     tier.gate.set()
     assert writer.flush(WAIT)
-    assert writer.put(block("b", 6)) and writer.flush(WAIT)
+    assert writer.save(block("b", 6)) and writer.flush(WAIT)
     assert [name for batch in tier.batches for name in batch] == ["a", "c", "b"]
 
 
@@ -101,16 +101,16 @@ def test_an_error_costs_the_batch_and_not_the_thread(
     tier.error = ValueError("a mistake")
     tier.gate.set()
     with caplog.at_level(logging.ERROR):
-        writer.put(block("a"))
+        writer.save(block("a"))
         assert writer.flush(WAIT)
     tier.error = None
-    writer.put(block("b"))
+    writer.save(block("b"))
     assert writer.flush(WAIT)
     assert tier.batches[-1] == ["b"] and "recorder tier failed" in caplog.text
 
 
-def test_closing_writes_what_is_left(tier: Recorder, writer: Writer) -> None:
-    writer.put(block("a"))
+def test_closing_writes_the_queue(tier: Recorder, writer: Writer) -> None:
+    writer.save(block("a"))
     tier.gate.set()
     assert writer.close(WAIT)
     assert sum(tier.batches, []) == ["a"]
