@@ -125,7 +125,7 @@ class Subject:
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""
         self._arena.truncate(len(prompt.ids) - 1)
-        self._arena.choices = None
+        self._arena.memo = None
 
 
 def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:

@@ -13,10 +13,9 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.decoder import CHUNK, AnyDecoder
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.decoder.native.decoder import missing
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
 from model_runtime.loading.autotune import Way
 

@@ -9,8 +9,8 @@ import torch
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu.device import choose_device
-from model_runtime.decoder.runtime import Runtime
 from model_runtime.errors import ModelError
 from model_runtime.loading.load import Wanted, on_cpu
 from model_runtime.loading.memory_fit import usable

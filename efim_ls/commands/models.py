@@ -24,11 +24,11 @@ from model_runtime.checkpoint.hub.names import Kept, kept
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
-from model_runtime.loading.architecture import read_architecture
 from model_runtime.loading.autotune import SHARES, formats, remembered
+from model_runtime.loading.checkpoint import read_architecture
 from model_runtime.loading.known_models import KNOWN, Known
 from model_runtime.loading.memory_fit import BYTES, Size, fitting, size_of, usable_on_gpu
-from model_runtime.memory import available, bandwidth
+from model_runtime.machine import available, bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 

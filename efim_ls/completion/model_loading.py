@@ -16,8 +16,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
 from model_runtime.loading.load import Asked, Model, load, prepare
 from model_runtime.loading.memory_fit import usable
-from model_runtime.machine import cuda_missing
-from model_runtime.memory import held
+from model_runtime.machine import cuda_missing, held
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first

@@ -8,7 +8,6 @@ import torch
 
 from model_runtime.arena.sequence import Sequence
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.engine.choices import Choices
 from model_runtime.ids import Ids
 
 FP32 = 4  # bytes
@@ -20,8 +19,9 @@ class Arena(Sequence):
     """Keys and values of one token sequence.
 
     Invariant: `k[:, :, i]` and `v[:, :, i]` hold what the model computed for `ids[i]` after `ids[:i]`, for every
-    i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`.
-    `choices` are those of the last answer made here.
+    i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`. `memo` is
+    whatever the engine remembers about the last answer made here; it survives truncation, and is dropped when the
+    arena becomes a copy of another.
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
@@ -33,7 +33,7 @@ class Arena(Sequence):
         # Views of the same memory: blocks are small, and torch takes longer to slice than to copy them.
         self._as_arrays: tuple[KeysValues, KeysValues] = (self.k.numpy(), self.v.numpy())
         self.logits: torch.Tensor | None = None
-        self.choices: Choices | None = None
+        self.memo: object | None = None
 
     def keep_logits(self, logits: torch.Tensor, at: int) -> None:
         """Remember the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
@@ -44,7 +44,7 @@ class Arena(Sequence):
         assert isinstance(other, Arena)
         self.k[:, :, :length].copy_(other.k[:, :, :length])
         self.v[:, :, :length].copy_(other.v[:, :, :length])
-        self.choices = None
+        self.memo = None
         super().copy_prefix(other, length)
 
     def copied(self, start: int, end: int) -> KeysValues:

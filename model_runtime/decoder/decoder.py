@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,8 +17,9 @@ from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.attention import attend, causal_bias
 from model_runtime.decoder.layers import LayerWeights, Norm, fused, head, norm
 from model_runtime.decoder.linear import Format, Linear, linear
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
+
+CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 
 
 class Layer(NamedTuple):
@@ -66,6 +67,24 @@ class AnyDecoder(Protocol):
     def forward_spans(self, spans: Sequence[Span], /) -> torch.Tensor:
         """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
         ...
+
+
+class Runtime(NamedTuple):
+    """A decoder, a way to get arenas for it, at most `arenas` of them, and what is told of both.
+
+    `kv` is another wherever keys and values are computed in another way.
+    """
+
+    parameters: int
+    decoder: AnyDecoder
+    arena: Callable[[], Arena]
+    arenas: int
+    weights: str
+    kv: str
+    name: str
+    reason: str
+    attention: str
+    attention_reason: str
 
 
 class _Place(NamedTuple):

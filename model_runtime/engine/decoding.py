@@ -94,9 +94,10 @@ class Decoding:
         return len(self._prompt.ids) + self.count
 
     def _recalled(self) -> Choices:
-        prompt, cache, choices = self._prompt, self._means.sampler.local_cache, self._arena.choices
-        if choices is None or not choices.hold(prompt.ids, prompt.history, cache):
-            choices = self._arena.choices = Choices(prompt.ids, prompt.history, cache)
+        prompt, cache, memo = self._prompt, self._means.sampler.local_cache, self._arena.memo
+        if isinstance(memo, Choices) and memo.hold(prompt.ids, prompt.history, cache):
+            return memo
+        self._arena.memo = choices = Choices(prompt.ids, prompt.history, cache)
         return choices
 
     def _begin(self, expected: Ids) -> Ids:

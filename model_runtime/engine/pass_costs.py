@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from model_runtime.decoder.decoder import CHUNK
+
 FADE = 0.95  # what one pass leaves of the weight of those before it
 FIRST_GUESS = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
-CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 CHUNK_MS = 20.0  # milliseconds that a pass ahead of need should take; at most 30
 LEAST_CHUNK = 4
 SMALL = 16  # rows up to which a pass is a decode step with a draft

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model_runtime.engine.closers import is_closers
-from model_runtime.engine.meeting import evidence, meeting
+from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
 
 OPENERS = (":", "(", "[", "{")
 
@@ -31,7 +30,7 @@ class StopRule:
         It counts what the text says of the rest: with it goes the evidence that the text has met the rest.
         """
         lines = text.split("\n")
-        if self.rest and (met := meeting(lines[0], self.rest)) is not None:
+        if self.rest and (met := find_rest(lines[0], self.rest)) is not None:
             return met + len(evidence(self.rest))
         if not self.multiline:
             return len(lines[0]) if len(lines) > 1 else None

@@ -18,9 +18,9 @@ from model_runtime.checkpoint.hub.names import origin
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import Weights, count, read_weights
 from model_runtime.decoder import attention
+from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu.device import BF16, Choice, Device, choose_device, form_of
 from model_runtime.decoder.linear import Format, packed_format
-from model_runtime.decoder.runtime import Runtime
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import FILE, LocalCache
 from model_runtime.engine.ngram_cache import read as read_local_cache

@@ -16,8 +16,7 @@ from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import formats
 from model_runtime.loading.known_models import largest_within
-from model_runtime.machine import cuda_missing
-from model_runtime.memory import available
+from model_runtime.machine import available, cuda_missing
 
 BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING = 8  # bytes besides for an element of the largest matrix: its parts in fp32, and these joined

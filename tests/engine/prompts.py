@@ -8,10 +8,11 @@ from pathlib import Path
 
 from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import read_config
+from model_runtime.decoder.decoder import CHUNK
 from model_runtime.engine.drafts import NOTHING
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import Rule
-from model_runtime.engine.pass_costs import CHUNK, Pace
+from model_runtime.engine.pass_costs import Pace
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt, build, heal
 from model_runtime.prompt.template import find_template

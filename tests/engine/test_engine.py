@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import NOTHING, Surroundings, build
 from model_runtime.prompt.template import find_template

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.arena.pool import Owner
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.pass_costs import CHUNK, Pace
+from model_runtime.engine.pass_costs import Pace
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, never

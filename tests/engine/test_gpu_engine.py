@@ -14,7 +14,7 @@ from model_runtime.arena.kv_format import fingerprint
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, read_weights
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import Decoder, Runtime
 from model_runtime.decoder.gpu import device
 from model_runtime.decoder.gpu import load as gpu_loading
 from model_runtime.decoder.gpu.attention import choose
@@ -22,7 +22,6 @@ from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import as_it_is
 from model_runtime.decoder.gpu.parts import Parts
 from model_runtime.decoder.gpu.slab import Slab
-from model_runtime.decoder.runtime import Runtime
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NOTHING
 from model_runtime.engine.engine import Engine

@@ -25,7 +25,7 @@ from model_runtime.decoder.gpu.device import (
 from model_runtime.errors import ModelError
 from model_runtime.loading.known_models import KNOWN, largest_within
 from model_runtime.loading.memory_fit import BYTES, Size, fitting, need, refusal, size_of, usable, usable_on_gpu
-from model_runtime.memory import available, bandwidth, held
+from model_runtime.machine import available, bandwidth, held
 
 GIB = 1 << 30
 FREE = 8 * GIB

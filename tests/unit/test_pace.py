@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.pass_costs import CHUNK, CHUNK_MS, FIRST_GUESS, LEAST_CHUNK, Pace
+from model_runtime.decoder.decoder import CHUNK
+from model_runtime.engine.pass_costs import CHUNK_MS, FIRST_GUESS, LEAST_CHUNK, Pace
 
 SMALL = 4 * LEAST_CHUNK  # rows of the largest pass that tells what a further row costs
 unhurried = settings(deadline=None, max_examples=300)

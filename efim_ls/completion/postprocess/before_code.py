@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from efim_ls.completion.postprocess.place import Place
-from model_runtime.engine.closers import is_closers
-from model_runtime.engine.meeting import until
+from model_runtime.engine.rest_of_line import is_closers, text_before_rest
 
 
 def before_code(text: str, place: Place) -> str:
@@ -12,4 +11,4 @@ def before_code(text: str, place: Place) -> str:
 
     What is left does not say the code any more: this filter is for the model's own text, once.
     """
-    return text if is_closers(place.rest) else until(text, place.rest)
+    return text if is_closers(place.rest) else text_before_rest(text, place.rest)

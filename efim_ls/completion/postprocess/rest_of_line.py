@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from efim_ls.completion.postprocess.balance import Balance, BalancedCode
 from efim_ls.completion.postprocess.place import Place
-from model_runtime.engine.closers import CLOSING, is_closers
+from model_runtime.engine.rest_of_line import CLOSING, is_closers
 
 _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 

@@ -6,13 +6,13 @@ import torch
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, count
+from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu import attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.device import Form
 from model_runtime.decoder.gpu.graphs import recorder
 from model_runtime.decoder.gpu.parts import compiled
 from model_runtime.decoder.gpu.slab import Slab, slots
-from model_runtime.decoder.runtime import Runtime
 from model_runtime.errors import ModelError
 
 

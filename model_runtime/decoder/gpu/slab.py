@@ -53,7 +53,7 @@ class SlabArena(Arena):
         self.k = slab.k[:, first : first + slab.capacity].transpose(1, 2)
         self.v = slab.v[:, first : first + slab.capacity].transpose(1, 2)
         self.logits = None
-        self.choices = None
+        self.memo = None
 
     def copied(self, start: int, end: int) -> KeysValues:
         """Keys and values in fp32, which holds every bf16 number exactly; waits for the device."""

@@ -10,9 +10,8 @@ import torch
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.decoder import CHUNK, Span
 from model_runtime.decoder.hf.cache import ArenaCache
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
 
 

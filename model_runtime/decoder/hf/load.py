@@ -10,13 +10,13 @@ import transformers
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.decoder.attention import BACKEND, REASON
+from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.hf import attention
 from model_runtime.decoder.hf.checking import check
 from model_runtime.decoder.hf.decoder import ForeignDecoder
 from model_runtime.decoder.hf.packing import pack
 from model_runtime.decoder.hf.reading import read_model
 from model_runtime.decoder.linear import Format
-from model_runtime.decoder.runtime import Runtime
 
 
 def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:

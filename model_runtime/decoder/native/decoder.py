@@ -20,11 +20,10 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.decoder import CHUNK, Span
 from model_runtime.decoder.layers import Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
