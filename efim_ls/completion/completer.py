@@ -23,6 +23,7 @@ from efim_ls.session import niceness
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
+from model_runtime.arena.kv_format import KvFormat
 from model_runtime.arena.pool import Owner
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NOTHING as NO_DRAFT
@@ -56,10 +57,15 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
-        model, budget = load_model(settings, progress)
-        progress("opening the store", 95)
-        model.engine.backing = backing = Backing.open(model.kv, settings, model.description.model, budget)
-        return cls(model, settings, budget, backing)
+        opened: list[Backing] = []
+
+        def open_source(kv: KvFormat, model: str, budget: Budget) -> Backing:
+            progress("opening the store", 95)
+            opened.append(Backing.open(kv, settings, model, budget))
+            return opened[0]
+
+        model, budget = load_model(settings, progress, open_source)
+        return cls(model, settings, budget, opened[0])
 
     def complete(self, request: Request, stopped: Callable[[], bool]) -> Answer:
         """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""

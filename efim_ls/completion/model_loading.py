@@ -9,9 +9,11 @@ from pathlib import Path
 from efim_ls.completion.window import MARKERS, Budget
 from efim_ls.paths import SPEED, cache_folder
 from efim_ls.settings import Settings
+from model_runtime.arena.kv_format import KvFormat
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetching import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
+from model_runtime.engine.engine import KvSource
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
 from model_runtime.loading.load import Asked, Model, load, prepare
@@ -24,12 +26,23 @@ FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fet
 Progress = Callable[[str, int], None]
 
 
-def load_model(settings: Settings, progress: Progress) -> tuple[Model, Budget]:
-    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
+def load_model(
+    settings: Settings, progress: Progress, open_source: Callable[[KvFormat, str, Budget], KvSource] | None = None
+) -> tuple[Model, Budget]:
+    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError.
+
+    `open_source` opens the store of a model's keys and values by their format, the model's name and the budget.
+    """
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
-    model = load(checkpoint, local_cache=settings.local_cache, progress=progress, **_asked(settings, budget))
+    model = load(
+        checkpoint,
+        local_cache=settings.local_cache,
+        progress=progress,
+        open_source=(lambda kv, name: open_source(kv, name, budget)) if open_source else None,
+        **_asked(settings, budget),
+    )
     return model, budget
 
 

@@ -22,8 +22,8 @@ from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
 
-class Backing(Protocol):
-    """A place beyond the arenas that keeps keys and values."""
+class KvSource(Protocol):
+    """A store beyond the arenas from which keys and values can be read back."""
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
         """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
@@ -41,7 +41,7 @@ class Backing(Protocol):
 class Generation:
     """New text after the prompt's typed text, and what it cost; times in milliseconds.
 
-    Of the `reused` tokens `fetched` came from the engine's backing, and `approximate` are not quite what the model
+    Of the `reused` tokens `fetched` came from the engine's KV source, and `approximate` are not quite what the model
     computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
     off. `said` are the new tokens, `confidence` is the probability of those of its first line together.
     """
@@ -65,10 +65,7 @@ class Generation:
 
 
 class Engine:
-    """Generates with one decoder. Used on the engine thread only.
-
-    `backing`, where there is one, fills arenas with what they lack.
-    """
+    """Generates with one decoder. Used on the engine thread only."""
 
     def __init__(
         self,
@@ -78,15 +75,15 @@ class Engine:
         capacity: int,
         local_cache: LocalCache | None,
         ends: frozenset[int] = frozenset(),
+        kv_source: KvSource | None = None,
     ) -> None:
         """Take over the parts; a `local_cache` mixes the document's own next-token counts into the model's.
 
-        `ends` end a text besides special tokens and those that the model's config names.
-
-        `capacity` is the most tokens of a prompt and its answer together: the size of the pool's arenas.
+        `ends` end a text besides special tokens and those that the model's config names. `capacity` is the most
+        tokens of a prompt and its answer together: the size of the pool's arenas, which `kv_source` fills if given.
         """
         self.capacity = capacity
-        self.backing: Backing | None = None
+        self._kv_source = kv_source
         self.computed_ahead = 0
         self._asked: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
@@ -114,7 +111,7 @@ class Engine:
         """
         started = perf_counter()
         arena, self._asked = self._pool.take(owner, prompt.ids), owner
-        fetched = self.backing.fill(arena, prompt.ids, stopped) if self.backing else 0
+        fetched = self._kv_source.fill(arena, prompt.ids, stopped) if self._kv_source else 0
         restored = perf_counter()
         decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
         saying = Saying(self._means.sampler, self._ends, prompt.stub, rule)
@@ -144,8 +141,8 @@ class Engine:
         if self._asked is not None and owner != self._asked == self._pool.holder(owner):
             return True
         arena = self._pool.take(owner, ids)
-        if self.backing:
-            self.backing.fill(arena, ids, stopped)
+        if self._kv_source:
+            self._kv_source.fill(arena, ids, stopped)
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)
@@ -161,7 +158,9 @@ class Engine:
     def reusable(self, owner: Owner, ids: Ids) -> int:
         """Tokens of the owner's prompt that are computed already; changes nothing."""
         reusable = self._pool.reusable(owner, ids)
-        return max(reusable, min(self.backing.filled(ids, reusable), len(ids) - 1)) if self.backing else reusable
+        if self._kv_source is None:
+            return reusable
+        return max(reusable, min(self._kv_source.filled(ids, reusable), len(ids) - 1))
 
     def arena(self, owner: Owner) -> Arena | None:
         """The arena that belongs to a frame; it changes with the next call."""

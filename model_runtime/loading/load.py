@@ -21,7 +21,7 @@ from model_runtime.decoder import attention
 from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu.device import BF16, Choice, Device, choose_device, form_of
 from model_runtime.decoder.linear import Format, packed_format
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import FILE, LocalCache
 from model_runtime.engine.ngram_cache import read as read_local_cache
 from model_runtime.loading.autotune import choose
@@ -32,6 +32,8 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 MOST_ARENAS = 64  # each is looked at for every prompt
 MIB = 1 << 20
+
+OpenSource = Callable[[KvFormat, str], KvSource]  # from the format of keys and values and the model's name
 
 logger = logging.getLogger(__name__)
 
@@ -118,9 +120,17 @@ def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
 
 
 def load(
-    checkpoint: Checkpoint, *, local_cache: bool, progress: Callable[[str, int], None], **asked: Unpack[Asked]
+    checkpoint: Checkpoint,
+    *,
+    local_cache: bool,
+    progress: Callable[[str, int], None],
+    open_source: OpenSource | None = None,
+    **asked: Unpack[Asked],
 ) -> Model:
-    """Load a checkpoint's weights; ModelError names what is wrong with it."""
+    """Load a checkpoint's weights; ModelError names what is wrong with it.
+
+    `open_source` opens the store from which the engine reads keys and values back, if there is one.
+    """
     folder, config, tokenizer, template = checkpoint
     prepared = prepare(checkpoint, **asked)
     torch.set_num_threads(asked["threads"])
@@ -129,8 +139,11 @@ def load(
     runtime = _runtime(checkpoint, prepared, asked, progress)
     cache, cache_reason = _local_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
-    engine = Engine(runtime.decoder, tokenizer, pool, prepared.capacity, cache, template.ends)
     model, revision = origin(folder)
+    shape = (config.layers, config.kv_heads, config.head_dim)
+    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
+    source = open_source(kv, model) if open_source else None
+    engine = Engine(runtime.decoder, tokenizer, pool, prepared.capacity, cache, template.ends, source)
     description = Description(
         model=model,
         revision=revision,
@@ -148,8 +161,6 @@ def load(
         local_cache=cache is not None,
         local_cache_reason=cache_reason,
     )
-    shape = (config.layers, config.kv_heads, config.head_dim)
-    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
     return Model(tokenizer, template, engine, cache, kv, description)
 
 

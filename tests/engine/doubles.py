@@ -16,7 +16,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
 from model_runtime.decoder.linear import Format
 from model_runtime.engine.drafts import NOTHING
-from model_runtime.engine.engine import Engine, Generation
+from model_runtime.engine.engine import Engine, Generation, KvSource
 from model_runtime.engine.ngram_cache import LocalCache
 from model_runtime.engine.output import Rule
 from model_runtime.engine.sampler import Choice, Sampler
@@ -75,11 +75,12 @@ class Watched(Engine):
         capacity: int = 512,
         arenas: int = 2,
         cache: LocalCache | None = None,
+        kv_source: KvSource | None = None,
     ) -> None:
         self.log = Log()
         self._watched = decoder
         pool = _Pool(decoder.config, capacity, arenas, self)
-        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache)
+        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache, kv_source=kv_source)
         self._means = replace(self._means, sampler=_Listening(tokenizer, cache, self))
 
     def generate(

@@ -233,9 +233,9 @@ class Bench:
 
     def completer(self, arenas: int, store: Path | None = None) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
-        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache)
+        backing = on_disk(self._model, BUDGET, store) if store else in_memory(self._model, BUDGET)
+        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache, backing)
         model: Model = replace(self._model, engine=engine, local_cache=self.cache)
-        engine.backing = backing = on_disk(model, BUDGET, store) if store else in_memory(model, BUDGET)
         return Completer(model, self.settings, BUDGET, backing), engine
 
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
