@@ -72,7 +72,7 @@ class Subject:
             capacity=CAPACITY,
             kv_memory_mib=KV_MEMORY_MIB,
             local_cache=True,
-            measured=None,
+            speed_notes=None,
             progress=_silent,
         )
         self._engines: dict[Chooser, Engine] = {"model": model.engine.mixing(None), "mixture": model.engine}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from efim_ls.completion.speed_notes import SpeedFile
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights
@@ -29,7 +30,7 @@ def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":
-        wanted = Wanted(weights="auto", threads=THREADS, measured=measured)
+        wanted = Wanted(weights="auto", threads=THREADS, speed_notes=SpeedFile(measured) if measured else None)
         forms = usable(config, "auto", arenas * arena_bytes(config, capacity))
         return "CPU, one thread", on_cpu(config, weights, capacity, arenas, wanted, forms)
     from model_runtime.decoder.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU

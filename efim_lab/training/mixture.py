@@ -28,7 +28,7 @@ from efim_lab.training.observe import (
     Place,
 )
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import FILE, LocalCache
 from model_runtime.errors import WorkError
 
 FITTED, JUDGED = 2000, 400  # cursors
@@ -48,7 +48,7 @@ def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITT
     """Fit the local cache of the model in a folder, write it there, and return a table in Markdown."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
-        cache.write(folder)
+        (folder / FILE).write_text(cache.to_json(), encoding="utf-8")
     except OSError as error:
         raise WorkError(f"cannot write to {folder} ({error}): make room for it there") from error
     return table(cache, rows)

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.model_loading import capacity, fit_budget
+from efim_ls.completion.speed_notes import SpeedFile
 from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
 from model_runtime.arena.arena import FP32, arena_bytes
@@ -69,7 +70,7 @@ def show(cache: Path, as_json: bool) -> int:
     """Print a table, or one JSON object."""
     embedded = read_config(EMBEDDED)
     machine = Machine(available(), bandwidth(), [*formats(embedded)], DEFAULTS.kv_memory_mib << 20)
-    rows = [*_rows(machine, cache / SPEED)]
+    rows = [*_rows(machine, SpeedFile(cache / SPEED))]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
     else:
@@ -77,7 +78,7 @@ def show(cache: Path, as_json: bool) -> int:
     return 0
 
 
-def _rows(machine: Machine, notes: Path) -> Iterator[Row]:
+def _rows(machine: Machine, notes: SpeedFile) -> Iterator[Row]:
     here = kept()
     yield _on_disk(machine, notes, Kept("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
     yield from (_on_disk(machine, notes, each) for each in here)
@@ -85,7 +86,7 @@ def _rows(machine: Machine, notes: Path) -> Iterator[Row]:
     yield from (_published(machine, each) for each in KNOWN if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: Path, model: Kept) -> Row:
+def _on_disk(machine: Machine, notes: SpeedFile, model: Kept) -> Row:
     known = next((each for each in KNOWN if each.name == model.name), None)
     try:
         config = read_architecture(model.folder)
@@ -113,7 +114,7 @@ def _published(machine: Machine, known: Known) -> Row:
 
 
 def _costs(
-    machine: Machine, size: Size, config: ModelConfig | None, notes: Path | None
+    machine: Machine, size: Size, config: ModelConfig | None, notes: SpeedFile | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
     """In which formats a model fits, on the CPU and on the GPU; milliseconds of a keystroke, and whether measured."""
     frame = _frame(config) if config else 0  # of one there always is room, however little kv_memory_mib is

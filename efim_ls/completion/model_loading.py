@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from efim_ls.completion.speed_notes import SpeedFile
 from efim_ls.completion.window import MARKERS, Budget
 from efim_ls.paths import SPEED, cache_folder
 from efim_ls.settings import Settings
@@ -59,7 +60,7 @@ def _asked(settings: Settings, budget: Budget) -> Asked:
         threads=settings.threads,
         capacity=capacity(settings, budget),
         kv_memory_mib=settings.kv_memory_mib,
-        measured=speed if settings.persist or speed.is_file() else None,
+        speed_notes=SpeedFile(speed) if settings.persist or speed.is_file() else None,
     )
 
 

@@ -8,7 +8,6 @@ so on up to the longest match.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -68,11 +67,9 @@ class LocalCache:
         """The counts without the model, wherever there are counts."""
         return replace(self, shares=(1.0, *self.shares[1:]))
 
-    def write(self, folder: Path) -> None:
-        """Write the figures beside the model's weights, atomically."""
-        beside = folder / f"{FILE}.new"
-        beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, folder / FILE)
+    def to_json(self) -> str:
+        """Return the text of the file that `read` reads."""
+        return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def matches(history: Ids, most: int) -> tuple[Indices, Indices]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import platform
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import astuple, replace
 from datetime import date
 from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 import torch
@@ -38,6 +36,18 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 Kept = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
 
 logger = logging.getLogger(__name__)
+
+
+class SpeedNotes(Protocol):
+    """Where measured speeds are kept between runs; `str` names the place in the log."""
+
+    def read(self) -> str:
+        """Return what was written last; raises OSError."""
+        ...
+
+    def write(self, text: str, /) -> None:
+        """Replace what is there; raises OSError."""
+        ...
 
 
 class Way(NamedTuple):
@@ -66,7 +76,7 @@ def formats(config: ModelConfig) -> list[Format]:
     return list(dict.fromkeys(way.form for way in _ways(config)))
 
 
-def remembered(config: ModelConfig, threads: int, notes: Path | None) -> dict[str, float]:
+def remembered(config: ModelConfig, threads: int, notes: SpeedNotes | None) -> dict[str, float]:
     """Milliseconds of a keystroke's pass by way, as far as they were measured here: the sample's, scaled up."""
     _, figures = _read(notes).get(_key(config, threads)) or ("", {})
     sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
@@ -77,13 +87,13 @@ def choose(
     config: ModelConfig,
     wanted: Literal["auto", "fp32", "fp16", "int8"],
     threads: int,
-    notes: Path | None,
+    notes: SpeedNotes | None,
     fitting: Collection[str] = FORMATS,
 ) -> tuple[Way, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
-    All ways give a token alone what it gets among others. `notes` is the file where what was measured is kept,
-    `fitting` are the formats for which there is memory.
+    All ways compute a token alone exactly as they compute it among others. `notes` keep what was measured; `fitting`
+    are the formats for which there is enough memory.
     """
     possible = [way for way in _ways(config) if wanted in ("auto", way.form)]
     ways = [way for way in possible if way.form in fitting]
@@ -166,10 +176,10 @@ def _cpu() -> str:
     return next(names, f"{platform.machine()} {platform.processor()}")
 
 
-def _read(notes: Path | None) -> Kept:
+def _read(notes: SpeedNotes | None) -> Kept:
     """What was kept; nothing where it cannot be read: it is measured again then."""
     try:
-        found = cast(dict[str, Any], json.loads(notes.read_text(encoding="utf-8"))) if notes else {}
+        found = cast(dict[str, Any], json.loads(notes.read())) if notes else {}
         return {
             key: (str(day), {way: float(ms) for way, ms in figures.items()}) for key, (day, figures) in found.items()
         }
@@ -177,23 +187,10 @@ def _read(notes: Path | None) -> Kept:
         return {}
 
 
-def _write(notes: Path | None, kept: Kept) -> None:
+def _write(notes: SpeedNotes | None, kept: Kept) -> None:
     if notes is None:
         return
-    beside = notes.with_name(f".new-{os.getpid()}")  # as the store begins such names, so that `cache clear` finds it
     try:
-        _make_private(notes.parent)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(kept, file, indent=1)
-        beside.replace(notes)
+        notes.write(json.dumps(kept, indent=1))
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         logger.info("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder and those above it for their owner alone: mkdir's own parents are for everyone."""
-    if not folder.is_dir():
-        _make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)

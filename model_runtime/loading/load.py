@@ -24,7 +24,7 @@ from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import FILE, LocalCache
 from model_runtime.engine.ngram_cache import read as read_local_cache
-from model_runtime.loading.autotune import choose
+from model_runtime.loading.autotune import SpeedNotes, choose
 from model_runtime.loading.checkpoint import Checkpoint
 from model_runtime.loading.memory_fit import usable
 from model_runtime.prompt.template import Template
@@ -78,13 +78,13 @@ class Wanted(TypedDict):
     """Where and how a model is to be computed.
 
     `weights` says fp16 and fp32 of a CPU alone: a GPU computes bf16, or int8 where that is asked for. `threads` are a
-    CPU's; `measured` is the file that remembers which decoder is the fastest there.
+    CPU's; `speed_notes` remember which decoder is the fastest there.
     """
 
     device: NotRequired[Device]
     weights: Literal["auto", "fp32", "fp16", "int8"]
     threads: int
-    measured: Path | None
+    speed_notes: SpeedNotes | None
 
 
 class Asked(Wanted):
@@ -188,7 +188,7 @@ def on_cpu(
     config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted, forms: Collection[Format]
 ) -> Runtime:
     """Prepare a model for the CPU in the way that is wanted, or the fastest of those with one of the formats."""
-    way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["measured"], forms)
+    way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["speed_notes"], forms)
     return Runtime(
         parameters=count(tensors),
         decoder=way.decoder(config, tensors, wanted["threads"]),

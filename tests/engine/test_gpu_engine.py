@@ -178,7 +178,7 @@ def load_here(folder: Path, wanted: device.Device) -> Model:
         capacity=CAPACITY,
         kv_memory_mib=1,
         local_cache=False,
-        measured=None,
+        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 

@@ -26,7 +26,7 @@ def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Model:
         capacity=capacity,
         kv_memory_mib=mib,
         local_cache=False,
-        measured=None,
+        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 

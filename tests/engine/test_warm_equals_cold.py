@@ -227,7 +227,7 @@ class Bench:
             capacity=CAPACITY,
             kv_memory_mib=64,
             local_cache=False,
-            measured=None,
+            speed_notes=None,
             progress=lambda *_: None,
         )
 

@@ -284,7 +284,7 @@ def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"
         capacity=600,
         kv_memory_mib=4,
         local_cache=False,
-        measured=None,
+        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 

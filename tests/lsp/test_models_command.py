@@ -13,6 +13,7 @@ from huggingface_hub import constants
 from wire import ENV, HANG
 
 from efim_ls.commands.models import show
+from efim_ls.completion.speed_notes import SpeedFile
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.loading.autotune import SHARES, choose, remembered
@@ -57,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (put(home / "hub", "me/part") / "model.safetensors").unlink()
     (home / "hub" / "models--me--empty").mkdir()
     (home / "hub" / "stray").write_text("x")
-    choose(read_config(EMBEDDED), "auto", 1, home / NOTES)
+    choose(read_config(EMBEDDED), "auto", 1, SpeedFile(home / NOTES))
     return home
 
 
@@ -100,7 +101,7 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
 
 def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
     assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
-    measured = remembered(read_config(EMBEDDED), 1, home / NOTES)
+    measured = remembered(read_config(EMBEDDED), 1, SpeedFile(home / NOTES))
     assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(SHARES.values()) > 0
 
 

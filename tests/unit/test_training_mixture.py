@@ -14,7 +14,7 @@ from efim_lab.documents import Document
 from efim_lab.training import mixture, observe
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
 from efim_lab.training.observe import HALF_LIVES, LONGEST_MATCH, Floats, Likelihood, Observed, Observer, Place
-from model_runtime.engine.ngram_cache import LocalCache, read
+from model_runtime.engine.ngram_cache import FILE, LocalCache, read
 from model_runtime.errors import WorkError
 from tests.models import CODE, make
 
@@ -132,7 +132,7 @@ def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
 def test_a_fit_depends_on_model_and_documents_alone(folder: Path) -> None:
     first = fit(folder, DOCUMENTS, fitted=12, judged=6)
     assert fit(folder, DOCUMENTS[::-1], fitted=12, judged=6) == first
-    replace(first[0], half_life=1.0).write(folder)
+    (folder / FILE).write_text(replace(first[0], half_life=1.0).to_json())
     assert fit(folder, DOCUMENTS, fitted=12, judged=6) == first
 
 
