@@ -12,8 +12,8 @@ from time import perf_counter
 import torch
 
 LEAST_CAPABILITY = (8, 0)  # before that, GPUs have no bf16
-PROBED = 128 << 20  # bytes: more than most caches hold
-COLUMNS = 4096
+PROBE_BYTES = 128 << 20  # bytes: more than most caches hold
+PROBE_COLUMNS = 4096
 
 
 def cuda_missing() -> str | None:
@@ -38,7 +38,7 @@ def cuda_state() -> str:
     return name + reason
 
 
-def available(root: Path = Path("/")) -> int:
+def available_memory(root: Path = Path("/")) -> int:
     """Bytes: what the system has left on Linux and Windows, all that there is elsewhere.
 
     Less where a cgroup bounds it. What holds pages of files counts as free: the system takes them back.
@@ -51,15 +51,15 @@ def available(root: Path = Path("/")) -> int:
     return max(0, min(meminfo["MemAvailable:"] << 10, *_left_in_cgroups(root)))
 
 
-def held(root: Path = Path("/")) -> int:
+def releasable_memory(root: Path = Path("/")) -> int:
     """Bytes that this process may give back at most: what it has written and holds; any number where nobody tells."""
     return _numbers(root / "proc/self/status").get("RssAnon:", sys.maxsize >> 10) << 10
 
 
-def bandwidth() -> float:
+def memory_bandwidth() -> float:
     """Bytes a second of a product with a matrix that no cache holds: what bounds the decoding of one token."""
-    matrix, vector = torch.ones(PROBED // 4 // COLUMNS, COLUMNS), torch.ones(COLUMNS)
-    return PROBED / min(_seconds(matrix, vector) for _ in range(4))
+    matrix, vector = torch.ones(PROBE_BYTES // 4 // PROBE_COLUMNS, PROBE_COLUMNS), torch.ones(PROBE_COLUMNS)
+    return PROBE_BYTES / min(_seconds(matrix, vector) for _ in range(4))
 
 
 def _seconds(matrix: torch.Tensor, vector: torch.Tensor) -> float:

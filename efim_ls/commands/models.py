@@ -29,7 +29,7 @@ from model_runtime.loading.autotune import SHARES, formats, remembered
 from model_runtime.loading.checkpoint import read_architecture
 from model_runtime.loading.known_models import KNOWN, Known
 from model_runtime.loading.memory_fit import BYTES, Size, fitting, size_of, usable_on_gpu
-from model_runtime.machine import available, bandwidth
+from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -69,7 +69,7 @@ class Row:
 def show(cache: Path, as_json: bool) -> int:
     """Print a table, or one JSON object."""
     embedded = read_config(EMBEDDED)
-    machine = Machine(available(), bandwidth(), [*formats(embedded)], DEFAULTS.kv_memory_mib << 20)
+    machine = Machine(available_memory(), memory_bandwidth(), [*formats(embedded)], DEFAULTS.kv_memory_mib << 20)
     rows = [*_rows(machine, SpeedFile(cache / SPEED))]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))

@@ -26,7 +26,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.arena.pool import Owner
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.drafts import NOTHING as NO_DRAFT
+from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.stops import StopRule, stop_rule
 from model_runtime.ids import Ids
@@ -204,7 +204,7 @@ class Completer:
 
         Other files are tokenized one by one, since new ones take milliseconds; raises Stopped between them.
         """
-        if self._model.local_cache is None:
+        if self._model.ngram_cache is None:
             return NOTHING
         for other in request.others:
             if stopped():
@@ -260,7 +260,7 @@ class Completer:
         """What else the model may say, where more than one suggestion is wanted."""
         owner, limit = Owner(request.uri, plan.number), self._settings.max_new_tokens
         count = request.count - 1
-        return self._model.engine.alternatives.say(owner, prompt, made.said, rule, limit, count, stopped)
+        return self._model.engine.alternatives.generate(owner, prompt, made.choices, rule, limit, count, stopped)
 
     def _remember(self, request: Request, suggested: str) -> None:
         self._shown_in(request.uri).add(request.text, request.cursor, suggested, request.others)

@@ -20,7 +20,7 @@ def with_made(costs: Costs, made: Generation) -> Costs:
     """Add what the model did."""
     ms = replace(costs.ms, restore=made.restore_ms, prefill=made.prefill_ms, decode=made.decode_ms)
     counts = {"reused": made.reused, "fetched": made.fetched, "approximate": made.approximate}
-    return replace(costs, new_tokens=made.new_tokens, ms=ms, **counts, **asdict(made.spent))
+    return replace(costs, new_tokens=made.new_tokens, ms=ms, **counts, **asdict(made.stats))
 
 
 def timed(costs: Costs, started: float) -> Costs:

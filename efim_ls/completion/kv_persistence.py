@@ -72,7 +72,7 @@ class Backing:
             start, end = max(held, block * TOKENS), (block + 1) * TOKENS
             if arena.length != start:
                 arena.truncate(start)
-            arena.take_in(ids[start:end], numbers[:, :, :, start - end :], exact)
+            arena.copy_in(ids[start:end], numbers[:, :, :, start - end :], exact)
             block += 1
             if stopped():
                 break
@@ -164,7 +164,7 @@ class Backing:
 
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
     def numbers(block: int) -> Any:
-        return arena.copied(block * TOKENS, (block + 1) * TOKENS)
+        return arena.copy_out(block * TOKENS, (block + 1) * TOKENS)
 
     whole = arena.common(frame.ids) // TOKENS
     return Computed(names[:whole], numbers, arena.exact // TOKENS, len(frame.ids))

@@ -19,7 +19,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
 from model_runtime.loading.load import Asked, Model, load, prepare
 from model_runtime.loading.memory_fit import usable
-from model_runtime.machine import cuda_missing, held
+from model_runtime.machine import cuda_missing, releasable_memory
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first
@@ -94,7 +94,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     if not beside:
         prepare(checkpoint, **_asked(settings, budget))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
-        usable(checkpoint.config, settings.weights, 0, folder, held())
+        usable(checkpoint.config, settings.weights, 0, folder, releasable_memory())
 
 
 def capacity(settings: Settings, budget: Budget) -> int:

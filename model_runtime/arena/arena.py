@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids
 
@@ -15,7 +15,7 @@ FP32 = 4  # bytes
 KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
 
 
-class Arena(Sequence):
+class Arena(TokenSequence):
     """Keys and values of one token sequence.
 
     Invariant: `k[:, :, i]` and `v[:, :, i]` hold what the model computed for `ids[i]` after `ids[:i]`, for every
@@ -39,7 +39,7 @@ class Arena(Sequence):
         """Remember the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
         self.logits, self.logits_at = logits, at
 
-    def copy_prefix(self, other: Sequence, length: int) -> None:
+    def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Copy keys and values, too."""
         assert isinstance(other, Arena)
         self.k[:, :, :length].copy_(other.k[:, :, :length])
@@ -47,12 +47,12 @@ class Arena(Sequence):
         self.memo = None
         super().copy_prefix(other, length)
 
-    def copied(self, start: int, end: int) -> KeysValues:
+    def copy_out(self, start: int, end: int) -> KeysValues:
         """Keys and values of the tokens from `start` to `end`, copied."""
         assert 0 <= start <= end <= self.length
         return np.stack([each[:, :, start:end] for each in self._as_arrays])
 
-    def take_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+    def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
         """Append tokens whose keys and values were computed behind the same tokens before; they are copied."""
         start, end = self.length, self.length + len(ids)
         self._as_arrays[0][:, :, start:end], self._as_arrays[1][:, :, start:end] = computed

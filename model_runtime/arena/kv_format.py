@@ -16,7 +16,7 @@ import numpy.typing as npt
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.errors import ModelError
 
-LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
+KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class KvFormat:
     rotations: npt.NDArray[np.complex64] | None
 
 
-def hashing(files: Iterable[Path]) -> Future[list[bytes]]:
+def start_hashing(files: Iterable[Path]) -> Future[list[bytes]]:
     """Hash files (SHA-256) beside other work; it takes a second for each 1.5 GB."""
     hashed = Future[list[bytes]]()
 
@@ -52,7 +52,7 @@ def hashing(files: Iterable[Path]) -> Future[list[bytes]]:
 
 def fingerprint(files: Iterable[bytes], config: ModelConfig, form: str) -> bytes:
     """Cover weights and tokenizer by their files' hashes, and all else that keys and values depend on."""
-    facts = json.dumps([LAYOUT, form, asdict(config)], sort_keys=True).encode()
+    facts = json.dumps([KV_LAYOUT, form, asdict(config)], sort_keys=True).encode()
     return hashlib.sha256(b"".join([*files, facts])).digest()
 
 

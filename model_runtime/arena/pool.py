@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.ids import Ids
 
-S = TypeVar("S", bound=Sequence)
+S = TypeVar("S", bound=TokenSequence)
 WORTH_COPYING = 16  # tokens that a copy must save
 
 
@@ -37,9 +37,9 @@ class Pool(Generic[S]):
         """Tokens computed ahead of need that were given up before anyone needed them; may be read on any thread."""
         return sum(arena.wasted for arena in self._all)
 
-    def take(self, owner: Owner, ids: Ids) -> S:
+    def acquire(self, owner: Owner, ids: Ids) -> S:
         """Return the owner's arena, filled with the longest prefix of `ids` that any arena holds."""
-        holder = self.holder(owner)
+        holder = self.current_owner(owner)
         arena = self._new() if holder is None else self._owned.pop(holder)
         if source := self._source(ids, arena):
             arena.copy_prefix(*source)
@@ -48,21 +48,21 @@ class Pool(Generic[S]):
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
         """Tokens of a prompt that need no pass once its owner takes an arena; changes nothing."""
-        holder = self.holder(owner)
+        holder = self.current_owner(owner)
         arena = None if holder is None else self._owned[holder]
         if source := self._source(ids, arena):
             return min(source[1], len(ids) - 1)
         return arena.reusable(ids) if arena else 0
 
-    def owned(self, owner: Owner) -> S | None:
+    def get(self, owner: Owner) -> S | None:
         """The owner's arena, if it has one; changes nothing."""
         return self._owned.get(owner)
 
-    def release(self, document: str) -> None:
+    def release_document(self, document: str) -> None:
         """Make the document's arenas the next to change hands; their tokens stay usable until then."""
-        self.give_back([owner for owner in self._owned if owner.document == document])
+        self.release([owner for owner in self._owned if owner.document == document])
 
-    def give_back(self, owners: Iterable[Owner]) -> None:
+    def release(self, owners: Iterable[Owner]) -> None:
         """Make these arenas the next to change hands."""
         for owner in owners:
             if owner in self._owned:
@@ -73,7 +73,7 @@ class Pool(Generic[S]):
         self._all.append(arena)
         return arena
 
-    def holder(self, owner: Owner) -> Owner | None:
+    def current_owner(self, owner: Owner) -> Owner | None:
         """Who holds the arena that the owner gets: itself, nobody (it is a new one), the least recent user."""
         if owner in self._owned:
             return owner

@@ -7,7 +7,7 @@ import numpy as np
 from model_runtime.ids import Ids, common_prefix
 
 
-class Sequence:
+class TokenSequence:
     """Tokens computed so far, in order, at most `capacity` of them; nothing is allocated after the start.
 
     `logits_at`, where not -1, says that what follows `ids[:logits_at]` is known without a pass. `wasted` counts the
@@ -65,14 +65,14 @@ class Sequence:
         """Say that the tokens from `start` on were computed ahead of need."""
         self._unneeded[start : self.length] = True
 
-    def need(self, length: int) -> None:
+    def mark_needed(self, length: int) -> None:
         """Say that an answer needed the first `length` tokens."""
         self._unneeded[:length] = False
 
-    def copy_prefix(self, other: Sequence, length: int) -> None:
+    def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`: a copy instead of a forward pass."""
         self.truncate(0)
         self.append(other.ids[:length])
         if other.exact < length:
             self.exact = other.exact
-        other.need(length)
+        other.mark_needed(length)

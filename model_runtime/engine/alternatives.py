@@ -12,7 +12,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.decoder.decoder import AnyDecoder, Span
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.output import Rule, Saying
+from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
@@ -36,7 +36,7 @@ class Alternatives:
         """Decode with the engine's own parts; `ends` are the tokens that end a text."""
         self._decoder, self._sampler, self._pool, self._ends = decoder, sampler, pool, ends
 
-    def say(
+    def generate(
         self,
         owner: Owner,
         prompt: Prompt,
@@ -60,16 +60,16 @@ class Alternatives:
                     raise Stopped
                 self._go_on(going)
         finally:
-            self._pool.give_back(owners)  # nobody comes back to a fork: the frames' arenas are worth more
-        return [tail.saying.text for tail in tails]
+            self._pool.release(owners)  # nobody comes back to a fork: the frames' arenas are worth more
+        return [tail.output.text for tail in tails]
 
     def _begun(
         self, owner: Owner, place: Fork, prompt: Prompt, said: Sequence[Choice], rule: Rule, limit: int
     ) -> _Tail:
         begun = [*said[: place.at], said[place.at]._replace(token=place.token)]
         ids = np.concatenate((prompt.ids, _tokens(begun)))
-        arena = self._pool.take(owner, ids[:-1])
-        return _Tail(Saying(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit)
+        arena = self._pool.acquire(owner, ids[:-1])
+        return _Tail(Output(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit)
 
     def _go_on(self, tails: Sequence[_Tail]) -> None:
         """One pass for all of them."""
@@ -82,9 +82,9 @@ class Alternatives:
 class _Tail:
     """One of the answers in the making, in an arena that holds the beginning of its row."""
 
-    def __init__(self, saying: Saying, arena: Arena, prompt: Prompt, begun: Sequence[Choice], limit: int) -> None:
+    def __init__(self, output: Output, arena: Arena, prompt: Prompt, begun: Sequence[Choice], limit: int) -> None:
         """Go on behind what is `begun`, up to `limit` tokens of the answer."""
-        self.saying, self._arena, self._left = saying, arena, limit
+        self.output, self._arena, self._left = output, arena, limit
         self._ids, self._history = prompt.ids, prompt.history
         for choice in begun:
             self._take(choice)
@@ -93,7 +93,7 @@ class _Tail:
     @property
     def done(self) -> bool:
         """Whether the answer is complete, or has no room for another token."""
-        return self.saying.complete or not self._left or len(self._ids) > self._arena.capacity
+        return self.output.complete or not self._left or len(self._ids) > self._arena.capacity
 
     @property
     def ready(self) -> bool:
@@ -107,10 +107,10 @@ class _Tail:
 
     def go_on(self, sampler: Sampler, logits: torch.Tensor) -> None:
         """Choose the next token by the logits [vocab] that follow the row."""
-        self._take(sampler.pick(logits, self._history, self.saying.stub))
+        self._take(sampler.pick(logits, self._history, self.output.stub))
 
     def _take(self, choice: Choice) -> None:
-        self.saying.say(choice)
+        self.output.append(choice)
         self._left -= 1
         self._ids, self._history = (np.append(row, np.int32(choice.token)) for row in (self._ids, self._history))
 

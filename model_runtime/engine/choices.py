@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import Choice
 from model_runtime.ids import Ids
 
@@ -21,7 +21,7 @@ class Choices:
     shorter one is the best of those, too.
     """
 
-    def __init__(self, ids: Ids, history: Ids, cache: LocalCache | None) -> None:
+    def __init__(self, ids: Ids, history: Ids, cache: NgramCache | None) -> None:
         """Nothing is chosen yet behind the prompt `ids`, where the local cache reads `history`."""
         self._ids, self._history, self._cache = ids, history, cache
         self._made: list[Choice] = []
@@ -38,7 +38,7 @@ class Choices:
         self._made.append(choice)
         self._stubs.append(stub)
 
-    def hold(self, ids: Ids, history: Ids, cache: LocalCache | None) -> bool:
+    def apply_to(self, ids: Ids, history: Ids, cache: NgramCache | None) -> bool:
         """Whether choices may be repeated behind a prompt: it is the same one, or goes on with what was chosen."""
         chosen = len(ids) - len(self._ids)
         if not 0 <= chosen <= len(self._made) or cache != self._cache:

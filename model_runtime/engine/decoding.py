@@ -12,13 +12,13 @@ import torch
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.engine.choices import Choices
-from model_runtime.engine.drafts import NOTHING, Drafts, after
-from model_runtime.engine.pass_costs import Pace
+from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 
-NEAR = 8  # tokens after which what an arena held before says nothing about what comes now
+STALE_AFTER = 8  # tokens after which what an arena held before says nothing about what comes now
 
 
 class Stopped(Exception):
@@ -26,17 +26,17 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Means:
+class DecodeContext:
     """What answers are made with, and what is learnt from one for the next."""
 
     decoder: AnyDecoder
     sampler: Sampler
-    pace: Pace
+    costs: PassCosts
     drafts: Drafts
 
 
 @dataclass
-class Spent:
+class DecodeStats:
     """What an answer has cost: tokens of the prompt that were computed, and what `answer.Costs` tells besides."""
 
     recomputed: int = 0
@@ -55,7 +55,7 @@ class Decoding:
 
     def __init__(
         self,
-        means: Means,
+        context: DecodeContext,
         arena: Arena,
         prompt: Prompt,
         expected: Ids,
@@ -63,12 +63,12 @@ class Decoding:
         stopped: Callable[[], bool],
     ) -> None:
         """Begin behind a prompt; at most `limit` tokens will be asked for, of which `expected` are thought likely."""
-        self.spent, self.count, self.first_at = Spent(), 0, 0.0
-        self._means, self._arena, self._prompt, self._stopped = means, arena, prompt, stopped
+        self.stats, self.count, self.first_at = DecodeStats(), 0, 0.0
+        self._context, self._arena, self._prompt, self._stopped = context, arena, prompt, stopped
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
-        self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NOTHING, 0
+        self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NO_DRAFT, 0
         self._choices = self._recalled()
         self._expected = self._begin(expected)
 
@@ -79,13 +79,13 @@ class Decoding:
 
     def next(self, stub: bytes) -> Choice:
         """Choose the next token, which must spell on with the stub; raises Stopped rather than begin a pass."""
-        choice = self._choices.at(self._length, stub, self._means.sampler.spells)
+        choice = self._choices.at(self._length, stub, self._context.sampler.spells)
         if choice is None:
             logits = self._logits(stub)
-            choice = self._means.sampler.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
+            choice = self._context.sampler.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
             self._choices.add(self._length, choice, stub)
         else:
-            self.spent.known += 1
+            self.stats.known += 1
         self._take(choice.token)
         return choice
 
@@ -94,8 +94,8 @@ class Decoding:
         return len(self._prompt.ids) + self.count
 
     def _recalled(self) -> Choices:
-        prompt, cache, memo = self._prompt, self._means.sampler.local_cache, self._arena.memo
-        if isinstance(memo, Choices) and memo.hold(prompt.ids, prompt.history, cache):
+        prompt, cache, memo = self._prompt, self._context.sampler.ngram_cache, self._arena.memo
+        if isinstance(memo, Choices) and memo.apply_to(prompt.ids, prompt.history, cache):
             return memo
         self._arena.memo = choices = Choices(prompt.ids, prompt.history, cache)
         return choices
@@ -104,11 +104,11 @@ class Decoding:
         """Leave only what the prompt needs in the arena; what lay beyond it is expected where nothing better is."""
         ids, arena = self._prompt.ids, self._arena
         held = arena.common(ids)
-        arena.need(held)
-        if not len(expected) and len(ids) - held <= NEAR:
+        arena.mark_needed(held)
+        if not len(expected) and len(ids) - held <= STALE_AFTER:
             expected = arena.ids[held:].copy()
             for token in ids[held:]:
-                expected = after(expected, int(token))
+                expected = advance(expected, int(token))
         if held < len(ids):
             arena.truncate(held)
         return expected
@@ -118,13 +118,13 @@ class Decoding:
         n, arena = self._length, self._arena
         held = n < arena.length and int(arena.ids[n]) == token
         if 0 <= n - self._rows_at < len(self._draft):
-            self._means.drafts.learn(self._kind, held)
-            self.spent.accepted += held
+            self._context.drafts.record(self._kind, held)
+            self.stats.accepted += held
         if not held:
             arena.truncate(min(n, arena.length))
-            self._rows, self._draft = self._rows[:0], NOTHING
+            self._rows, self._draft = self._rows[:0], NO_DRAFT
         self._row[n] = self._history[len(self._prompt.history) + self.count] = token
-        self._expected = after(self._expected, token)
+        self._expected = advance(self._expected, token)
         self.first_at = self.first_at or perf_counter()
         self.count += 1
 
@@ -143,13 +143,13 @@ class Decoding:
         if arena.length >= n:  # keys and values are there, what follows them is not: the last token once more
             self._expected = self._expected if len(self._expected) else arena.ids[n:].copy()
             arena.truncate(n - 1)
-        self.spent.recomputed += max(0, len(self._prompt.ids) - arena.length)
-        self.spent.passes += self.count > 0
-        chunk = self._means.decoder.chunk
+        self.stats.recomputed += max(0, len(self._prompt.ids) - arena.length)
+        self.stats.passes += self.count > 0
+        chunk = self._context.decoder.chunk
         while n - arena.length > chunk:
             self._forward(self._row[arena.length : arena.length + chunk], 1)
         self._draft, self._kind = self._drafted(stub)
-        self.spent.drafted += len(self._draft)
+        self.stats.drafted += len(self._draft)
         self._rows_at = n
         self._rows = self._forward(np.concatenate((self._row[arena.length : n], self._draft)), 1 + len(self._draft))
         if not self.count:
@@ -157,17 +157,17 @@ class Decoding:
 
     def _drafted(self, stub: bytes) -> tuple[Ids, int]:
         """A draft and its kind; where a stub has to be spelled, only what is expected may spell it."""
-        if stub and not (len(self._expected) and self._means.sampler.spells(int(self._expected[0]), stub)):
-            return NOTHING, 0
+        if stub and not (len(self._expected) and self._context.sampler.spells(int(self._expected[0]), stub)):
+            return NO_DRAFT, 0
         most = min(len(self._room) - self.count - 1, self._arena.capacity - self._length)
         history = self._history[: len(self._prompt.history) + self.count]
-        draft, kind = self._means.drafts.propose(history, self._expected, self._means.pace)
+        draft, kind = self._context.drafts.propose(history, self._expected, self._context.costs)
         return draft[: max(most, 0)], kind
 
     def _forward(self, ids: Ids, rows: int) -> torch.Tensor:
         if self._stopped():
             raise Stopped
         began = perf_counter()
-        logits = self._means.decoder.forward(ids, self._arena, rows)
-        self._means.pace.note(len(ids), (perf_counter() - began) * 1e3)
+        logits = self._context.decoder.forward(ids, self._arena, rows)
+        self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
         return logits

@@ -18,16 +18,16 @@ import numpy.typing as npt
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
-FILE = "local_cache.json"
+LOCAL_CACHE_FILE = "local_cache.json"
 MOST_SHARES = 64
 MOST_HALVINGS = 64  # a place farther back than so many half-lives counts as if it stood there
 
 Indices = npt.NDArray[np.int64]
-Weights = npt.NDArray[np.float64]
+PlaceWeights = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LocalCache:
+class NgramCache:
     """How the counts are mixed in; the figures are fitted to one model and lie in its folder.
 
     `shares[n - 1]` is what the counts after matches of n tokens and more take of the mixture of everything shorter.
@@ -52,7 +52,7 @@ class LocalCache:
         np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
         return mixed
 
-    def _gains(self, weights: Weights) -> tuple[float, Weights]:
+    def _gains(self, weights: PlaceWeights) -> tuple[float, PlaceWeights]:
         """What the model keeps, and what a place of weight 1 gains; places' `weights` and gains by match length.
 
         The longest match takes its share of the whole, a shorter one of what the longer ones left.
@@ -63,7 +63,7 @@ class LocalCache:
         taken = shares * np.concatenate(([1.0], left[:-1])) / totals
         return float(left[-1]), np.concatenate(([0.0], np.cumsum(taken[::-1])))
 
-    def alone(self) -> LocalCache:
+    def without_model(self) -> NgramCache:
         """The counts without the model, wherever there are counts."""
         return replace(self, shares=(1.0, *self.shares[1:]))
 
@@ -92,14 +92,14 @@ def matches(history: Ids, most: int) -> tuple[Indices, Indices]:
     return places, lengths
 
 
-def recency(places: Indices, now: int, half_life: float) -> Weights:
+def recency(places: Indices, now: int, half_life: float) -> PlaceWeights:
     """The weight of each place: half for every `half_life` tokens that it lies back, never nothing."""
     return np.exp2(-np.minimum((now - places) / half_life, MOST_HALVINGS))
 
 
-def read(folder: Path) -> LocalCache | None:
+def read_ngram_cache(folder: Path) -> NgramCache | None:
     """The figures fitted to the model in a folder, None where there are none; ModelError where they are damaged."""
-    path = folder / FILE
+    path = folder / LOCAL_CACHE_FILE
     try:
         raw: object = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def read(folder: Path) -> LocalCache | None:
     shares, half_life = fields.get("shares"), fields.get("half_life")
     if not _are_shares(shares) or not _is_number(half_life, 1.0, 1e9):
         raise ModelError(f"{path} holds no fit of a local cache: fetch the model again")
-    return LocalCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
+    return NgramCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
 
 
 def _are_shares(value: object) -> bool:

@@ -16,7 +16,7 @@ class Rule(Protocol):
         ...
 
 
-class Saying:
+class Output:
     """What was said after a prompt, token by token.
 
     `stub` has still to be spelled. `complete` is true once an end token or the rule ended the text. `confidence` is
@@ -29,7 +29,7 @@ class Saying:
         self._sampler, self._ends, self._rule = sampler, ends, rule
         self._spelled = b""
 
-    def say(self, choice: Choice) -> None:
+    def append(self, choice: Choice) -> None:
         """Go on with a token."""
         if "\n" not in _text(self._spelled).lstrip():
             self.confidence *= self._sampler.probability(choice, self.stub)

@@ -45,10 +45,10 @@ class StopRule:
         line, ended = lines[i].strip(), i + 1 < len(lines)
         if i >= self.max_lines or (i > 1 and ended and not line and not lines[i - 1].strip()):
             return True
-        return bool(line) and width(lines[i]) < self.indent and not self._closes(lines[i])
+        return bool(line) and indent_width(lines[i]) < self.indent and not self._closes(lines[i])
 
     def _closes(self, line: str) -> bool:
-        return line.strip()[:1] in tuple(")]}") and width(line) < self.indent
+        return line.strip()[:1] in tuple(")]}") and indent_width(line) < self.indent
 
 
 def stop_rule(before: str, rest: str, explicit: bool, max_lines: int) -> StopRule:
@@ -59,7 +59,7 @@ def stop_rule(before: str, rest: str, explicit: bool, max_lines: int) -> StopRul
     """
     ending, code = before.rstrip(), "" if is_closers(rest) else rest
     several = not code and (explicit or not ending or _opens_block(ending))
-    return StopRule(several, width(before) + ending.endswith(OPENERS), max_lines, code)
+    return StopRule(several, indent_width(before) + ending.endswith(OPENERS), max_lines, code)
 
 
 def _opens_block(line: str) -> bool:
@@ -68,7 +68,7 @@ def _opens_block(line: str) -> bool:
     return line.endswith((":", "{")) and opened == closed
 
 
-def width(line: str) -> int:
+def indent_width(line: str) -> int:
     """Indentation of a line in columns, a tab reaching to the next multiple of four."""
     expanded = line.expandtabs(4)
     return len(expanded) - len(expanded.lstrip())

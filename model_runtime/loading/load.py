@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 import torch
 
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
-from model_runtime.arena.kv_format import KvFormat, fingerprint, hashing
+from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import origin
@@ -22,8 +22,7 @@ from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu.device import BF16, Choice, Device, choose_device, form_of
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
-from model_runtime.engine.ngram_cache import FILE, LocalCache
-from model_runtime.engine.ngram_cache import read as read_local_cache
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.loading.autotune import SpeedNotes, choose
 from model_runtime.loading.checkpoint import Checkpoint
 from model_runtime.loading.memory_fit import usable
@@ -69,7 +68,7 @@ class Model:
     tokenizer: Tokenizer
     template: Template
     engine: Engine
-    local_cache: LocalCache | None
+    ngram_cache: NgramCache | None
     kv: KvFormat
     description: Description
 
@@ -135,7 +134,7 @@ def load(
     prepared = prepare(checkpoint, **asked)
     torch.set_num_threads(asked["threads"])
     progress("reading the weights", 20)
-    hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
+    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
     runtime = _runtime(checkpoint, prepared, asked, progress)
     cache, cache_reason = _local_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
@@ -203,12 +202,12 @@ def on_cpu(
     )
 
 
-def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:
+def _local_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, str]:
     """Shares that were fitted to another model would weigh this one wrongly: there is no default."""
     if not wanted:
         return None, "switched off"
-    cache = read_local_cache(folder)
-    return cache, "fitted to this model" if cache else f"the model's folder has no {FILE}"
+    cache = read_ngram_cache(folder)
+    return cache, "fitted to this model" if cache else f"the model's folder has no {LOCAL_CACHE_FILE}"
 
 
 def _arenas(config: ModelConfig, capacity: int, mib: int, element: int) -> int:

@@ -16,7 +16,7 @@ from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import formats
 from model_runtime.loading.known_models import largest_within
-from model_runtime.machine import available, cuda_missing
+from model_runtime.machine import available_memory, cuda_missing
 
 BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING = 8  # bytes besides for an element of the largest matrix: its parts in fp32, and these joined
@@ -69,7 +69,7 @@ def usable(
 
     `soon` are bytes that come free before it is loaded.
     """
-    size, free, possible = size_of(config, folder), available() + soon, formats(config)
+    size, free, possible = size_of(config, folder), available_memory() + soon, formats(config)
     asked: list[Format] = [form for form in possible if wanted in ("auto", form)]
     if not asked:
         raise ModelError(f"weights {wanted!r} cannot be used on this CPU: set weights to 'auto'")

@@ -162,9 +162,9 @@ def test_blocks_come_back_as_they_were(one: Model, dtype: torch.dtype) -> None:
     decoder, first, second = one.decoder(slab), slab.arena(), slab.arena()
     decoder.forward(TOKENS[:70], first)
     for start in (0, 16, 32, 48):
-        blocks = first.copied(start, start + 16)
+        blocks = first.copy_out(start, start + 16)
         assert blocks.dtype == np.float32
-        second.take_in(TOKENS[start : start + 16], blocks, exact=start < 32)
+        second.copy_in(TOKENS[start : start + 16], blocks, exact=start < 32)
     assert second.approximate(64) == 32
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
         second.v[:, :, :64], first.v[:, :, :64]
@@ -180,8 +180,8 @@ def test_blocks_are_what_the_cpu_would_keep(one: Model) -> None:
     other = slab.arena()
     one.decoder(slab).forward(TOKENS[:40], other)
     one.cpu.forward(TOKENS[:40], arena)
-    assert other.copied(8, 24).shape == arena.copied(8, 24).shape
-    assert np.abs(other.copied(8, 24) - arena.copied(8, 24)).max() <= CLOSE
+    assert other.copy_out(8, 24).shape == arena.copy_out(8, 24).shape
+    assert np.abs(other.copy_out(8, 24) - arena.copy_out(8, 24)).max() <= CLOSE
     assert np.array_equal(one.decoder(slab).rotations, one.cpu.rotations)
 
 

@@ -23,10 +23,10 @@ from model_runtime.decoder.gpu.graphs import as_it_is
 from model_runtime.decoder.gpu.parts import Parts
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.drafts import NOTHING
+from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.sampler import LEAST, Sampler
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
@@ -46,7 +46,7 @@ def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: in
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
 
-def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: LocalCache | None = None) -> Engine:
+def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: NgramCache | None = None) -> Engine:
     config = read_config(folder)
     runtime = gpu_runtime(config, read_weights(folder, config), CAPACITY, ARENAS)
     return Engine(runtime.decoder, tokenizer, Pool(runtime.arena, ARENAS), CAPACITY, cache)
@@ -61,7 +61,7 @@ typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\n
     cache=st.sampled_from([None, CACHE]),
 )
 def test_it_says_what_the_cpus_engine_says(
-    folder: Path, decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner]], cache: LocalCache | None
+    folder: Path, decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner]], cache: NgramCache | None
 ) -> None:
     engine, other = gpu_engine(folder, tokenizer, cache), Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
     for typed, owner in requests:
@@ -85,7 +85,7 @@ class OnDevice(torch.Tensor):
     """Numbers of which only those that are likely may be fetched."""
 
     def cpu(self) -> torch.Tensor:  # type: ignore[override]
-        assert self.numel() <= 1 / LEAST, "fetched"
+        assert self.numel() <= 1 / LEAST_CHANCE, "fetched"
         return torch.Tensor.cpu(self).as_subclass(torch.Tensor)
 
     def numpy(self) -> None:  # type: ignore[override]
@@ -107,18 +107,18 @@ def test_the_likeliest_token_is_found_where_the_logits_are(
     logits[-1] = 9999.0
     scores = logits.numpy()
     spells = [i for i in range(tokenizer.vocab) if not stub or sampler.spells(i, stub)]
-    choice = sampler.pick(logits.as_subclass(OnDevice), NOTHING, stub)
+    choice = sampler.pick(logits.as_subclass(OnDevice), NO_DRAFT, stub)
     picked = choice.token
     assert picked in spells and scores[picked] == max(scores[i] for i in spells)
     assert stub or picked == min(spells, key=lambda i: -scores[i])
     chances = torch.softmax(logits[: tokenizer.vocab], 0)
-    assert choice.whole == (not stub or chances[picked] >= LEAST)
+    assert choice.whole == (not stub or chances[picked] >= LEAST_CHANCE)
     if not choice.whole:
         among = torch.full_like(chances, -torch.inf)
         among[spells] = logits[spells]
         chances = torch.softmax(among, 0)
     assert choice.chance == pytest.approx(chances[picked].item())
-    assert sorted(choice.likely) == [i for i in range(tokenizer.vocab) if chances[i] >= LEAST]
+    assert sorted(choice.likely) == [i for i in range(tokenizer.vocab) if chances[i] >= LEAST_CHANCE]
 
 
 # Which device, and why

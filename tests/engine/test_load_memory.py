@@ -47,7 +47,7 @@ def test_one_frame_is_kept_whatever_the_setting_says_and_the_log_tells(
 def test_a_frame_for_which_there_is_no_memory_is_refused_before_the_weights_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fits, "available", lambda: 2 * MIB)
+    monkeypatch.setattr(fits, "available_memory", lambda: 2 * MIB)
     folder = make(tmp_path, ROOMY)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="needs .* of memory .*KV"):

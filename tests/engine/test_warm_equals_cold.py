@@ -24,7 +24,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.decoder.linear import Format
 from model_runtime.decoder.native.decoder import missing
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.loading.autotune import Way
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
@@ -213,7 +213,7 @@ sizes = st.tuples(st.sampled_from([0, 12, 24, 66]), st.sampled_from([9, 24, 66])
 class Bench:
     """A tiny model, and completers over it: warm ones that go on, cold ones for one request."""
 
-    def __init__(self, folder: Path, form: Format, cache: LocalCache | None) -> None:
+    def __init__(self, folder: Path, form: Format, cache: NgramCache | None) -> None:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
         config = read_config(folder)

@@ -266,7 +266,7 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
     second.truncate(0)
     decoder.forward(TOKENS[:64], first)
     for start in range(0, 64, 16):
-        second.take_in(TOKENS[start : start + 16], first.copied(start, start + 16), exact=True)
+        second.copy_in(TOKENS[start : start + 16], first.copy_out(start, start + 16), exact=True)
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
         second.v[:, :, :64], first.v[:, :, :64]
     )

@@ -129,8 +129,8 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     size, kv = Size(KNOWN[1].parameters, KNOWN[1].matrix), DEFAULTS.kv_memory_mib << 20
-    monkeypatch.setattr("efim_ls.commands.models.available", lambda: need(size, "fp16", kv).total - 1)
-    monkeypatch.setattr("efim_ls.commands.models.bandwidth", lambda: 1e9)
+    monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: need(size, "fp16", kv).total - 1)
+    monkeypatch.setattr("efim_ls.commands.models.memory_bandwidth", lambda: 1e9)
     monkeypatch.setattr("efim_ls.commands.models.formats", lambda config: ["fp32", "fp16", "int8"])
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     assert show(tmp_path, as_json=True) == 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.planner import FRAMES, Plan, Planner, PromptOf
 from efim_ls.completion.window import Budget, Pieces, Window
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.prompt.fragments import fragments
@@ -111,7 +111,7 @@ class Played:
 
     def __init__(self, counter: Counter, sequences: int = FRAMES) -> None:
         self.planner = counter.planner()
-        self._ids, self._pool = counter.ids, Pool(lambda: Sequence(10_000), sequences)
+        self._ids, self._pool = counter.ids, Pool(lambda: TokenSequence(10_000), sequences)
 
     def plan(self, text: str, cursor: int) -> tuple[Plan, int]:
         plan = self.planner.plan(text, cursor)
@@ -120,7 +120,7 @@ class Played:
     def compute(self, plan: Plan) -> int:
         """Compute a prompt: the number of tokens that this takes."""
         ids = self._ids(plan)
-        sequence = self._pool.take(Owner("", plan.number), ids)
+        sequence = self._pool.acquire(Owner("", plan.number), ids)
         reused = sequence.reusable(ids)
         sequence.truncate(reused)
         sequence.append(ids[reused:])

@@ -231,7 +231,7 @@ def test_what_cannot_be_used_here_is_refused_before_its_weights_are_asked_for(hu
 
 def test_beside_another_model_what_that_one_holds_counts_as_free(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, silent = Settings(model=NAME, device="cpu", weights="fp32"), lambda said, percent: None
-    monkeypatch.setattr("model_runtime.loading.memory_fit.available", lambda: 0)
+    monkeypatch.setattr("model_runtime.loading.memory_fit.available_memory", lambda: 0)
     monkeypatch.setattr("efim_ls.completion.model_loading.held", lambda: 1 << 10)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=True)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.engine.rest_of_line import evidence, find_rest, text_before_rest
-from model_runtime.engine.stops import StopRule, stop_rule, width
+from model_runtime.engine.stops import StopRule, indent_width, stop_rule
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stops"
 
@@ -112,4 +112,4 @@ def test_one_line_rules_end_with_the_line(rule: StopRule, text: str) -> None:
     "line, columns", [("", 0), ("x", 0), ("  x y", 2), ("\tx", 4), ("  \tx", 4), ("\t x", 5), ("    ", 4)]
 )
 def test_indentation_is_measured_in_columns_with_tabs_of_four(line: str, columns: int) -> None:
-    assert width(line) == columns
+    assert indent_width(line) == columns

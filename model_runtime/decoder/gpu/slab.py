@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from model_runtime.arena.arena import Arena, KeysValues
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids
 
@@ -48,19 +48,19 @@ class SlabArena(Arena):
 
     def __init__(self, slab: Slab, first: int) -> None:
         """Look at a slot; nothing is allocated."""
-        Sequence.__init__(self, slab.capacity)  # not Arena's, which would allocate
+        TokenSequence.__init__(self, slab.capacity)  # not Arena's, which would allocate
         self.first = first
         self.k = slab.k[:, first : first + slab.capacity].transpose(1, 2)
         self.v = slab.v[:, first : first + slab.capacity].transpose(1, 2)
         self.logits = None
         self.memo = None
 
-    def copied(self, start: int, end: int) -> KeysValues:
+    def copy_out(self, start: int, end: int) -> KeysValues:
         """Keys and values in fp32, which holds every bf16 number exactly; waits for the device."""
         assert 0 <= start <= end <= self.length
         return torch.stack([each[:, :, start:end] for each in (self.k, self.v)]).float().cpu().numpy()
 
-    def take_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+    def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
         """Round to the slab's precision, which leaves what came from it as it was."""
         start, end = self.length, self.length + len(ids)
         new = torch.as_tensor(np.array(computed)).to(self.k.dtype).to(self.k.device)

@@ -25,7 +25,7 @@ from model_runtime.decoder.gpu.device import (
 from model_runtime.errors import ModelError
 from model_runtime.loading.known_models import KNOWN, largest_within
 from model_runtime.loading.memory_fit import BYTES, Size, fitting, need, refusal, size_of, usable, usable_on_gpu
-from model_runtime.machine import available, bandwidth, held
+from model_runtime.machine import available_memory, memory_bandwidth, releasable_memory
 
 GIB = 1 << 30
 FREE = 8 * GIB
@@ -87,22 +87,22 @@ SYSTEMS = {
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_memory_is_what_system_and_groups_leave(tmp_path: Path, name: str) -> None:
     groups, files, expected = SYSTEMS[name]
-    assert available(system(tmp_path, groups, files)) == expected
+    assert available_memory(system(tmp_path, groups, files)) == expected
 
 
 def test_a_system_without_such_files_has_what_is_built_in(tmp_path: Path) -> None:
-    assert available(tmp_path) >= available() > 0
+    assert available_memory(tmp_path) >= available_memory() > 0
 
 
 def test_reading_memory_takes_time() -> None:
-    assert bandwidth() > 0
+    assert memory_bandwidth() > 0
 
 
 def test_what_is_written_is_held(tmp_path: Path) -> None:
-    before = held()
+    before = releasable_memory()
     written = bytearray(b"x") * (64 << 20)
-    assert held() - before > len(written) // 2
-    assert held(tmp_path) > 1 << 60, "where nobody tells, nothing is ruled out"
+    assert releasable_memory() - before > len(written) // 2
+    assert releasable_memory(tmp_path) > 1 << 60, "where nobody tells, nothing is ruled out"
 
 
 def test_a_size_is_that_of_the_checkpoint() -> None:
@@ -143,7 +143,7 @@ def test_the_largest_that_fits_is_named() -> None:
 def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
     config = read_config(EMBEDDED)
     size, kv = size_of(config), 1 << 20
-    monkeypatch.setattr("model_runtime.loading.memory_fit.available", lambda: need(size, "fp16", kv).total)
+    monkeypatch.setattr("model_runtime.loading.memory_fit.available_memory", lambda: need(size, "fp16", kv).total)
     assert "fp32" not in usable(config, "auto", kv)
     with pytest.raises(ModelError, match=r"fp32 weights .* set weights to '(fp16|int8)', which needs"):
         usable(config, "fp32", kv)
