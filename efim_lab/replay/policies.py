@@ -19,7 +19,7 @@ from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
-from model_runtime.prompt.prompt import build, in_order
+from model_runtime.prompt.prompt import build, order_parts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -121,7 +121,7 @@ class Infilling(Policy):
         before = self._tokenizer.encode(text[start:cursor])
         after = self._tokenizer.encode(self._window.tail(text, cursor))
         head, typed = (NONE, before) if self._suffix_first else (before, NONE)
-        return Asked(in_order(self._template, head, after, typed), 0, new)
+        return Asked(order_parts(self._template, head, after, typed), 0, new)
 
 
 class PublishedEfim(Policy):
@@ -142,7 +142,7 @@ class PublishedEfim(Policy):
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
         parts = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        return Asked(in_order(self._template, *parts), 0, new)
+        return Asked(order_parts(self._template, *parts), 0, new)
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)

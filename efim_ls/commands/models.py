@@ -21,14 +21,14 @@ from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
 from model_runtime.arena.arena import FP32, arena_bytes
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
-from model_runtime.checkpoint.hub.names import Kept, kept
+from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
-from model_runtime.loading.autotune import SHARES, formats, remembered
+from model_runtime.loading.autotune import PASS_COUNTS, remembered_ms, supported_formats
 from model_runtime.loading.checkpoint import read_architecture
-from model_runtime.loading.known_models import KNOWN, Known
-from model_runtime.loading.memory_fit import BYTES, Size, fitting, size_of, usable_on_gpu
+from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
+from model_runtime.loading.memory_fit import FORMAT_BYTES, ModelSize, fitting_formats, model_size, usable_gpu_formats
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -69,7 +69,9 @@ class Row:
 def show(cache: Path, as_json: bool) -> int:
     """Print a table, or one JSON object."""
     embedded = read_config(EMBEDDED)
-    machine = Machine(available_memory(), memory_bandwidth(), [*formats(embedded)], DEFAULTS.kv_memory_mib << 20)
+    machine = Machine(
+        available_memory(), memory_bandwidth(), [*supported_formats(embedded)], DEFAULTS.kv_memory_mib << 20
+    )
     rows = [*_rows(machine, SpeedFile(cache / SPEED))]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
@@ -79,18 +81,18 @@ def show(cache: Path, as_json: bool) -> int:
 
 
 def _rows(machine: Machine, notes: SpeedFile) -> Iterator[Row]:
-    here = kept()
-    yield _on_disk(machine, notes, Kept("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
+    here = cached_models()
+    yield _on_disk(machine, notes, CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
     yield from (_on_disk(machine, notes, each) for each in here)
     names = {each.name for each in here}
-    yield from (_published(machine, each) for each in KNOWN if each.name not in names)
+    yield from (_published(machine, each) for each in KNOWN_MODELS if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: SpeedFile, model: Kept) -> Row:
-    known = next((each for each in KNOWN if each.name == model.name), None)
+def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> Row:
+    known = next((each for each in KNOWN_MODELS if each.name == model.name), None)
     try:
         config = read_architecture(model.folder)
-        size = size_of(config, model.folder)
+        size = model_size(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
         fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
     except ModelError as error:
@@ -105,8 +107,8 @@ def _markers(folder: Path, config: ModelConfig) -> str:
     return find_template(Tokenizer(folder / "tokenizer.json"), None, config.end_ids).family
 
 
-def _published(machine: Machine, known: Known) -> Row:
-    fits, gpu, milliseconds, _ = _costs(machine, Size(known.parameters, known.matrix), None, None)
+def _published(machine: Machine, known: KnownModel) -> Row:
+    fits, gpu, milliseconds, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
     return Row(
         known.name, parameters=known.parameters, context=known.context, licence=known.licence, family=known.family,
         fits=fits, fits_gpu=gpu, milliseconds=milliseconds,
@@ -114,19 +116,21 @@ def _published(machine: Machine, known: Known) -> Row:
 
 
 def _costs(
-    machine: Machine, size: Size, config: ModelConfig | None, notes: SpeedFile | None
+    machine: Machine, size: ModelSize, config: ModelConfig | None, notes: SpeedFile | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
     """In which formats a model fits, on the CPU and on the GPU; milliseconds of a keystroke, and whether measured."""
     frame = _frame(config) if config else 0  # of one there always is room, however little kv_memory_mib is
-    fits = fitting(size, formats(config) if config else machine.formats, max(machine.kv, frame), machine.free)
-    found = remembered(config, DEFAULTS.threads, notes) if config else {}
+    fits = fitting_formats(
+        size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
+    )
+    found = remembered_ms(config, DEFAULTS.threads, notes) if config else {}
     measured = [ms for way, ms in found.items() if way.split()[0] in fits]
     # A token reads one row of the embedding, which is the head as well where it is tied.
     unread = config.vocab * config.hidden if config and not config.tied else 0
-    estimated = [1e3 * BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
+    estimated = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
     a_pass = min(measured or estimated, default=None)
-    best = None if a_pass is None else a_pass * sum(SHARES.values())
-    on_gpu = usable_on_gpu(size, max(machine.kv, frame // FP32 * BF16), config)
+    best = None if a_pass is None else a_pass * sum(PASS_COUNTS.values())
+    on_gpu = usable_gpu_formats(size, max(machine.kv, frame // FP32 * BF16), config)
     return tuple(fits), tuple(on_gpu), best, bool(measured)
 
 

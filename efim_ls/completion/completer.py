@@ -31,7 +31,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.engine.stops import StopRule, stop_rule
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
-from model_runtime.prompt.prompt import NOTHING, Prompt, Surroundings, build
+from model_runtime.prompt.prompt import NO_SURROUNDINGS, Prompt, Surroundings, build
 
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
@@ -77,7 +77,7 @@ class Completer:
         left = self._shown_in(request.uri).left(request.text, request.cursor, request.others)
         try:
             alone = left and not request.explicit
-            prompt = self._prompt(plan, NOTHING if alone else self._surroundings(request, plan, stopped))
+            prompt = self._prompt(plan, NO_SURROUNDINGS if alone else self._surroundings(request, plan, stopped))
             costs = costs_of(plan, prompt, replace(ms, tokenize=ms_between(planned, perf_counter())))
             if reason := self._refusal(plan, prompt):
                 return Answer("", timed(costs, started), reason)
@@ -177,7 +177,7 @@ class Completer:
     def _arena_of(self, uri: str, frame: Frame) -> Arena | None:
         return self._model.engine.arena(Owner(uri, frame.plan.number))
 
-    def _prompt(self, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
+    def _prompt(self, plan: Plan, around: Surroundings = NO_SURROUNDINGS) -> Prompt:
         return _built(self._model, plan, around)
 
     def _preparing(self, uri: str, plans_of: Callable[[], list[Plan | None]]) -> Preparation:
@@ -205,7 +205,7 @@ class Completer:
         Other files are tokenized one by one, since new ones take milliseconds; raises Stopped between them.
         """
         if self._model.ngram_cache is None:
-            return NOTHING
+            return NO_SURROUNDINGS
         for other in request.others:
             if stopped():
                 raise Stopped
@@ -284,7 +284,7 @@ class Completer:
         return Answer(first, timed(costs, started), reason, tuple(more), made.confidence)
 
 
-def _built(model: Model, plan: Plan, around: Surroundings = NOTHING) -> Prompt:
+def _built(model: Model, plan: Plan, around: Surroundings = NO_SURROUNDINGS) -> Prompt:
     return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, around)
 
 

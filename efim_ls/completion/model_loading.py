@@ -12,13 +12,13 @@ from efim_ls.paths import SPEED, cache_folder
 from efim_ls.settings import Settings
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.fetching import fetch_folder
+from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
 from model_runtime.engine.engine import KvSource
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
-from model_runtime.loading.load import Asked, Model, load, prepare
-from model_runtime.loading.memory_fit import usable
+from model_runtime.loading.load import LoadOptions, Model, load, plan_load
+from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
@@ -52,9 +52,9 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
     return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
 
 
-def _asked(settings: Settings, budget: Budget) -> Asked:
+def _asked(settings: Settings, budget: Budget) -> LoadOptions:
     speed = cache_folder(settings.cache_folder) / SPEED
-    return Asked(
+    return LoadOptions(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
@@ -92,9 +92,9 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
-        prepare(checkpoint, **_asked(settings, budget))
+        plan_load(checkpoint, **_asked(settings, budget))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
-        usable(checkpoint.config, settings.weights, 0, folder, releasable_memory())
+        usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
 
 
 def capacity(settings: Settings, budget: Budget) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.rope import Kind, Rope
+from model_runtime.checkpoint.rope import Rope, RopeKind
 from model_runtime.errors import ModelError
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
@@ -88,8 +88,8 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
     """
     fields = Fields(raw)
     family = fields.text("model_type")
-    if family not in FAMILIES:
-        known = ", ".join(FAMILIES)
+    if family not in FAMILY_FIELDS:
+        known = ", ".join(FAMILY_FIELDS)
         raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use one of {known}")
     if quantized := fields.object("quantization_config"):
         how = quantized.get("quant_method")
@@ -111,7 +111,7 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         end_ids=fields.ids("eos_token_id"),
         query_scale=rope.attention**2,
     )
-    return ModelConfig(**shape | FAMILIES[family](fields))
+    return ModelConfig(**shape | FAMILY_FIELDS[family](fields))
 
 
 def _llama(fields: Fields) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _granite(fields: Fields) -> dict[str, Any]:
     )
 
 
-FAMILIES: dict[str, Callable[[Fields], dict[str, Any]]] = {
+FAMILY_FIELDS: dict[str, Callable[[Fields], dict[str, Any]]] = {
     "llama": _llama,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
@@ -223,7 +223,7 @@ def _rope(fields: Fields) -> Rope:
         slow, fast = inner.number("beta_slow", 1.0), inner.number("beta_fast", 32.0)
         attention = inner.number("attention_factor", _yarn_attention(inner, factor))
         return Rope(theta, kind, factor, original, slow, fast, attention, inner.flag("truncate", True))
-    return Rope(theta, cast("Kind", kind), factor)
+    return Rope(theta, cast("RopeKind", kind), factor)
 
 
 def _yarn_attention(inner: Fields, factor: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from model_runtime.errors import ModelError
 
-LARGEST = 1 << 24  # no size of a model that could run here is larger
+LARGEST_SIZE = 1 << 24  # no size of a model that could run here is larger
 
 
 class Fields:
@@ -23,7 +23,7 @@ class Fields:
     def size(self, name: str, default: int | None = None) -> int:
         """A positive whole number."""
         value = self._given(name, default)
-        if type(value) is not int or not 0 < value <= LARGEST:
+        if type(value) is not int or not 0 < value <= LARGEST_SIZE:
             raise ModelError(f"config.json: {name} is {value!r}, no size: fetch the model again")
         return value
 
@@ -49,7 +49,7 @@ class Fields:
         """No token, one, or a list."""
         value = self._raw.get(name)
         ids = cast("list[object]", value if isinstance(value, list) else [] if value is None else [value])
-        if not all(type(i) is int and 0 <= i <= LARGEST for i in ids):
+        if not all(type(i) is int and 0 <= i <= LARGEST_SIZE for i in ids):
             raise ModelError(f"config.json: {name} is {value!r}, no token: fetch the model again")
         return tuple(cast("list[int]", ids))
 

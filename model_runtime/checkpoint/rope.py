@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-Kind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
+RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Rope:
     """
 
     theta: float = 10000.0
-    kind: Kind = "default"
+    kind: RopeKind = "default"
     factor: float = 1.0
     original: int = 0
     slow: float = 1.0

@@ -8,22 +8,22 @@ from typing import Any, cast
 from model_runtime.checkpoint.config import read_json
 from model_runtime.errors import ModelError
 
-SINGLE = "model.safetensors"
-ADAPTER = "adapter_config.json"
-INDEX = f"{SINGLE}.index.json"
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+SINGLE_FILE = "model.safetensors"
+ADAPTER_FILE = "adapter_config.json"
+INDEX_FILE = f"{SINGLE_FILE}.index.json"
+PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint; ModelError where one is missing, or something else would be added."""
-    if (folder / ADAPTER).is_file():  # transformers would add it to the weights, unasked
+    if (folder / ADAPTER_FILE).is_file():  # transformers would add it to the weights, unasked
         how = "use the model that merge_and_unload of peft makes of it"
-        raise ModelError(f"{folder} holds an adapter ({ADAPTER}), which is not read: {how}")
-    if (folder / SINGLE).is_file():
-        return [folder / SINGLE]
-    if not (folder / INDEX).is_file():
+        raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}), which is not read: {how}")
+    if (folder / SINGLE_FILE).is_file():
+        return [folder / SINGLE_FILE]
+    if not (folder / INDEX_FILE).is_file():
         raise ModelError(_without_weights(folder))
-    paths = [folder / name for name in shard_names(folder / INDEX)]
+    paths = [folder / name for name in shard_names(folder / INDEX_FILE)]
     for path in paths:
         if not path.is_file():
             raise ModelError(f"shard {path} is missing: fetch the model again")
@@ -45,8 +45,8 @@ def shard_names(index: Path) -> list[str]:
 
 
 def _without_weights(folder: Path) -> str:
-    pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
+    pickles = sorted(path.name for kind in PICKLE_PATTERNS for path in folder.glob(kind))
     if not pickles:
-        return f"{folder} holds no {SINGLE}: choose a folder with weights in safetensors"
+        return f"{folder} holds no {SINGLE_FILE}: choose a folder with weights in safetensors"
     how = "convert the weights with save_pretrained of transformers, where you trust them"
-    return f"{folder} has no {SINGLE}, only {pickles[0]}, a pickle: it can hold code and is never opened; {how}"
+    return f"{folder} has no {SINGLE_FILE}, only {pickles[0]}, a pickle: it can hold code and is never opened; {how}"

@@ -9,13 +9,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType]
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.names import origin
+from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 
 Weights = dict[str, torch.Tensor]
 
-NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # formats that weights are stored in
+WEIGHT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # formats that weights are stored in
 
 
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
@@ -26,14 +26,16 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
             weights |= load_file(path)
         except (SafetensorError, OSError) as error:
             remedy = (
-                f"remove {path.resolve()}, and it is fetched again" if origin(folder)[1] else "fetch the model again"
+                f"remove {path.resolve()}, and it is fetched again"
+                if hub_origin(folder)[1]
+                else "fetch the model again"
             )
             raise ModelError(f"{path} cannot be read ({error}): {remedy}") from None
     _check(weights, config)
     return weights
 
 
-def count(weights: Weights) -> int:
+def count_parameters(weights: Weights) -> int:
     """How many parameters there are."""
     return sum(tensor.numel() for tensor in weights.values())
 
@@ -51,7 +53,7 @@ def _check_tensor(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> No
     if tuple(tensor.shape) != shape:
         found = tuple(tensor.shape)
         raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")
-    if tensor.dtype not in NUMBERS:
+    if tensor.dtype not in WEIGHT_DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
     if not tensor.sum(dtype=torch.float32).isfinite():  # whatever is said with it is nonsense

@@ -22,7 +22,7 @@ from model_runtime.ids import Ids
 CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 
 
-class Layer(NamedTuple):
+class PackedLayer(NamedTuple):
     """One block, ready to be computed."""
 
     norm_in: Norm
@@ -87,7 +87,7 @@ class Runtime(NamedTuple):
     attention_reason: str
 
 
-class _Place(NamedTuple):
+class _SpanPlace(NamedTuple):
     """Where a span stands: `at` in the rows of its pass, from `start` to `end` in its arena."""
 
     arena: Arena
@@ -115,7 +115,7 @@ class Decoder:
         self._embed = weights["model.embed_tokens.weight"]
         self._head = linear(head(config, weights), None, form)
         self._norm = norm(config, weights, "model.norm")
-        self._layers = [_layer(fused(config, weights, i), form) for i in range(config.layers)]
+        self._layers = [_packed_layer(fused(config, weights, i), form) for i in range(config.layers)]
         self._rope = rotations(config.rope, config.head_dim, config.context)
 
     @property
@@ -148,7 +148,7 @@ class Decoder:
         return x if scale == 1 else x * scale
 
     def _attention(
-        self, layer: Layer, x: torch.Tensor, rope: torch.Tensor, places: list[_Place], index: int
+        self, layer: PackedLayer, x: torch.Tensor, rope: torch.Tensor, places: list[_SpanPlace], index: int
     ) -> torch.Tensor:
         c, new = self.config, x.shape[0]
         qkv = layer.qkv(self._normed(x, layer.norm_in)).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
@@ -160,7 +160,7 @@ class Decoder:
         seen = [place.attend(index, q[place.at], k[place.at], v[place.at], c.head_dim**-0.5) for place in places]
         return layer.out(_joined(seen))
 
-    def _mlp(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+    def _mlp(self, layer: PackedLayer, x: torch.Tensor) -> torch.Tensor:
         up = layer.up(self._normed(x, layer.norm_mlp))
         if not self.config.gated:
             return layer.down(self._activated(up))
@@ -176,13 +176,13 @@ class Decoder:
         return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
 
 
-def _places(spans: Sequence[Span], config: ModelConfig) -> list[_Place]:
-    places: list[_Place] = []
+def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
+    places: list[_SpanPlace] = []
     row = 0
     for ids, arena, _ in spans:
         start, new = arena.length, len(ids)
         bias = causal_bias(new, start + new, config.heads // config.kv_heads)
-        places.append(_Place(arena, slice(row, row + new), start, start + new, bias))
+        places.append(_SpanPlace(arena, slice(row, row + new), start, start + new, bias))
         row += new
     return places
 
@@ -192,8 +192,8 @@ def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _layer(parts: LayerWeights, form: Format) -> Layer:
-    return Layer(
+def _packed_layer(parts: LayerWeights, form: Format) -> PackedLayer:
+    return PackedLayer(
         norm_in=parts.norm_in,
         qkv=linear(parts.qkv.weight, parts.qkv.bias, form),
         head_norms=parts.head_norms,

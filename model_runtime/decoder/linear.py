@@ -18,9 +18,9 @@ Format = Literal["fp32", "fp16", "int8"]
 Linear = Callable[[torch.Tensor], torch.Tensor]
 FP16_MAX = 65504.0
 INT8_MAX = 127.0
-TINY = torch.finfo(torch.float32).tiny  # a row of zeros is divided by something, too
-ROWS = 4096  # of a matrix that are converted at once
-DIGIT = 254  # the base in which activations are written, with digits -127 .. 127
+SMALLEST_DIVISOR = torch.finfo(torch.float32).tiny  # a row of zeros is divided by something, too
+ROWS_AT_ONCE = 4096  # of a matrix that are converted at once
+DIGIT_BASE = 254  # the base in which activations are written, with digits -127 .. 127
 
 
 def packed_format() -> Format:
@@ -41,10 +41,10 @@ def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Lin
 def quantized(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Whole numbers of each row and the row's scale: weight [out, in] to int8 [out, in] and fp32 [out, 1]."""
     whole, scale = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight), 1)
-    for at in range(0, len(weight), ROWS):  # a whole head in fp32 would be the most memory that loading takes
-        rows = weight[at : at + ROWS].float()
-        scale[at : at + ROWS] = rows.abs().amax(1, keepdim=True).clamp_(min=TINY) / INT8_MAX
-        whole[at : at + ROWS] = (rows / scale[at : at + ROWS]).round_().to(torch.int8)
+    for at in range(0, len(weight), ROWS_AT_ONCE):  # a whole head in fp32 would be the most memory that loading takes
+        rows = weight[at : at + ROWS_AT_ONCE].float()
+        scale[at : at + ROWS_AT_ONCE] = rows.abs().amax(1, keepdim=True).clamp_(min=SMALLEST_DIVISOR) / INT8_MAX
+        whole[at : at + ROWS_AT_ONCE] = (rows / scale[at : at + ROWS_AT_ONCE]).round_().to(torch.int8)
     return whole, scale
 
 
@@ -69,15 +69,19 @@ def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
     columns, scale = whole.t(), scale.flatten()
 
     def product(x: torch.Tensor) -> torch.Tensor:
-        largest = x.abs().amax(1, keepdim=True).clamp_min(TINY)
-        rest = x / largest * (INT8_MAX * DIGIT**2)
-        high = (rest / DIGIT**2).round_()
-        rest = rest.sub_(high, alpha=DIGIT**2)
-        middle = (rest / DIGIT).round_()
-        low = rest.sub_(middle, alpha=DIGIT).round_()
+        largest = x.abs().amax(1, keepdim=True).clamp_min(SMALLEST_DIVISOR)
+        rest = x / largest * (INT8_MAX * DIGIT_BASE**2)
+        high = (rest / DIGIT_BASE**2).round_()
+        rest = rest.sub_(high, alpha=DIGIT_BASE**2)
+        middle = (rest / DIGIT_BASE).round_()
+        low = rest.sub_(middle, alpha=DIGIT_BASE).round_()
         sums = torch._int_mm(torch.cat((high, middle, low)).to(torch.int8), columns)  # pyright: ignore
         first, second, third = sums.float().chunk(3)
-        y = first.mul_(DIGIT).add_(second).mul_(DIGIT).add_(third) * (largest / (INT8_MAX * DIGIT**2)) * scale
+        y = (
+            first.mul_(DIGIT_BASE).add_(second).mul_(DIGIT_BASE).add_(third)
+            * (largest / (INT8_MAX * DIGIT_BASE**2))
+            * scale
+        )
         return y if bias is None else y.add_(bias)
 
     return product

@@ -22,18 +22,18 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import AnyDecoder, Decoder
 from model_runtime.decoder.linear import Format, int8_is_exact, packed_format
-from model_runtime.decoder.native.decoder import NativeDecoder, missing
-from model_runtime.decoder.native.library import built
+from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
+from model_runtime.decoder.native.library import library_path
 from model_runtime.errors import ModelError
 
-CONTEXT = 256  # tokens before those that are timed
-SHARES = {1: 10.0, 4: 1.0, 64: 0.5}  # passes of so many rows in a keystroke that needs the model, about
-REPEATS = 5
-ENOUGH = 1 << 24  # parameters of a sample: further layers cost what these do
+TIMED_CONTEXT = 256  # tokens before those that are timed
+PASS_COUNTS = {1: 10.0, 4: 1.0, 64: 0.5}  # passes of so many rows in a keystroke that needs the model, about
+TIMED_REPEATS = 5
+SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-Kept = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
+Measurements = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class SpeedNotes(Protocol):
         ...
 
 
-class Way(NamedTuple):
+class CpuMethod(NamedTuple):
     """How a model is computed: its weights' format, and by the compiled part or by torch."""
 
     form: Format
@@ -71,33 +71,33 @@ class Way(NamedTuple):
         return Decoder(config, weights, self.form)
 
 
-def formats(config: ModelConfig) -> list[Format]:
+def supported_formats(config: ModelConfig) -> list[Format]:
     """The formats that this CPU can compute a model in."""
-    return list(dict.fromkeys(way.form for way in _ways(config)))
+    return list(dict.fromkeys(way.form for way in _methods(config)))
 
 
-def remembered(config: ModelConfig, threads: int, notes: SpeedNotes | None) -> dict[str, float]:
+def remembered_ms(config: ModelConfig, threads: int, notes: SpeedNotes | None) -> dict[str, float]:
     """Milliseconds of a keystroke's pass by way, as far as they were measured here: the sample's, scaled up."""
     _, figures = _read(notes).get(_key(config, threads)) or ("", {})
     sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
     return {way: ms * sizes[0] / sizes[1] for way, ms in figures.items()}
 
 
-def choose(
+def choose_method(
     config: ModelConfig,
     wanted: Literal["auto", "fp32", "fp16", "int8"],
     threads: int,
     notes: SpeedNotes | None,
     fitting: Collection[str] = FORMATS,
-) -> tuple[Way, str]:
+) -> tuple[CpuMethod, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
     All ways compute a token alone exactly as they compute it among others. `notes` keep what was measured; `fitting`
     are the formats for which there is enough memory.
     """
-    possible = [way for way in _ways(config) if wanted in ("auto", way.form)]
+    possible = [way for way in _methods(config) if wanted in ("auto", way.form)]
     ways = [way for way in possible if way.form in fitting]
-    why_not = missing(config)
+    why_not = native_missing(config)
     if not ways:
         raise ModelError(
             f"weights {wanted!r} cannot be used here ({why_not or 'no products of that kind'}): set weights to 'auto'"
@@ -109,7 +109,7 @@ def choose(
     key, kept = _key(config, threads), _read(notes)
     day, figures = kept.get(key) or (None, {})
     if not set(map(str, ways)) <= figures.keys():
-        day, figures = None, _measured(config, _ways(config), threads)
+        day, figures = None, _measure(config, _methods(config), threads)
         _write(notes, _read(notes) | {key: (date.today().isoformat(), figures)})  # others may have written meanwhile
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
     when = f"measured on {day}" if day else "measured now"
@@ -118,14 +118,14 @@ def choose(
     ), f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
 
 
-def _ways(config: ModelConfig) -> list[Way]:
-    ways = [Way("fp32", False)] + [Way("fp16", False)] * (packed_format() == "fp16")
-    if missing(config):
-        return ways + [Way("int8", False)] * int8_is_exact()
-    return [*ways, Way("fp16", True), Way("int8", True)]
+def _methods(config: ModelConfig) -> list[CpuMethod]:
+    ways = [CpuMethod("fp32", False)] + [CpuMethod("fp16", False)] * (packed_format() == "fp16")
+    if native_missing(config):
+        return ways + [CpuMethod("int8", False)] * int8_is_exact()
+    return [*ways, CpuMethod("fp16", True), CpuMethod("int8", True)]
 
 
-def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:
+def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
     """Milliseconds of a pass, weighted as a keystroke needs them; the ways take turns."""
     sample = _sample(config)
     generator = torch.Generator().manual_seed(0)
@@ -133,7 +133,7 @@ def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, f
     weights = {name: torch.randn(shape, generator=generator) * 0.02 for name, shape in shapes}
     runs = {str(way): _timer(way.decoder(sample, weights, threads), sample) for way in ways}
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(REPEATS):
+    for _ in range(TIMED_REPEATS):
         for name, run in runs.items():
             times[name].append(run())
     return {name: median(each) for name, each in times.items()}
@@ -142,27 +142,32 @@ def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, f
 def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], float]:
     arena = Arena(config, config.context)
     ids = np.arange(config.context, dtype=np.int32) % config.vocab
-    decoder.forward(ids[:CONTEXT], arena)
+    decoder.forward(ids[:TIMED_CONTEXT], arena)
 
     def one(rows: int) -> float:
-        arena.truncate(CONTEXT)
+        arena.truncate(TIMED_CONTEXT)
         began = perf_counter()
         decoder.forward(ids[:rows], arena)
         return (perf_counter() - began) * 1e3
 
-    return lambda: sum(share * one(rows) for rows, share in SHARES.items()) / sum(SHARES.values())
+    return lambda: sum(share * one(rows) for rows, share in PASS_COUNTS.items()) / sum(PASS_COUNTS.values())
 
 
 def _sample(config: ModelConfig) -> ModelConfig:
     """The model's shape with fewer layers and words; times of the whole are in proportion."""
     layer = config.hidden * (config.head_dim * (2 * config.heads + 2 * config.kv_heads) + 3 * config.intermediate)
-    layers = max(1, min(config.layers, ENOUGH // layer))
-    return replace(config, layers=layers, vocab=min(config.vocab, SAMPLE_VOCAB), context=CONTEXT + max(SHARES))
+    layers = max(1, min(config.layers, SAMPLE_PARAMETERS // layer))
+    return replace(
+        config,
+        layers=layers,
+        vocab=min(config.vocab, SAMPLE_VOCAB),
+        context=TIMED_CONTEXT + max(PASS_COUNTS),
+    )
 
 
 def _key(config: ModelConfig, threads: int) -> str:
     """What the figures depend on; when the compiled part was built stands for what it does."""
-    path = built()
+    path = library_path()
     machine = [_cpu(), torch.__version__, path.stat().st_mtime_ns if path else 0, threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
 
@@ -176,7 +181,7 @@ def _cpu() -> str:
     return next(names, f"{platform.machine()} {platform.processor()}")
 
 
-def _read(notes: SpeedNotes | None) -> Kept:
+def _read(notes: SpeedNotes | None) -> Measurements:
     """What was kept; nothing where it cannot be read: it is measured again then."""
     try:
         found = cast(dict[str, Any], json.loads(notes.read())) if notes else {}
@@ -187,7 +192,7 @@ def _read(notes: SpeedNotes | None) -> Kept:
         return {}
 
 
-def _write(notes: SpeedNotes | None, kept: Kept) -> None:
+def _write(notes: SpeedNotes | None, kept: Measurements) -> None:
     if notes is None:
         return
     try:

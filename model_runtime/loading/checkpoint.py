@@ -12,12 +12,12 @@ from model_runtime.errors import ModelError
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # how a marker looks that its tokenizer holds for text
-SENTENCEPIECE = "tokenizer.model"
-PADDING = 1024  # entries that models have beyond their tokenizers', so that sizes are round
-PADDING_SHARE = 0.05  # the same for large vocabularies
+MARKER_SHAPE = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # how a marker looks that its tokenizer holds for text
+SENTENCEPIECE_FILE = "tokenizer.model"
+MOST_PADDING = 1024  # entries that models have beyond their tokenizers', so that sizes are round
+MOST_PADDING_SHARE = 0.05  # the same for large vocabularies
 
-Override = Sequence[tuple[str, str | Sequence[str]]]  # of the infilling markers: what a user says of them
+TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # of the infilling markers: what a user says of them
 
 
 class Checkpoint(NamedTuple):
@@ -29,7 +29,7 @@ class Checkpoint(NamedTuple):
     template: Template
 
 
-def read_checkpoint(folder: Path, override: Override = ()) -> Checkpoint:
+def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
     """Read a folder; ModelError names what is wrong with it."""
     config = read_architecture(folder)
     tokenizer = read_tokenizer(folder, config)
@@ -42,20 +42,20 @@ def read_architecture(folder: Path) -> ModelConfig:
         return read_config(folder)
     except UnknownArchitecture as error:
         try:
-            from model_runtime.decoder.hf.config import foreign_config  # transformers takes two seconds to import
+            from model_runtime.decoder.hf.config import hf_config  # transformers takes two seconds to import
         except ImportError as missing:
             reason = str(missing).partition("\n")[0]
             needed = f"transformers 5.23 or newer, which may know it, is not here ({reason})"
             raise ModelError(f"{error}; {needed}: pip install 'efim-ls[foreign]'") from None
-        return foreign_config(folder)
+        return hf_config(folder)
 
 
 def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
     """Read a checkpoint's tokenizer; ModelError where there is none, or another model's."""
     path = folder / "tokenizer.json"
-    if not path.exists() and (folder / SENTENCEPIECE).exists():
+    if not path.exists() and (folder / SENTENCEPIECE_FILE).exists():
         how = "convert it with AutoTokenizer and save_pretrained of transformers"
-        raise ModelError(f"{folder} has no tokenizer.json, only {SENTENCEPIECE}, which is not read: {how}")
+        raise ModelError(f"{folder} has no tokenizer.json, only {SENTENCEPIECE_FILE}, which is not read: {how}")
     tokenizer = Tokenizer(path)
     _check(tokenizer, config)
     return tokenizer
@@ -64,11 +64,11 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
 def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:
     """Refuse vocabularies whose sizes are far apart, and texts that end at what is no marker."""
     has, wants = tokenizer.vocab, config.vocab
-    if not 0 <= wants - has <= max(PADDING, wants * PADDING_SHARE):
+    if not 0 <= wants - has <= max(MOST_PADDING, wants * MOST_PADDING_SHARE):
         sizes = f"the tokenizer has {has} tokens, the model {wants}"
         raise ModelError(f"tokenizer.json is another model's ({sizes}): fetch the model again")
     for end in config.end_ids:
         spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < has else ""
-        if spelled and not MARKER.fullmatch(spelled):
+        if spelled and not MARKER_SHAPE.fullmatch(spelled):
             told = f"texts end at token {end} by config.json, and here that is {spelled!r}"
             raise ModelError(f"tokenizer.json is another model's ({told}): fetch the model again")

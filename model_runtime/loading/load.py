@@ -14,18 +14,18 @@ from model_runtime.arena.arena import FP32, Arena, arena_bytes
 from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.names import origin
+from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, count, read_weights
+from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights
 from model_runtime.decoder import attention
 from model_runtime.decoder.decoder import Runtime
-from model_runtime.decoder.gpu.device import BF16, Choice, Device, choose_device, form_of
+from model_runtime.decoder.gpu.device import BF16, Device, DeviceChoice, choose_device, gpu_format
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
-from model_runtime.loading.autotune import SpeedNotes, choose
+from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint import Checkpoint
-from model_runtime.loading.memory_fit import usable
+from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Description:
+class ModelDescription:
     """What runs, where, and why it was chosen; `revision` is the commit of a model from the hub, else empty."""
 
     model: str
@@ -70,10 +70,10 @@ class Model:
     engine: Engine
     ngram_cache: NgramCache | None
     kv: KvFormat
-    description: Description
+    description: ModelDescription
 
 
-class Wanted(TypedDict):
+class DecoderOptions(TypedDict):
     """Where and how a model is to be computed.
 
     `weights` says fp16 and fp32 of a CPU alone: a GPU computes bf16, or int8 where that is asked for. `threads` are a
@@ -86,7 +86,7 @@ class Wanted(TypedDict):
     speed_notes: SpeedNotes | None
 
 
-class Asked(Wanted):
+class LoadOptions(DecoderOptions):
     """The same, with the most tokens that an arena is to hold.
 
     All arenas take no more than `kv_memory_mib`, save that there is one; on a CPU they are allocated when they are
@@ -97,25 +97,27 @@ class Asked(Wanted):
     kv_memory_mib: int
 
 
-class Prepared(NamedTuple):
+class LoadPlan(NamedTuple):
     """Where a model is to be computed, how many tokens and arenas there is room for; on a CPU, in which formats."""
 
-    choice: Choice
+    choice: DeviceChoice
     capacity: int
     arenas: int
     forms: list[Format]
 
 
-def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
+def plan_load(checkpoint: Checkpoint, **asked: Unpack[LoadOptions]) -> LoadPlan:
     """Look whether a model can be computed on this machine, before its weights are there; ModelError says why not."""
     config, mib = checkpoint.config, asked["kv_memory_mib"]
     capacity = min(asked["capacity"], config.context)
     frame = arena_bytes(config, capacity) // FP32 * BF16
-    choice = choose_device(asked.get("device", "auto"), config, max(mib, -(-frame // MIB)), form_of(asked["weights"]))
-    arenas = _arenas(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
+    choice = choose_device(
+        asked.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(asked["weights"])
+    )
+    arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
     kv = arenas * arena_bytes(config, capacity)
-    forms = usable(config, asked["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
-    return Prepared(choice, capacity, arenas, forms)
+    forms = usable_formats(config, asked["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
+    return LoadPlan(choice, capacity, arenas, forms)
 
 
 def load(
@@ -124,26 +126,26 @@ def load(
     local_cache: bool,
     progress: Callable[[str, int], None],
     open_source: OpenSource | None = None,
-    **asked: Unpack[Asked],
+    **asked: Unpack[LoadOptions],
 ) -> Model:
     """Load a checkpoint's weights; ModelError names what is wrong with it.
 
     `open_source` opens the store from which the engine reads keys and values back, if there is one.
     """
     folder, config, tokenizer, template = checkpoint
-    prepared = prepare(checkpoint, **asked)
+    prepared = plan_load(checkpoint, **asked)
     torch.set_num_threads(asked["threads"])
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
-    runtime = _runtime(checkpoint, prepared, asked, progress)
-    cache, cache_reason = _local_cache(folder, local_cache)
+    runtime = _load_runtime(checkpoint, prepared, asked, progress)
+    cache, cache_reason = _read_ngram_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
-    model, revision = origin(folder)
+    model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
     kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
     source = open_source(kv, model) if open_source else None
     engine = Engine(runtime.decoder, tokenizer, pool, prepared.capacity, cache, template.ends, source)
-    description = Description(
+    description = ModelDescription(
         model=model,
         revision=revision,
         parameters=runtime.parameters,
@@ -163,33 +165,38 @@ def load(
     return Model(tokenizer, template, engine, cache, kv, description)
 
 
-def _runtime(
-    checkpoint: Checkpoint, prepared: Prepared, wanted: Wanted, progress: Callable[[str, int], None]
+def _load_runtime(
+    checkpoint: Checkpoint, prepared: LoadPlan, wanted: DecoderOptions, progress: Callable[[str, int], None]
 ) -> Runtime:
     """What is not needed is not imported: a GPU's part may not be installed, and transformers takes seconds."""
     folder, config, *_ = checkpoint
     choice, capacity, arenas, forms = prepared
     if config.foreign:
-        from model_runtime.decoder.hf.load import on_transformers
+        from model_runtime.decoder.hf.load import load_with_transformers
 
         form = packed_format() if packed_format() in forms else forms[-1]
-        return on_transformers(folder, config, capacity, arenas, form)
+        return load_with_transformers(folder, config, capacity, arenas, form)
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
     if choice.device == "cuda":
-        from model_runtime.decoder.gpu.load import on_gpu
+        from model_runtime.decoder.gpu.load import load_on_gpu
 
-        return on_gpu(config, tensors, capacity, arenas, form_of(wanted["weights"]))
-    return on_cpu(config, tensors, capacity, arenas, wanted, forms)
+        return load_on_gpu(config, tensors, capacity, arenas, gpu_format(wanted["weights"]))
+    return load_on_cpu(config, tensors, capacity, arenas, wanted, forms)
 
 
-def on_cpu(
-    config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted, forms: Collection[Format]
+def load_on_cpu(
+    config: ModelConfig,
+    tensors: Weights,
+    capacity: int,
+    arenas: int,
+    wanted: DecoderOptions,
+    forms: Collection[Format],
 ) -> Runtime:
     """Prepare a model for the CPU in the way that is wanted, or the fastest of those with one of the formats."""
-    way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["speed_notes"], forms)
+    way, reason = choose_method(config, wanted["weights"], wanted["threads"], wanted["speed_notes"], forms)
     return Runtime(
-        parameters=count(tensors),
+        parameters=count_parameters(tensors),
         decoder=way.decoder(config, tensors, wanted["threads"]),
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
@@ -202,7 +209,7 @@ def on_cpu(
     )
 
 
-def _local_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, str]:
+def _read_ngram_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, str]:
     """Shares that were fitted to another model would weigh this one wrongly: there is no default."""
     if not wanted:
         return None, "switched off"
@@ -210,7 +217,7 @@ def _local_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, str]:
     return cache, "fitted to this model" if cache else f"the model's folder has no {LOCAL_CACHE_FILE}"
 
 
-def _arenas(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
+def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
     """How many arenas of elements of so many bytes fit; without one there are no answers."""
     size = arena_bytes(config, capacity) // FP32 * element
     if size > mib * MIB:

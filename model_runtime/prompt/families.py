@@ -99,4 +99,4 @@ FAMILIES = (
     # GLM-4.5's tokenizer, in the order that github.com/zed-industries/zed writes it
     Family("glm", prefix="<|code_prefix|>", suffix="<|code_suffix|>", middle="<|code_middle|>"),
 )
-NAMES = frozenset(name for family in FAMILIES for name in (*family.markers, *family.ends))
+MARKER_NAMES = frozenset(name for family in FAMILIES for name in (*family.markers, *family.ends))

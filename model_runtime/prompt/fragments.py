@@ -15,9 +15,12 @@ LINE_CUT = re.compile(r"(?<=[\n\r])(?=[^\S\r\n]*\S)")
 BREAK_CUT = re.compile(r"(?<=[\S\x1c-\x1f])(?=[^\S\r\n\x1c-\x1f]*[\r\n])")
 
 # What tokens that reach over such a cut would spell.
-ACROSS = {LINE_CUT: re.compile(rb"[\n\r][^\n\r]"), BREAK_CUT: re.compile(rb"[^\s][ \t]*[\n\r]")}
-ENDS, BREAKS = ("a", ")", "1", "é", "{}", ";"), ("\n", "\r\n", "\r", "\n\n", "  \n", " \r\n\r\n", "\n  \n")
-INDENTS, STARTS = ("", " ", "    ", "\t", "\t\t "), ("b", "(", "2", "_c", "é", "#", "'s")
+ACROSS_CUT = {LINE_CUT: re.compile(rb"[\n\r][^\n\r]"), BREAK_CUT: re.compile(rb"[^\s][ \t]*[\n\r]")}
+PROBE_ENDS, PROBE_BREAKS = (
+    ("a", ")", "1", "é", "{}", ";"),
+    ("\n", "\r\n", "\r", "\n\n", "  \n", " \r\n\r\n", "\n  \n"),
+)
+PROBE_INDENTS, PROBE_STARTS = ("", " ", "    ", "\t", "\t\t "), ("b", "(", "2", "_c", "é", "#", "'s")
 
 
 def fragments(text: str, cut: re.Pattern[str] = LINE_CUT) -> Iterator[str]:
@@ -33,9 +36,9 @@ def exact_cut(boundaries: Callable[[str], set[int]], token_bytes: Collection[byt
     It changes none where the pre-tokenizer cuts there anyway, by its `boundaries` in a text with all kinds of line
     ends, or where no token reaches over it. Where neither cut is exact the first is as good as any.
     """
-    probe = "".join(map("".join, product(ENDS, BREAKS, INDENTS, STARTS)))
+    probe = "".join(map("".join, product(PROBE_ENDS, PROBE_BREAKS, PROBE_INDENTS, PROBE_STARTS)))
     found = boundaries(probe)
-    for cut, across in ACROSS.items():
+    for cut, across in ACROSS_CUT.items():
         places = {match.start() for match in cut.finditer(probe)}
         if places <= found or not any(across.search(token) for token in token_bytes):
             return cut

@@ -10,9 +10,9 @@ from model_runtime.ids import Ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
+HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
 LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
-LONGEST_STUB = 48  # bytes, and at most as many new tokens to spell them again; a longer word is sent as it is
+LONGEST_STUB_BYTES = 48  # bytes, and at most as many new tokens to spell them again; a longer word is sent as it is
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Surroundings:
     others: tuple[str, ...] = ()
 
 
-NOTHING = Surroundings()
+NO_SURROUNDINGS = Surroundings()
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Prompt:
     typed: int
 
 
-def in_order(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
+def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
     """The ids of `PREFIX head SUFFIX tail MIDDLE typed`, or as the template orders them.
 
     FIM's and SPM's orders leave typed or head empty.
@@ -64,7 +64,7 @@ def _ids(marker: tuple[int, ...]) -> Ids:
 
 
 def build(
-    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str, around: Surroundings = NOTHING
+    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str, around: Surroundings = NO_SURROUNDINGS
 ) -> Prompt:
     """Put the prompt together; a pure function of its texts, whatever was built before."""
     done, stub = heal(tokenizer, typed)
@@ -78,12 +78,12 @@ def assemble(
     tail: str,
     typed: str,
     stub: str = "",
-    around: Surroundings = NOTHING,
+    around: Surroundings = NO_SURROUNDINGS,
 ) -> Prompt:
     """Put the prompt together as it is: typed is not healed, `stub` was taken out of it before."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
     return Prompt(
-        ids=in_order(template, h, t, y),
+        ids=order_parts(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),
         history=_history(tokenizer, around, t, np.concatenate((h, y))),
         head=len(h),
@@ -93,14 +93,14 @@ def assemble(
 
 
 def _history(tokenizer: Tokenizer, around: Surroundings, tail: Ids, now: Ids) -> Ids:
-    others = [part for text in around.others for part in (tokenizer.encode(text), BREAK)]
+    others = [part for text in around.others for part in (tokenizer.encode(text), HISTORY_BREAK)]
     before, after = tokenizer.encode(around.before), tokenizer.encode(around.after)
-    return np.concatenate((*others, tail, after, BREAK, before, now))
+    return np.concatenate((*others, tail, after, HISTORY_BREAK, before, now))
 
 
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
     """Split typed into what stays in the prompt and the stub, the end that may come to be spelled otherwise."""
     cut = tokenizer.unfinished(typed)
-    if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB:
+    if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB_BYTES:
         return typed, ""
     return typed[:cut], typed[cut:]

@@ -8,19 +8,19 @@ from typing import Any, cast
 
 from model_runtime.errors import ModelError
 
-Content = dict[str, Any]
-Spell = Callable[[str], bytes]
+JsonObject = dict[str, Any]
+SpellToken = Callable[[str], bytes]
 
-SPACE = "▁"  # SentencePiece writes a space so
-BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # and so a byte of a character that has no token
-BRACKETED = re.compile(r"<.*>|\[.*\]", re.DOTALL)
+SPACE_SIGN = "▁"  # SentencePiece writes a space so
+BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # and so a byte of a character that has no token
+BRACKETED_NAME = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 # Gemma has tokens of its own for these tags. They are text: everything else in brackets is a marker.
-TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
+TEXT_TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
 
 
-def spelling(content: Content) -> Spell:
+def token_speller(content: JsonObject) -> SpellToken:
     """How an entry of the vocabulary spells bytes (KeyError where it does not); ModelError for other vocabularies."""
-    model = cast(Content, content.get("model") or {})
+    model = cast(JsonObject, content.get("model") or {})
     kind = model.get("type") or ("BPE" if "merges" in model else "unknown")
     if kind != "BPE":
         raise ModelError(f"{kind} tokenizers are not supported: use a model with a BPE tokenizer")
@@ -33,12 +33,12 @@ def spelling(content: Content) -> Spell:
     return _sentence_piece
 
 
-def is_byte_level(content: Content) -> bool:
+def is_byte_level(content: JsonObject) -> bool:
     """Whether the vocabulary is of bytes (GPT-2's kind), not of characters (SentencePiece's)."""
     return any(step["type"] == "ByteLevel" for step in _steps(content.get("pre_tokenizer")))
 
 
-def as_it_is(content: Content) -> Content:
+def without_rewriting(content: JsonObject) -> JsonObject:
     """Take out whatever changes a text or reads markers in it: each fragment is spelled by its tokens, exactly."""
     for step in _steps(content.get("pre_tokenizer")):
         if "add_prefix_space" in step:
@@ -52,33 +52,35 @@ def as_it_is(content: Content) -> Content:
     return content | {"normalizer": spaces, "model": content["model"] | {"dropout": None}}
 
 
-def _is_text(token: Content) -> bool:
+def _is_text(token: JsonObject) -> bool:
     """Whether an added token is a piece of text: runs of blanks, tags, letters that the vocabulary lacked.
 
     Markers are none, even where a file says that they are not special: texts would spell them.
     """
     name = cast(str, token["content"])
-    return not token["special"] and (not BRACKETED.fullmatch(name) or bool(TAG.fullmatch(name)))
+    return not token["special"] and (not BRACKETED_NAME.fullmatch(name) or bool(TEXT_TAG.fullmatch(name)))
 
 
-_REPLACE_SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+_REPLACE_SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_SIGN}
 
 
-def _steps(step: Content | None) -> Iterator[Content]:
+def _steps(step: JsonObject | None) -> Iterator[JsonObject]:
     """The parts that a pre-tokenizer is made of."""
     if step:
         yield step
-        for part in cast(list[Content], step.get("pretokenizers") or []):
+        for part in cast(list[JsonObject], step.get("pretokenizers") or []):
             yield from _steps(part)
 
 
 def _spells_all_bytes(vocab: Mapping[str, int]) -> bool:
-    return all(f"<0x{b:02X}>" in vocab or (b < 128 and (SPACE if b == 32 else chr(b)) in vocab) for b in range(256))
+    return all(
+        f"<0x{b:02X}>" in vocab or (b < 128 and (SPACE_SIGN if b == 32 else chr(b)) in vocab) for b in range(256)
+    )
 
 
 def _sentence_piece(token: str) -> bytes:
-    byte = BYTE.fullmatch(token)
-    return bytes.fromhex(byte[1]) if byte else token.replace(SPACE, " ").encode()
+    byte = BYTE_TOKEN.fullmatch(token)
+    return bytes.fromhex(byte[1]) if byte else token.replace(SPACE_SIGN, " ").encode()
 
 
 def _byte_level(token: str) -> bytes:

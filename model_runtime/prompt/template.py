@@ -11,11 +11,11 @@ from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES, Family
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MARKERS = ("prefix", "suffix", "middle")
-KEYS = ("family", *MARKERS, "order", "bos", "end")
+MARKER_KEYS = ("prefix", "suffix", "middle")
+TEMPLATE_KEYS = ("family", *MARKER_KEYS, "order", "bos", "end")
 FAMILY_NAMES = tuple(family.name for family in FAMILIES)
-ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
-REMEDY = "use a code model trained to infill, or name its markers in the setting template"
+PROMPT_ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
+NO_TEMPLATE_REMEDY = "use a code model trained to infill, or name its markers in the setting template"
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ def find_template(
     """
     wanted = _known(override or {})
     family = _chosen(wanted) or _found(tokenizer, end_ids) or Family("own", prefix="", suffix="")
-    markers = {key: name for key in MARKERS if (name := _text(wanted, key)) is not None}
+    markers = {key: name for key in MARKER_KEYS if (name := _text(wanted, key)) is not None}
     family = replace(family, **markers, tail_first=_tail_first(wanted, family))
     if not (family.prefix and family.suffix):
-        raise ModelError(f"the tokenizer has no fill-in-the-middle tokens: {REMEDY}")
+        raise ModelError(f"the tokenizer has no fill-in-the-middle tokens: {NO_TEMPLATE_REMEDY}")
     prefix, suffix, middle = (_ids(tokenizer, family, name) for name in (family.prefix, family.suffix, family.middle))
     bos = _text(wanted, "bos")
     return Template(
@@ -77,8 +77,8 @@ def find_template(
 
 
 def _known(override: Mapping[str, object]) -> Mapping[str, object]:
-    if unknown := [key for key in override if key not in KEYS]:
-        raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(KEYS)}")
+    if unknown := [key for key in override if key not in TEMPLATE_KEYS]:
+        raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(TEMPLATE_KEYS)}")
     return override
 
 
@@ -100,9 +100,9 @@ def _chosen(wanted: Mapping[str, object]) -> Family | None:
 def _tail_first(wanted: Mapping[str, object], family: Family) -> bool:
     if (order := _text(wanted, "order")) is None:
         return family.tail_first
-    if order not in ORDERS:
-        raise ModelError(f"the setting template: no order {order!r}: use {' or '.join(ORDERS)}")
-    return ORDERS[order]
+    if order not in PROMPT_ORDERS:
+        raise ModelError(f"the setting template: no order {order!r}: use {' or '.join(PROMPT_ORDERS)}")
+    return PROMPT_ORDERS[order]
 
 
 def _found(tokenizer: Tokenizer, end_ids: Collection[int]) -> Family | None:

@@ -13,9 +13,16 @@ import tokenizers
 
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.prompt.families import NAMES
+from model_runtime.prompt.families import MARKER_NAMES
 from model_runtime.prompt.fragments import LINE_CUT, exact_cut, fragments
-from model_runtime.prompt.spelling import SPACE, Content, Spell, as_it_is, is_byte_level, spelling
+from model_runtime.prompt.spelling import (
+    SPACE_SIGN,
+    JsonObject,
+    SpellToken,
+    is_byte_level,
+    token_speller,
+    without_rewriting,
+)
 from model_runtime.prompt.vocabulary import Vocabulary
 
 CACHED_FRAGMENTS = 1 << 15
@@ -33,12 +40,12 @@ class Tokenizer:
         content, spell, self._bpe = _read(path)
         self.folder, self._byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
         self._added = self._bpe.get_added_tokens_decoder()
-        named = {name: self._vocab[name] for name in NAMES if name in self._vocab}
+        named = {name: self._vocab[name] for name in MARKER_NAMES if name in self._vocab}
         self.special = {t.content: i for i, t in self._added.items() if t.special} | named
         self.token_bytes = self._read_bytes(path, spell)
         self.bos = self._read_bos()
         self._cut = exact_cut(self._boundaries, self.token_bytes)
-        self._space = [self._vocab.get(f"<0x{byte:02X}>", 0) for byte in SPACE.encode()]
+        self._space = [self._vocab.get(f"<0x{byte:02X}>", 0) for byte in SPACE_SIGN.encode()]
         self._fragment = lru_cache(CACHED_FRAGMENTS)(self._encode_fragment)
         self.encode = lru_cache(64)(self._encode)
 
@@ -54,7 +61,7 @@ class Tokenizer:
 
     def token(self, name: str) -> int | None:
         """The id of a marker or any other entry by its name, with or without SentencePiece's sign for a space."""
-        return self._vocab.get(name, self._vocab.get(SPACE + name))
+        return self._vocab.get(name, self._vocab.get(SPACE_SIGN + name))
 
     def last_piece(self, line: str) -> int:
         """Where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
@@ -118,13 +125,13 @@ class Tokenizer:
 
     def _without_spaces_sign(self, fragment: str) -> list[int]:
         """SentencePiece's sign for a space would be read as one: where a text has it, its bytes stand for it."""
-        first, *others = _unicode(fragment).split(SPACE)
+        first, *others = _unicode(fragment).split(SPACE_SIGN)
         return self._encoded(first) + [i for part in others for i in (*self._space, *self._encoded(part))]
 
     def _encoded(self, text: str) -> list[int]:
         return self._bpe.encode(text, add_special_tokens=False).ids
 
-    def _read_bytes(self, path: Path, spell: Spell) -> list[bytes]:
+    def _read_bytes(self, path: Path, spell: SpellToken) -> list[bytes]:
         size = max(self._vocab.values(), default=-1) + 1
         if size > 2 * len(self._vocab):
             raise ModelError(f"{path} has gaps in its ids: fetch the model again")
@@ -144,7 +151,7 @@ class Tokenizer:
             special, ids = set(self.special.values()), self._bpe.encode("a", add_special_tokens=True).ids
             return tuple(takewhile(special.__contains__, ids))
         given: object = config.get("bos_token")
-        name = cast(Content, given).get("content") if isinstance(given, dict) else given
+        name = cast(JsonObject, given).get("content") if isinstance(given, dict) else given
         if not config["add_bos_token"] or name is None:
             return ()
         if (token := self.special.get(str(name))) is None:
@@ -152,12 +159,12 @@ class Tokenizer:
         return (token,)
 
 
-def _read(path: Path) -> tuple[Content, Spell, tokenizers.Tokenizer]:
+def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer]:
     """The file's content, how its tokens spell bytes, and the tokenizer that reads texts as they are."""
     try:
-        content = cast(Content, json.loads(path.read_text(encoding="utf-8")))
-        spell = spelling(content)
-        bpe = tokenizers.Tokenizer.from_str(json.dumps(as_it_is(content)))
+        content = cast(JsonObject, json.loads(path.read_text(encoding="utf-8")))
+        spell = token_speller(content)
+        bpe = tokenizers.Tokenizer.from_str(json.dumps(without_rewriting(content)))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
@@ -168,11 +175,11 @@ def _read(path: Path) -> tuple[Content, Spell, tokenizers.Tokenizer]:
     return content, spell, bpe
 
 
-def _config(folder: Path) -> Content:
+def _config(folder: Path) -> JsonObject:
     """The `tokenizer_config.json` beside a tokenizer, empty where there is none."""
     path = folder / "tokenizer_config.json"
     try:
-        return cast(Content, dict(json.loads(path.read_text(encoding="utf-8"))))
+        return cast(JsonObject, dict(json.loads(path.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, RecursionError) as error:

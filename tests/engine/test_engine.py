@@ -18,7 +18,7 @@ from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
-from model_runtime.prompt.prompt import NOTHING, Surroundings, build
+from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
@@ -76,7 +76,8 @@ def test_an_unchanged_prompt_with_another_history_costs_no_prefill(
     """What follows the prompt is kept, whatever the local cache then makes of it."""
     template = find_template(tokenizer)
     prompt, other = (
-        build(tokenizer, template, HEAD, TAIL, typed, each) for each in (NOTHING, Surroundings(before="zebra = 1\n"))
+        build(tokenizer, template, HEAD, TAIL, typed, each)
+        for each in (NO_SURROUNDINGS, Surroundings(before="zebra = 1\n"))
     )
     engine, cold = Watched(decoder, tokenizer, cache=CACHE), Watched(decoder, tokenizer, cache=CACHE)
     generate(paced(engine, Eager()), prompt, expected=ids_of([9, 8, 7]))
@@ -207,7 +208,7 @@ def test_a_phrase_that_no_prompt_shows_is_finished_from_the_surroundings(
     decoder: Decoder, tokenizer: Tokenizer, around: Surroundings
 ) -> None:
     template = find_template(tokenizer)
-    prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NOTHING)]
+    prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NO_SURROUNDINGS)]
     engine = Watched(decoder, tokenizer, cache=CACHE.without_model())
     texts = [generate(engine, prompt, ONE_LINE, limit=40).text for prompt in prompts]
     assert texts[0] == "agga(wombat, 77)" != texts[1]

@@ -17,10 +17,10 @@ from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.decoder.decoder import Decoder, Runtime
 from model_runtime.decoder.gpu import device
 from model_runtime.decoder.gpu import load as gpu_loading
-from model_runtime.decoder.gpu.attention import choose
+from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.graphs import as_it_is
-from model_runtime.decoder.gpu.parts import Parts
+from model_runtime.decoder.gpu.graphs import unrecorded
+from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
@@ -41,8 +41,8 @@ MIB = 1 << 20
 def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: int) -> Runtime:
     """What the GPU would compute with, on the CPU."""
     slab = Slab(config, capacity, arenas, torch.float32, torch.device("cpu"))
-    how = choose(slab.k.device, config.head_dim)
-    decoder = GpuDecoder(config, weights, slab, how.attend, Parts(), as_it_is)
+    how = choose_attention(slab.k.device, config.head_dim)
+    decoder = GpuDecoder(config, weights, slab, how.attend, Kernels(), unrecorded)
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
 
@@ -131,7 +131,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, free_mib: int, missing: str | None 
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
 
 
-def choice(folder: Path, wanted: device.Device, kv_memory_mib: int = 512) -> device.Choice:
+def choice(folder: Path, wanted: device.Device, kv_memory_mib: int = 512) -> device.DeviceChoice:
     return device.choose_device(wanted, read_config(folder), kv_memory_mib)
 
 
@@ -163,10 +163,10 @@ def test_memory_that_does_not_suffice_is_told_in_numbers(folder: Path, monkeypat
 def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 8000)
     large = dataclasses.replace(read_config(folder), hidden=4096, intermediate=11008, layers=32, heads=256)
-    assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.form_of("auto")).reason
-    assert device.choose_device("auto", large, 512, device.form_of("int8")).device == "cuda"
+    assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.gpu_format("auto")).reason
+    assert device.choose_device("auto", large, 512, device.gpu_format("int8")).device == "cuda"
     with pytest.raises(ModelError, match=r"int8 weights 5337, kv_memory_mib 2048"):
-        device.choose_device("cuda", large, 2048, device.form_of("int8"))
+        device.choose_device("cuda", large, 2048, device.gpu_format("int8"))
 
 
 def load_here(folder: Path, wanted: device.Device) -> Model:
@@ -187,7 +187,7 @@ def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeyp
     here = load_here(folder, "cpu")
     assert (here.description.device, here.description.device_reason) == ("cpu", "asked for by the setting")
     pretend(monkeypatch, 80_000)
-    monkeypatch.setattr(gpu_loading, "on_gpu", lambda *given: gpu_runtime(*given[:-1]))
+    monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:-1]))
     there = load_here(folder, "cuda")
     told = there.description
     assert (told.device, told.device_reason) == ("cuda", "A GPU, asked for by the setting")

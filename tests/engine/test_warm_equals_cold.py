@@ -23,9 +23,9 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.decoder.linear import Format
-from model_runtime.decoder.native.decoder import missing
+from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.loading.autotune import Way
+from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.families import FAMILIES
@@ -217,7 +217,7 @@ class Bench:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
         config = read_config(folder)
-        way = Way(form, compiled=form == "int8")
+        way = CpuMethod(form, compiled=form == "int8")
         self.decoder: AnyDecoder = way.decoder(config, read_weights(folder, config), threads=1)
         self.settings = Settings(max_new_tokens=10, weights=form)
         self._model = load(
@@ -261,7 +261,7 @@ def bench(
     if request.param == "qwen2, fp16 and local cache":
         return Bench(qwen_folder, "fp16", CACHE)
     one_key_head = make(tmp_path_factory.mktemp("one_key_head"), ONE_KEY_HEAD)
-    if why := missing(read_config(one_key_head)):
+    if why := native_missing(read_config(one_key_head)):
         pytest.skip(why)
     return Bench(one_key_head, "int8", CACHE)
 

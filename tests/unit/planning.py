@@ -19,7 +19,7 @@ from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.prompt.fragments import fragments
-from model_runtime.prompt.prompt import build, in_order
+from model_runtime.prompt.prompt import build, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -59,7 +59,7 @@ def _ids_of_fours(text: str) -> Ids:
 
 def prompt_of_fours(plan: Plan) -> Ids:
     """A prompt of such tokens, not healed."""
-    return in_order(Template((0,), (1,), (2,)), *map(_ids_of_fours, (plan.head, plan.tail, plan.typed)))
+    return order_parts(Template((0,), (1,), (2,)), *map(_ids_of_fours, (plan.head, plan.tail, plan.typed)))
 
 
 def real_prompt(plan: Plan) -> Ids:

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 
 from model_runtime.errors import ModelError
 
-PIECE = 1 << 20  # bytes that are checked at once
-TIMEOUT = 10.0  # seconds without a byte after which a connection counts as lost
+PIECE_BYTES = 1 << 20  # bytes that are checked at once
+READ_TIMEOUT = 10.0  # seconds without a byte after which a connection counts as lost
 TRIES, PAUSE = 5, 1.0  # tries in a row that bring nothing before it is given up, and seconds between them
 
 T = TypeVar("T")
@@ -31,21 +31,21 @@ class Source(NamedTuple):
 def download(source: Source, path: Path, lock: Path, report: Report) -> None:
     """Have a file at a path, where it appears once it is whole and right; the lock keeps other servers off it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(lock, report):
+    with _locked(lock, report):
         if path.exists():
             report(source.size)
             return
-        partial = unfinished(path)
+        partial = incomplete_path(path)
         report(_size(partial))
         if _size(partial) < source.size:
-            insist(lambda: _stream(source, partial, report), report, lambda: _size(partial))
+            retry(lambda: _stream(source, partial, report), report, lambda: _size(partial))
         if _digest(partial, report) != source.sha256:
             partial.unlink()
             raise ModelError(f"what came from {source.url} is damaged and was removed: fetch it again")
         partial.replace(path)
 
 
-def insist(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda: 0) -> T:
+def retry(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda: 0) -> T:
     """Ask again where a connection breaks off, until many tries in a row bring nothing; `come` counts what came."""
     import httpx2
 
@@ -62,13 +62,13 @@ def insist(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambd
             time.sleep(PAUSE)
 
 
-def unfinished(path: Path) -> Path:
+def incomplete_path(path: Path) -> Path:
     """Where a file is until it is whole; by its ending the hub's own tools know what it is."""
     return path.with_name(f"{path.name}.incomplete")
 
 
 @contextmanager
-def _alone(lock: Path, report: Report) -> Generator[None]:
+def _locked(lock: Path, report: Report) -> Generator[None]:
     from filelock import FileLock, Timeout
 
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
     come = _size(partial)
     asked = {**source.headers, "accept-encoding": "identity"} | ({"range": f"bytes={come}-"} if come else {})
     with (
-        get_session().stream("GET", source.url, headers=asked, timeout=TIMEOUT) as response,
+        get_session().stream("GET", source.url, headers=asked, timeout=READ_TIMEOUT) as response,
         partial.open("ab") as out,
     ):
         hf_raise_for_status(response)
@@ -110,7 +110,7 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
 def _digest(path: Path, report: Report) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(PIECE_BYTES):
             digest.update(piece)
             report(0)
     return digest.hexdigest()

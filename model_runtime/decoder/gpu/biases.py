@@ -17,7 +17,7 @@ from xformers.ops.fmha.attn_bias import (  # pyright: ignore[reportMissingTypeSt
 from model_runtime.ids import Ids
 
 
-class Block(NamedTuple):
+class BiasBlock(NamedTuple):
     """The keys of one span, from slab row `first` on, `length` of them with those of its `new` rows."""
 
     first: int
@@ -25,7 +25,7 @@ class Block(NamedTuple):
     new: int
 
 
-def bias_of(blocks: Sequence[Block], total: int, device: torch.device) -> Bias:
+def bias_of(blocks: Sequence[BiasBlock], total: int, device: torch.device) -> Bias:
     """The bias of a pass over spans in a slab of `total` rows; its tensors are on the device."""
     bias = Bias.from_seqlens(
         q_seqlen=[block.new for block in blocks],
@@ -43,12 +43,12 @@ def bias_of_rows(starts: torch.Tensor, lengths: torch.Tensor, longest: int, tota
     blocks that share keys. Kernels are made for `longest` keys: they stay the same while an arena grows.
     """
     rows = len(lengths)
-    bias = bias_of([Block(0, longest, 1)] * rows, total, starts.device)
+    bias = bias_of([BiasBlock(0, longest, 1)] * rows, total, starts.device)
     bias.k_seqinfo.seqstart, bias.k_seqinfo.seqlen = starts, lengths
     return bias
 
 
-def move(bias: Bias, starts: Ids, lengths: Ids) -> None:
+def update_bias(bias: Bias, starts: Ids, lengths: Ids) -> None:
     """Tell a bias of single rows what its tensors will say: kernels read those, `materialize` its lists."""
     bias.k_seqinfo.seqstart_py[: len(starts)] = starts.tolist()
     bias.k_seqinfo.seqlen_py = lengths.tolist()

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, move
-from model_runtime.decoder.gpu.slab import SPARE, Slab
+from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, update_bias
+from model_runtime.decoder.gpu.slab import SPARE_ROWS, Slab
 from model_runtime.ids import Ids
 
-WIDTHS = (1, 2, 4, 8, 16, 32, SPARE)  # rows; a narrower pass is filled up with rows that belong to no arena
+WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows; a narrower pass is filled up with rows that belong to no arena
 WARM_UPS = 2  # passes before recording: the first compiles kernels, which no recording may
 
 
-class Inputs(NamedTuple):
+class PassInputs(NamedTuple):
     """What a pass reads: tokens, their positions, the slab's rows that they are written to, and what they see.
 
     All int32 [rows] on the device, in the order of the rows.
@@ -32,12 +32,12 @@ class Inputs(NamedTuple):
     bias: Bias
 
 
-Step = Callable[[Inputs], torch.Tensor]  # logits [rows, vocab]
+Step = Callable[[PassInputs], torch.Tensor]  # logits [rows, vocab]
 Replay = Callable[[], torch.Tensor]
 Record = Callable[[Replay], Replay]
 
 
-class Width:
+class RecordedPass:
     """Inputs of `rows` single rows at fixed addresses, and the pass over them."""
 
     def __init__(self, rows: int, slab: Slab, step: Step, record: Record) -> None:
@@ -55,7 +55,7 @@ class Width:
         self._bias = bias_of_rows(starts, table[3], 1 << (slab.capacity - 1).bit_length(), slab.rows)
         nothing = np.zeros(0, dtype=np.int32)
         self._fill(nothing, nothing, nothing)
-        inputs = Inputs(table[0], table[1], table[2], self._bias)
+        inputs = PassInputs(table[0], table[1], table[2], self._bias)
         self._replay = record(lambda: step(inputs))
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
@@ -70,16 +70,16 @@ class Width:
         starts[:n], starts[n:] = firsts, self._slab.spare + np.arange(n, len(starts))
         np.add(starts, places, out=at)
         np.add(places, 1, out=lengths)
-        move(self._bias, starts, lengths)
+        update_bias(self._bias, starts, lengths)
         self._inputs.copy_(self._host, non_blocking=True)
 
 
-class Steps:
+class RecordedPasses:
     """Passes of any few rows."""
 
     def __init__(self, slab: Slab, step: Step, record: Record) -> None:
         """Record every width, the narrowest first: then kernels are compiled for one row and for several, no more."""
-        self._widths = {rows: Width(rows, slab, step, record) for rows in WIDTHS}
+        self._widths = {rows: RecordedPass(rows, slab, step, record) for rows in WIDTHS}
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
         """Logits [rows, vocab] that follow each row; the next pass overwrites them. All arguments are [rows]."""
@@ -87,12 +87,12 @@ class Steps:
         return self._widths[width].run(ids, positions, firsts)
 
 
-def as_it_is(step: Replay) -> Replay:
+def unrecorded(step: Replay) -> Replay:
     """Compute a step anew each time."""
     return step
 
 
-def recorder() -> Record:
+def graph_recorder() -> Record:
     """Records steps as CUDA graphs, which share the memory that they need between their inputs and outputs."""
     pool = torch.cuda.graph_pool_handle()
 

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 from model_runtime.decoder.linear import quantized
 
-FEW = 8  # rows that one kernel sums up while it reads the weights once
+FUSED_ROWS = 8  # rows that one kernel sums up while it reads the weights once
 MOST_COMPILED = 16  # one for each few rows that are recorded and one for more, in either precision
 
 
-class Product(Protocol):
+class GpuProduct(Protocol):
     """A weight [out, in] on the device, ready to be multiplied with."""
 
     def __call__(self, x: torch.Tensor, /) -> torch.Tensor:
@@ -29,7 +29,7 @@ class Product(Protocol):
         ...
 
 
-class Scaled(Protocol):
+class ScaledProduct(Protocol):
     """What `scaled` is."""
 
     def __call__(
@@ -37,7 +37,7 @@ class Scaled(Protocol):
     ) -> torch.Tensor: ...
 
 
-class Plain:
+class PlainProduct:
     """A product with a weight as it is."""
 
     def __init__(self, weight: torch.Tensor) -> None:
@@ -53,10 +53,10 @@ class Plain:
         return _exact(x, self._weight)
 
 
-class Int8:
+class Int8Product:
     """A product with whole numbers: half the bytes of bf16, and the weights' rounding is all that is lost."""
 
-    def __init__(self, weight: torch.Tensor, device: torch.device, product: Scaled) -> None:
+    def __init__(self, weight: torch.Tensor, device: torch.device, product: ScaledProduct) -> None:
         """Round the weight in the host's memory: fp32 copies of it may not fit on the device."""
         numbers, scale = quantized(weight.cpu().float())
         self._numbers, self._scale = numbers.to(device), scale[:, 0].to(device)
@@ -71,24 +71,24 @@ class Int8:
         return self._product(x, self._numbers, self._scale, torch.float32)
 
 
-def scaled(x: torch.Tensor, numbers: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def scaled_product(x: torch.Tensor, numbers: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The product of x [rows, in] and int8 numbers [out, in], each times its row's scale [out] fp32; [rows, out].
 
     A few rows become sums over the same numbers, which a compiler makes one loop. For more, the numbers are first
     written in x's precision, which holds them exactly.
     """
-    if len(x) > FEW:
+    if len(x) > FUSED_ROWS:
         return (_exact(x, numbers.to(x.dtype)) * scale).to(dtype)
     return torch.stack([((numbers * row).sum(-1) * scale).to(dtype) for row in x.float().unbind()])
 
 
-def compiled() -> Scaled:
+def compiled_product() -> ScaledProduct:
     """`scaled` as one kernel for each few rows; sizes are left open, so that all matrices share it.
 
     It is tuned by trial: without, sums over a matrix stay far below what the memory gives.
     """
     options = {"coordinate_descent_tuning": True}
-    return torch.compile(scaled, dynamic=True, recompile_limit=MOST_COMPILED, options=options)  # pyright: ignore
+    return torch.compile(scaled_product, dynamic=True, recompile_limit=MOST_COMPILED, options=options)  # pyright: ignore
 
 
 def _exact(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids
 
-SPARE = 64  # rows behind the slots, for rows of a pass that belong to no arena
+SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
 MOST_ELEMENTS = 2**31  # of a layer's keys: kernels count them in 32 bits
 
 
@@ -23,7 +23,7 @@ class Slab:
     def __init__(self, config: ModelConfig, capacity: int, arenas: int, dtype: torch.dtype, device: torch.device):
         """Allocate slots of `capacity` tokens."""
         self.capacity = capacity
-        shape = (config.layers, arenas * capacity + SPARE, config.kv_heads, config.head_dim)
+        shape = (config.layers, arenas * capacity + SPARE_ROWS, config.kv_heads, config.head_dim)
         self.k = torch.zeros(shape, dtype=dtype, device=device)
         self.v = torch.zeros(shape, dtype=dtype, device=device)
         self._slots = iter(range(arenas))
@@ -36,7 +36,7 @@ class Slab:
     @property
     def spare(self) -> int:
         """The first of the rows that belong to no arena."""
-        return self.rows - SPARE
+        return self.rows - SPARE_ROWS
 
     def arena(self) -> SlabArena:
         """The next slot as an arena; there are as many as were asked for."""
@@ -70,6 +70,6 @@ class SlabArena(Arena):
         self.append(ids)
 
 
-def slots(config: ModelConfig, capacity: int) -> int:
+def most_slots(config: ModelConfig, capacity: int) -> int:
     """The most slots that one slab may have."""
-    return (MOST_ELEMENTS // (config.kv_heads * config.head_dim) - SPARE) // capacity
+    return (MOST_ELEMENTS // (config.kv_heads * config.head_dim) - SPARE_ROWS) // capacity

@@ -13,24 +13,24 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.rope import Rope
-from model_runtime.decoder.hf.packing import unpacked
-from model_runtime.decoder.hf.reading import found_config
+from model_runtime.decoder.hf.pack import count_unpacked
+from model_runtime.decoder.hf.read import read_hf_config
 from model_runtime.errors import ModelError
 
-READ = (
+SHAPE_FIELDS = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("max_position_embeddings", "eos_token_id"),
 )
 
 
-def foreign_config(folder: Path) -> ModelConfig:
+def hf_config(folder: Path) -> ModelConfig:
     """The shape of a model that transformers computes, without what only our own decoder asks for.
 
     ModelError where it cannot be computed over an arena, as far as its configuration tells.
     """
-    found = found_config(folder)
+    found = read_hf_config(folder)
     _refuse(found)
-    fields = Fields({name: getattr(found, name, None) for name in READ})  # it translates each family's names
+    fields = Fields({name: getattr(found, name, None) for name in SHAPE_FIELDS})  # it translates each family's names
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
     return ModelConfig(
         family=found.model_type,
@@ -50,18 +50,18 @@ def foreign_config(folder: Path) -> ModelConfig:
     )
 
 
-def foreign_size(folder: Path) -> tuple[int, int, int]:
+def hf_size(folder: Path) -> tuple[int, int, int]:
     """How many parameters the model has, its largest matrix, and what is not packed, as experts joined in one tensor.
 
     `config.json` is enough, no memory is taken.
     """
     try:
         with torch.device("meta"):
-            model = cast(Any, AutoModelForCausalLM).from_config(found_config(folder), trust_remote_code=False)
+            model = cast(Any, AutoModelForCausalLM).from_config(read_hf_config(folder), trust_remote_code=False)
     except Exception as error:  # a field that it does not know fails where it is used
         raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
     sizes = [parameter.numel() for parameter in model.parameters()]
-    return sum(sizes), max(sizes), unpacked(model)
+    return sum(sizes), max(sizes), count_unpacked(model)
 
 
 def _refuse(found: Any) -> None:

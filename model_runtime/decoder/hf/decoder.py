@@ -15,7 +15,7 @@ from model_runtime.decoder.hf.cache import ArenaCache
 from model_runtime.ids import Ids
 
 
-class ForeignDecoder:
+class HfDecoder:
     """Computes logits of tokens appended to an arena. Used on the engine thread only.
 
     Keys in arenas are as the model made them: whether and how it turned some of their dimensions is not known here.

@@ -12,16 +12,16 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.decoder.attention import BACKEND, REASON
 from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.hf import attention
-from model_runtime.decoder.hf.checking import check
-from model_runtime.decoder.hf.decoder import ForeignDecoder
-from model_runtime.decoder.hf.packing import pack
-from model_runtime.decoder.hf.reading import read_model
+from model_runtime.decoder.hf.decoder import HfDecoder
+from model_runtime.decoder.hf.pack import pack
+from model_runtime.decoder.hf.read import read_hf_model
+from model_runtime.decoder.hf.self_check import check_decoder
 from model_runtime.decoder.linear import Format
 
 
-def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
+def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
     """Prepare a model that only transformers knows, for the CPU."""
-    decoder = load_foreign(folder, config, form)
+    decoder = load_hf_decoder(folder, config, form)
     return Runtime(
         parameters=decoder.parameters,
         decoder=decoder,
@@ -36,14 +36,14 @@ def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: in
     )
 
 
-def load_foreign(folder: Path, config: ModelConfig, form: Format) -> ForeignDecoder:
+def load_hf_decoder(folder: Path, config: ModelConfig, form: Format) -> HfDecoder:
     """Read, pack and check a model on the CPU; ModelError names what is wrong with it."""
     attention.register()
-    model = read_model(folder, "auto", attention.NAME).eval()
+    model = read_hf_model(folder, "auto", attention.ATTENTION_NAME).eval()
     parameters = model.num_parameters()
     pack(model, form)
-    decoder = ForeignDecoder(config, model, parameters)
-    check(decoder, model)
+    decoder = HfDecoder(config, model, parameters)
+    check_decoder(decoder, model)
     return decoder
 
 

@@ -29,10 +29,10 @@ from model_runtime.ids import Ids
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
-PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
+ROW_PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
 
 
-def missing(config: ModelConfig) -> str | None:
+def native_missing(config: ModelConfig) -> str | None:
     """Why the compiled part cannot run a model here; None where it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers"
@@ -56,10 +56,10 @@ class NativeDecoder:
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._rope = rotations(config.rope, config.head_dim, config.context)
-        self._kept: list[torch.Tensor] = []  # what the compiled part points to
+        self._tensors: list[torch.Tensor] = []  # what the compiled part points to
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
-        self._library, self._model = lib, self._described(weights, form)
+        self._library, self._model = lib, self._native_model(weights, form)
         self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
         if not self._runner:
             raise MemoryError("no memory or no threads for the decoder")
@@ -80,8 +80,8 @@ class NativeDecoder:
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
-        places = np.concatenate([_places(span, self.config.context) for span in spans])
-        wanted = np.concatenate(list(_wanted(spans)))
+        places = np.concatenate([_row_places(span, self.config.context) for span in spans])
+        wanted = np.concatenate(list(_logit_rows(spans)))
         logits = torch.empty(len(wanted), self._model.head.outputs)
         for start in range(0, len(ids), MOST_ROWS):
             self._pass(ids[start : start + MOST_ROWS], places[start : start + MOST_ROWS], start, wanted, logits)
@@ -104,34 +104,35 @@ class NativeDecoder:
             len(here), here.ctypes.data, logits[first:].data_ptr(),
         )  # fmt: skip
 
-    def _described(self, weights: Weights, form: Format) -> c.Model:
+    def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
         config = self.config
-        layers = (c.Layer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
-        return c.Model(
+        layers = (c.NativeLayer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
+        return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")), self._keep(torch.view_as_real(self._rope)),
             self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
-            _up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
-            _up(config.context, 16), form == "int8", config.gated, config.activation == "gelu_tanh", config.norm_eps,
+            _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
+            _round_up(config.context, 16), form == "int8", config.gated,
+            config.activation == "gelu_tanh", config.norm_eps,
         )  # fmt: skip
 
-    def _layer(self, weights: Weights, index: int, form: Format) -> c.Layer:
+    def _layer(self, weights: Weights, index: int, form: Format) -> c.NativeLayer:
         parts = fused(self.config, weights, index)
-        return c.Layer(
+        return c.NativeLayer(
             self._norm(parts.norm_in), self._norm(parts.norm_mlp),
             0 if parts.head_norms is None else self._keep(parts.head_norms),
             self._matrix(parts.qkv, form), self._matrix(parts.out, form),
             self._matrix(parts.up, form), self._matrix(parts.down, form),
         )  # fmt: skip
 
-    def _norm(self, norm: Norm) -> c.Norm:
+    def _norm(self, norm: Norm) -> c.NativeNorm:
         weight, bias = norm
-        padded = _up(len(weight), 64)
-        return c.Norm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
+        padded = _round_up(len(weight), 64)
+        return c.NativeNorm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
 
-    def _matrix(self, product: Product, form: Format) -> c.Matrix:
+    def _matrix(self, product: Product, form: Format) -> c.NativeMatrix:
         weight, bias = product
         columns = weight.shape[1]
-        outputs, inputs = _up(len(weight), 16), _up(columns, 64)
+        outputs, inputs = _round_up(len(weight), 16), _round_up(columns, 64)
         added = 0 if bias is None else self._vector(bias, outputs)
         if form == "int8":
             whole, scale = quantized(weight)
@@ -142,17 +143,17 @@ class NativeDecoder:
             whole, scales = weight.half(), 0
         stored = _zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
-        self._kept.append(stored)
+        self._tensors.append(stored)
         # numpy, since torch would make all int32 before it sums
         sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128) if form == "int8" else 0
-        return c.Matrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
+        return c.NativeMatrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
 
     def _vector(self, values: torch.Tensor, length: int) -> int:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
-        self._kept.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
-        return self._kept[-1].data_ptr()
+        self._tensors.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
+        return self._tensors[-1].data_ptr()
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -164,22 +165,22 @@ def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
-def _up(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _places(span: Span, context: int) -> npt.NDArray[np.void]:
+def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
     arena, new = span.arena, len(span.ids)
     if arena.length + new > min(arena.capacity, context):  # the compiled part would write beyond
         raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} behind {arena.length}")
-    places = np.empty(new, PLACE)
+    places = np.empty(new, ROW_PLACE)
     places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
     places["capacity"] = arena.capacity
     places["position"] = np.arange(arena.length, arena.length + new)
     return places
 
 
-def _wanted(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
+def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
     """Rows of the pass whose logits are asked for."""
     end = 0
     for span in spans:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 
-class Matrix(Structure):
+class NativeMatrix(Structure):
     """Weights of one product; `inputs` are padded to 64, `outputs` to 16."""
 
     _fields_ = (
@@ -22,34 +22,34 @@ class Matrix(Structure):
     )
 
 
-class Norm(Structure):
+class NativeNorm(Structure):
     """Weights of a layer norm, or of an RMS norm where there is no bias."""
 
     _fields_ = (("weight", c_void_p), ("bias", c_void_p))
 
 
-class Layer(Structure):
+class NativeLayer(Structure):
     """One block; `up` is gate and up where the model is gated."""
 
     _fields_ = (
-        ("norm_in", Norm),
-        ("norm_mlp", Norm),
+        ("norm_in", NativeNorm),
+        ("norm_mlp", NativeNorm),
         ("head_norms", c_void_p),
-        ("qkv", Matrix),
-        ("out", Matrix),
-        ("up", Matrix),
-        ("down", Matrix),
+        ("qkv", NativeMatrix),
+        ("out", NativeMatrix),
+        ("up", NativeMatrix),
+        ("down", NativeMatrix),
     )
 
 
-class Model(Structure):
+class NativeModel(Structure):
     """A whole decoder; sizes in elements."""
 
     _fields_ = (
-        ("layers", POINTER(Layer)),
-        ("norm", Norm),
+        ("layers", POINTER(NativeLayer)),
+        ("norm", NativeNorm),
         ("rope", c_void_p),
-        ("head", Matrix),
+        ("head", NativeMatrix),
         ("layer_count", c_int64),
         ("hidden", c_int64),
         ("padded", c_int64),
@@ -65,7 +65,7 @@ class Model(Structure):
     )
 
 
-def built() -> Path | None:
+def library_path() -> Path | None:
     """The file of the compiled part, or None where it was not built."""
     path = Path(__file__).with_name(f"_native{sysconfig.get_config_var('EXT_SUFFIX')}")
     return path if path.is_file() else None
@@ -77,16 +77,16 @@ def library() -> ctypes.CDLL | None:
 
     A call releases the interpreter for as long as it takes.
     """
-    path = built()
+    path = library_path()
     try:
         lib = ctypes.CDLL(str(path)) if path else None
-        if lib is None or lib.efim_layout() != sizeof(Model) << 16 | sizeof(Layer):
+        if lib is None or lib.efim_layout() != sizeof(NativeModel) << 16 | sizeof(NativeLayer):
             return None
     except (OSError, AttributeError):
         return None
     lib.efim_supported.restype = c_int
     lib.efim_open.restype = c_void_p
-    lib.efim_open.argtypes = (POINTER(Model), c_int)
+    lib.efim_open.argtypes = (POINTER(NativeModel), c_int)
     lib.efim_close.restype = None
     lib.efim_close.argtypes = (c_void_p,)
     lib.efim_pass.restype = None

@@ -10,7 +10,7 @@ from model_runtime.errors import ModelError
 
 
 @contextmanager
-def explained(name: str, revision: str) -> Generator[None]:
+def explained_errors(name: str, revision: str) -> Generator[None]:
     """Raise a ModelError in place of what the client raises for a repository at a revision."""
     import httpx2
 

@@ -12,19 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model_runtime.checkpoint.hub.download import Report, Source, download, insist, unfinished
-from model_runtime.checkpoint.hub.explaining import explained
-from model_runtime.checkpoint.hub.names import NEEDED, named_revision
-from model_runtime.checkpoint.weight_files import INDEX, SINGLE, shard_names
+from model_runtime.checkpoint.hub.download import Report, Source, download, incomplete_path, retry
+from model_runtime.checkpoint.hub.errors import explained_errors
+from model_runtime.checkpoint.hub.names import REQUIRED_FILES, checked_revision
+from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
 from model_runtime.errors import ModelError
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelInfo
 
-BESIDE = (
-    *NEEDED, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "local_cache.json",
+SMALL_FILES = (
+    *REQUIRED_FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "local_cache.json",
 )  # fmt: skip
-PATIENCE = 10.0  # seconds for an answer about a repository
+LISTING_TIMEOUT = 10.0  # seconds for an answer about a repository
 GB = 1e9
 
 Progress = Callable[[str, int], None]
@@ -32,7 +32,7 @@ Check = Callable[[Path, int], None]  # of the folder with all but the weights, a
 
 
 @dataclass(frozen=True)
-class File:
+class RepositoryFile:
     """A file of a repository: its size in bytes and, where it is a large one, the SHA-256 of its content."""
 
     size: int
@@ -46,7 +46,7 @@ class Repository:
     name: str
     commit: str
     token: bool
-    files: dict[str, File]
+    files: dict[str, RepositoryFile]
 
 
 def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
@@ -58,29 +58,31 @@ def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> 
     from huggingface_hub import constants
 
     constants.HF_HUB_DISABLE_TELEMETRY = True  # else it asks and tells what is of no use to a user
-    revision = named_revision(revision)
+    revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
-    with explained(name, revision):
-        repository = _listed(name, revision)
+    with explained_errors(name, revision):
+        repository = _list_repository(name, revision)
         _refuse_unusable(repository)
-        folder = _had(repository, [each for each in BESIDE if each in repository.files], _silent)
+        folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
         names = _weights_of(repository)
         total = sum(repository.files[each].size for each in names)
         check(folder, total)
         _refuse_without_room(repository, names)
-        _had(repository, names, _counting(f"fetching {name}", total, progress))
+        _fetch_files(repository, names, _byte_progress(f"fetching {name}", total, progress))
         if revision != repository.commit:
-            _remember(repository, revision)
+            _note_revision(repository, revision)
     return folder
 
 
-def _listed(name: str, revision: str) -> Repository:
+def _list_repository(name: str, revision: str) -> Repository:
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     def ask(token: bool) -> ModelInfo:
         try:
-            return HfApi().model_info(name, revision=revision, timeout=PATIENCE, files_metadata=True, token=token)
+            return HfApi().model_info(
+                name, revision=revision, timeout=LISTING_TIMEOUT, files_metadata=True, token=token
+            )
         except (ValueError, TypeError, KeyError) as error:  # a page where a description was asked for
             told = f"what answers for the hub is not the hub ({type(error).__name__})"
             raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
@@ -92,32 +94,33 @@ def _listed(name: str, revision: str) -> Repository:
             raise
         info, token = ask(token=True), True
     files = {
-        each.rfilename: File(each.size or 0, each.lfs.sha256 if each.lfs else None) for each in info.siblings or ()
+        each.rfilename: RepositoryFile(each.size or 0, each.lfs.sha256 if each.lfs else None)
+        for each in info.siblings or ()
     }
     return Repository(name, str(info.sha), token or bool(info.gated), files)
 
 
 def _refuse_unusable(repository: Repository) -> None:
     name, files = repository.name, repository.files
-    if SINGLE not in files and INDEX not in files:
+    if SINGLE_FILE not in files and INDEX_FILE not in files:
         how = "nothing else is read: choose a repository with weights in safetensors"
-        raise ModelError(f"{name} has no {SINGLE} on the hub, and {how}")
-    for needed in NEEDED:
+        raise ModelError(f"{name} has no {SINGLE_FILE} on the hub, and {how}")
+    for needed in REQUIRED_FILES:
         if needed not in files:
             raise ModelError(f"{name} has no {needed} on the hub, which every model needs: choose another repository")
 
 
 def _weights_of(repository: Repository) -> list[str]:
-    if SINGLE in repository.files:
-        return [SINGLE]
-    names = shard_names(_had(repository, [INDEX], _silent) / INDEX)
+    if SINGLE_FILE in repository.files:
+        return [SINGLE_FILE]
+    names = shard_names(_fetch_files(repository, [INDEX_FILE], _silent) / INDEX_FILE)
     for name in names:
         if name not in repository.files:
             raise ModelError(f"{repository.name} lacks its shard {name}: choose another repository")
     return names
 
 
-def _had(repository: Repository, names: Iterable[str], report: Report) -> Path:
+def _fetch_files(repository: Repository, names: Iterable[str], report: Report) -> Path:
     """Have files of a repository in the hub's cache; returns their folder."""
     from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]
 
@@ -126,40 +129,40 @@ def _had(repository: Repository, names: Iterable[str], report: Report) -> Path:
         if repository.files[name].sha256:
             _fetch_large(repository, name, report)
         ask = partial(hf_hub_download, repository.name, name, revision=repository.commit, token=repository.token)
-        paths.append(insist(ask, report))
+        paths.append(retry(ask, report))
     return Path(paths[0]).parent
 
 
 def _fetch_large(repository: Repository, name: str, report: Report) -> None:
     from huggingface_hub import get_token, hf_hub_url
 
-    file, blob = repository.files[name], _blob(repository, name)
+    file, blob = repository.files[name], _blob_path(repository, name)
     url = hf_hub_url(repository.name, name, revision=repository.commit)
     headers = {"authorization": f"Bearer {get_token()}"} if repository.token else {}
     source = Source(url, headers, file.size, blob.name)
-    stored = _stored(repository.name)
+    stored = _storage_folder(repository.name)
     download(source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock", report)
 
 
-def _blob(repository: Repository, name: str) -> Path:
+def _blob_path(repository: Repository, name: str) -> Path:
     """Where the hub's client looks for the content of a large file."""
     sha256 = repository.files[name].sha256 or ""
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ModelError(f"the hub tells no SHA-256 of {repository.name}'s {name}: choose another repository")
-    return _stored(repository.name) / "blobs" / sha256
+    return _storage_folder(repository.name) / "blobs" / sha256
 
 
-def _stored(name: str) -> Path:
+def _storage_folder(name: str) -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
 
 
 def _refuse_without_room(repository: Repository, names: list[str]) -> None:
-    missing, stored = 0, _stored(repository.name)
+    missing, stored = 0, _storage_folder(repository.name)
     for name in names:
-        blob = _blob(repository, name)
-        here = [path.stat().st_size for path in (blob, unfinished(blob)) if path.exists()]
+        blob = _blob_path(repository, name)
+        here = [path.stat().st_size for path in (blob, incomplete_path(blob)) if path.exists()]
         missing += repository.files[name].size - sum(here)
     free = shutil.disk_usage(stored).free
     if missing > free:
@@ -167,7 +170,7 @@ def _refuse_without_room(repository: Repository, names: list[str]) -> None:
         raise ModelError(f"{repository.name} does not fit on the disk of {stored.parent} ({sizes}): make room there")
 
 
-def _counting(what: str, total: int, progress: Progress) -> Report:
+def _byte_progress(what: str, total: int, progress: Progress) -> Report:
     come = 0
 
     def report(new: int) -> None:
@@ -182,9 +185,9 @@ def _silent(_: int) -> None:
     """Small files are not worth a report."""
 
 
-def _remember(repository: Repository, revision: str) -> None:
+def _note_revision(repository: Repository, revision: str) -> None:
     """Note what a branch or tag means, now that it is all there, where the hub's client looks for it."""
-    note = _stored(repository.name) / "refs" / revision
+    note = _storage_folder(repository.name) / "refs" / revision
     note.parent.mkdir(parents=True, exist_ok=True)
     beside = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # others may fetch it as well
     beside.write_text(repository.commit)

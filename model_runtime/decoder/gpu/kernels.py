@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from model_runtime.decoder.gpu import products
-from model_runtime.decoder.gpu.products import Scaled, scaled
+from model_runtime.decoder.gpu.products import ScaledProduct, scaled_product
 from model_runtime.decoder.layers import Norm
 
 Activation = Literal["silu", "gelu_tanh"]
@@ -31,26 +31,26 @@ class Heads(NamedTuple):
     eps: float
 
 
-def normed(x: torch.Tensor, norm: Norm, eps: float, dtype: torch.dtype) -> torch.Tensor:
+def apply_norm(x: torch.Tensor, norm: Norm, eps: float, dtype: torch.dtype) -> torch.Tensor:
     """Root mean square norm of x [rows, hidden] fp32; layer norm where there is a bias."""
     if norm.bias is None:
-        return _by_size(x, norm.weight, eps).to(dtype)
+        return _rms_norm(x, norm.weight, eps).to(dtype)
     return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, eps).to(dtype)
 
 
-def _by_size(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
 
 
-def added(
+def add_and_norm(
     x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The sum of x, y and y's bias in fp32, and its norm in y's precision."""
     x = x + _biased(y, bias)
-    return x, normed(x, norm, eps, y.dtype)
+    return x, apply_norm(x, norm, eps, y.dtype)
 
 
-def placed(
+def rotate_and_store(
     qkv: torch.Tensor,
     heads: Heads,
     turn: tuple[torch.Tensor, torch.Tensor],
@@ -66,19 +66,19 @@ def placed(
     kv_heads, x = keys.shape[1], _biased(qkv, heads.bias)
     turning = x[:, :-kv_heads]
     if heads.norms is not None:
-        turning = _by_size(turning, heads.norms, heads.eps)
-    keys[at] = _turned(turning[:, -kv_heads:], turn).to(qkv.dtype)
+        turning = _rms_norm(turning, heads.norms, heads.eps)
+    keys[at] = _rotated(turning[:, -kv_heads:], turn).to(qkv.dtype)
     values[at] = x[:, -kv_heads:].to(qkv.dtype)
-    return _turned(turning[:, :-kv_heads], turn).to(qkv.dtype)
+    return _rotated(turning[:, :-kv_heads], turn).to(qkv.dtype)
 
 
-def _turned(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+def _rotated(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     """Each product takes a dimension or its neighbour, not halves that are put together: that is one kernel."""
     neighbours = x.view(*x.shape[:2], -1, 2).flip(-1).flatten(-2)
     return x * turn[0][:, None] + neighbours * turn[1][:, None]
 
 
-def turns(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def rotation_factors(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Factors [context, dim] for a dimension and for its neighbour, from complex rotations [context, dim / 2].
 
     Dimensions 2j and 2j + 1 are the parts of one number.
@@ -87,7 +87,7 @@ def turns(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return rotations.real.repeat_interleave(2, -1), sin
 
 
-def activated(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation, gated: bool) -> torch.Tensor:
+def activate(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation, gated: bool) -> torch.Tensor:
     """The activation of up [rows, size]; of its first half where that is the gate, times the other half."""
     x = _biased(up, bias)
     gate, rest = x.chunk(2, dim=-1) if gated else (x, None)
@@ -100,7 +100,7 @@ def _biased(y: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     return y.float() if bias is None else y.float() + bias
 
 
-class Placed(Protocol):
+class RotateAndStore(Protocol):
     """What `placed` is."""
 
     def __call__(
@@ -115,7 +115,7 @@ class Placed(Protocol):
     ) -> torch.Tensor: ...
 
 
-class Added(Protocol):
+class AddAndNorm(Protocol):
     """What `added` is."""
 
     def __call__(
@@ -123,17 +123,17 @@ class Added(Protocol):
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
-class Parts(NamedTuple):
+class Kernels(NamedTuple):
     """The functions above and `scaled`, as they are or compiled."""
 
-    normed: Callable[[torch.Tensor, Norm, float, torch.dtype], torch.Tensor] = normed
-    added: Added = added
-    placed: Placed = placed
-    activated: Callable[[torch.Tensor, torch.Tensor | None, Activation, bool], torch.Tensor] = activated
-    scaled: Scaled = scaled
+    apply_norm: Callable[[torch.Tensor, Norm, float, torch.dtype], torch.Tensor] = apply_norm
+    add_and_norm: AddAndNorm = add_and_norm
+    rotate_and_store: RotateAndStore = rotate_and_store
+    activate: Callable[[torch.Tensor, torch.Tensor | None, Activation, bool], torch.Tensor] = activate
+    scaled_product: ScaledProduct = scaled_product
 
 
-def compiled() -> Parts:
+def compiled_kernels() -> Kernels:
     """Each function as one kernel, made when it is first called with one row, and again with several."""
-    fused = (torch.compile(each) for each in (normed, added, placed, activated))  # pyright: ignore
-    return Parts(*fused, scaled=products.compiled())  # pyright: ignore
+    fused = (torch.compile(each) for each in (apply_norm, add_and_norm, rotate_and_store, activate))  # pyright: ignore
+    return Kernels(*fused, scaled_product=products.compiled_product())  # pyright: ignore

@@ -11,10 +11,10 @@ from transformers.pytorch_utils import Conv1D
 
 from model_runtime.decoder.linear import Format, linear
 
-TABLES, MATRICES = (nn.Embedding,), (nn.Linear, Conv1D)
+TABLE_TYPES, MATRIX_TYPES = (nn.Embedding,), (nn.Linear, Conv1D)
 
 
-class Packed(nn.Module):
+class PackedLinear(nn.Module):
     """A product with a packed matrix."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> None:
@@ -28,7 +28,7 @@ class Packed(nn.Module):
         return rows.view(*x.shape[:-1], rows.shape[-1])
 
 
-class Looked(nn.Module):
+class EmbeddingTable(nn.Module):
     """Rows of a table that stays as it is stored; parameters would become fp32."""
 
     def __init__(self, weight: torch.Tensor) -> None:
@@ -46,22 +46,24 @@ def pack(model: Any, form: Format) -> None:
 
     Subclasses may compute something else: they stay.
     """
-    kinds = TABLES + MATRICES
+    kinds = TABLE_TYPES + MATRIX_TYPES
     sizes: dict[str, int] = {name: each.weight.numel() for name, each in model.named_modules() if type(each) in kinds}
     for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
         model.set_submodule(name, _replacement(model.get_submodule(name), form))
     model.float()
 
 
-def unpacked(model: Any) -> int:
+def count_unpacked(model: Any) -> int:
     """How many parameters packing leaves in fp32."""
-    packed = {id(p) for m in model.modules() if type(m) in TABLES + MATRICES for p in m.parameters(recurse=False)}
+    packed = {
+        id(p) for m in model.modules() if type(m) in TABLE_TYPES + MATRIX_TYPES for p in m.parameters(recurse=False)
+    }
     return sum(p.numel() for p in model.parameters() if id(p) not in packed)
 
 
 def _replacement(module: Any, form: Format) -> nn.Module:
     weight = module.weight.detach()
-    if type(module) in TABLES:
-        return Looked(weight)
+    if type(module) in TABLE_TYPES:
+        return EmbeddingTable(weight)
     bias = None if module.bias is None else module.bias.detach()
-    return Packed(weight.T if type(module) is Conv1D else weight, bias, form)
+    return PackedLinear(weight.T if type(module) is Conv1D else weight, bias, form)

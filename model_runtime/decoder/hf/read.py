@@ -16,7 +16,7 @@ logging.set_verbosity_error()  # what it says otherwise is advice to programmers
 logging.disable_progress_bar()
 
 
-def found_config(folder: Path) -> Any:
+def read_hf_config(folder: Path) -> Any:
     """What transformers makes of `config.json`, without what that says of kernels to fetch and of other files."""
     try:
         found = cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -27,10 +27,10 @@ def found_config(folder: Path) -> Any:
     return found
 
 
-def read_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: str | None = None) -> Any:
+def read_hf_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: str | None = None) -> Any:
     """The model as it is stored, or in another number format; ModelError where a tensor is missing or damaged."""
     weight_files(folder)  # transformers would look for other formats
-    config = found_config(folder)
+    config = read_hf_config(folder)
     try:
         model, found = cast(Any, AutoModelForCausalLM).from_pretrained(
             folder,
