@@ -17,7 +17,7 @@ PROBE_COLUMNS = 4096
 
 
 def cuda_missing() -> str | None:
-    """Why a model cannot be computed on a GPU here; None where it can."""
+    """Return why no model can run on a GPU here, or None if one can."""
     if torch.version.cuda is None:
         return "this build of torch has no CUDA"
     if not torch.cuda.is_available():
@@ -30,7 +30,7 @@ def cuda_missing() -> str | None:
 
 
 def cuda_state() -> str:
-    """Say whether CUDA could be used, and why it is not."""
+    """Describe the GPU, or say why none can be used."""
     reason = cuda_missing()
     if reason is None:
         return f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
@@ -39,9 +39,9 @@ def cuda_state() -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Bytes: what the system has left on Linux and Windows, all that there is elsewhere.
+    """Return the bytes that the system has left on Linux and Windows, and all of its memory elsewhere.
 
-    Less where a cgroup bounds it. What holds pages of files counts as free: the system takes them back.
+    A cgroup's limit counts. Pages of files count as free: the system reclaims them.
     """
     if sys.platform == "win32":
         return _windows()
@@ -52,12 +52,12 @@ def available_memory(root: Path = Path("/")) -> int:
 
 
 def releasable_memory(root: Path = Path("/")) -> int:
-    """Bytes that this process may give back at most: what it has written and holds; any number where nobody tells."""
+    """Return the most bytes that this process could release: its anonymous memory, a huge number if unknown."""
     return _numbers(root / "proc/self/status").get("RssAnon:", sys.maxsize >> 10) << 10
 
 
 def memory_bandwidth() -> float:
-    """Bytes a second of a product with a matrix that no cache holds: what bounds the decoding of one token."""
+    """Measure the bytes a second of a product with a matrix too large for caches: the bound of decoding one token."""
     matrix, vector = torch.ones(PROBE_BYTES // 4 // PROBE_COLUMNS, PROBE_COLUMNS), torch.ones(PROBE_COLUMNS)
     return PROBE_BYTES / min(_seconds(matrix, vector) for _ in range(4))
 
@@ -69,7 +69,7 @@ def _seconds(matrix: torch.Tensor, vector: torch.Tensor) -> float:
 
 
 def _left_in_cgroups(root: Path) -> Iterator[int]:
-    """What each of the process' groups, and of those above it, has left; and no bound."""
+    """Yield what each of the process' cgroups, and of those above it, has left; first a bound that is none."""
     yield sys.maxsize
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

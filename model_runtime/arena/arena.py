@@ -36,11 +36,11 @@ class Arena(TokenSequence):
         self.memo: object | None = None
 
     def keep_logits(self, logits: torch.Tensor, at: int) -> None:
-        """Remember the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
+        """Keep the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
         self.logits, self.logits_at = logits, at
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
-        """Copy keys and values, too."""
+        """Become the first `length` tokens of `other`, with its keys and values."""
         assert isinstance(other, Arena)
         self.k[:, :, :length].copy_(other.k[:, :, :length])
         self.v[:, :, :length].copy_(other.v[:, :, :length])
@@ -48,12 +48,15 @@ class Arena(TokenSequence):
         super().copy_prefix(other, length)
 
     def copy_out(self, start: int, end: int) -> KeysValues:
-        """Keys and values of the tokens from `start` to `end`, copied."""
+        """Return a copy of the keys and values of the tokens from `start` to `end`."""
         assert 0 <= start <= end <= self.length
         return np.stack([each[:, :, start:end] for each in self._as_arrays])
 
     def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
-        """Append tokens whose keys and values were computed behind the same tokens before; they are copied."""
+        """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
+
+        `exact` is false if a store's codec has changed them.
+        """
         start, end = self.length, self.length + len(ids)
         self._as_arrays[0][:, :, start:end], self._as_arrays[1][:, :, start:end] = computed
         if not exact:
@@ -62,5 +65,5 @@ class Arena(TokenSequence):
 
 
 def arena_bytes(config: ModelConfig, capacity: int) -> int:
-    """Memory that one arena takes."""
+    """Return the bytes that one arena takes."""
     return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * capacity

@@ -1,4 +1,4 @@
-"""Answers prompts: reuses what arenas hold, computes the rest, decodes greedily until a stop; prepares prompts."""
+"""Answers prompts: reuses what arenas hold, computes the rest and decodes greedily; computes prompts in advance."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class KvSource(Protocol):
     """A store beyond the arenas from which keys and values can be read back."""
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
-        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
+        """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
 
-        Once `stopped()` is true it ends within one read.
+        What the arena holds beyond that prefix is dropped. Once `stopped()` is true, it ends within one read.
         """
         ...
 
     def filled(self, ids: Ids, computed: int, /) -> int:
-        """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
+        """Count the tokens of `ids` that an arena with `computed` of them would hold once filled."""
         ...
 
 
@@ -41,9 +41,9 @@ class KvSource(Protocol):
 class Generation:
     """New text after the prompt's typed text, and what it cost; times in milliseconds.
 
-    Of the `reused` tokens `fetched` came from the engine's KV source, and `approximate` are not quite what the model
-    computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
-    off. `said` are the new tokens, `confidence` is the probability of those of its first line together.
+    Of the `reused` tokens, `fetched` came from the engine's KV source and `approximate` are not quite what the model
+    computes. `prefill_ms` runs to the first new token. `complete` is false if the limit of new tokens cut the text
+    off. `choices` are the new tokens, and `confidence` is the joint probability of those of the first line.
     """
 
     text: str
@@ -60,7 +60,7 @@ class Generation:
 
     @property
     def new_tokens(self) -> int:
-        """How many tokens are new."""
+        """Number of new tokens."""
         return len(self.choices)
 
 
@@ -77,10 +77,10 @@ class Engine:
         ends: frozenset[int] = frozenset(),
         kv_source: KvSource | None = None,
     ) -> None:
-        """Take over the parts; a `ngram_cache` mixes the document's own next-token counts into the model's.
+        """Take over the parts; an `ngram_cache` mixes the document's own next-token counts into the model's.
 
-        `ends` end a text besides special tokens and those that the model's config names. `capacity` is the most
-        tokens of a prompt and its answer together: the size of the pool's arenas, which `kv_source` fills if given.
+        `ends` end a text besides special tokens and those that the model's config names. `capacity` is the size of
+        the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills arenas with stored tokens.
         """
         self.capacity = capacity
         self._kv_source = kv_source
@@ -93,7 +93,7 @@ class Engine:
         self.alternatives = Alternatives(decoder, sampler, pool, self._ends)
 
     def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Engine:
-        """An engine over the same model and arenas that mixes other counts in, or none."""
+        """Return an engine over the same model and arenas that mixes in another cache, or none."""
         return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends)
 
     def generate(
@@ -107,7 +107,7 @@ class Engine:
     ) -> Generation:
         """Complete the prompt greedily by at most `limit` tokens; raises Stopped soon after `stopped()` is true.
 
-        `expected` tokens are verified in one pass where they are likely; they never change what is said.
+        `expected` tokens are verified in one pass if they are likely; they never change the answer.
         """
         started = perf_counter()
         arena, self._last_owner = self._pool.acquire(owner, prompt.ids), owner
@@ -134,9 +134,9 @@ class Engine:
         )
 
     def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
-        """Compute a prompt that nobody waits for, as far as `stopped()` lets it; true when no more is to be done.
+        """Compute a prompt in advance until `stopped()` is true; returns whether it is finished.
 
-        The arena of the last answer is left alone, should there be no other.
+        If only the arena of the last answer is left, nothing is done.
         """
         if self._last_owner is not None and owner != self._last_owner == self._pool.current_owner(owner):
             return True
@@ -152,22 +152,22 @@ class Engine:
 
     @property
     def wasted_ahead(self) -> int:
-        """Tokens that were computed ahead and given up before an answer needed them."""
+        """Tokens computed ahead of need and dropped before an answer needed them."""
         return self._pool.wasted
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
-        """Tokens of the owner's prompt that are computed already; changes nothing."""
+        """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
         reusable = self._pool.reusable(owner, ids)
         if self._kv_source is None:
             return reusable
         return max(reusable, min(self._kv_source.filled(ids, reusable), len(ids) - 1))
 
     def arena(self, owner: Owner) -> Arena | None:
-        """The arena that belongs to a frame; it changes with the next call."""
+        """Return the frame's arena, if it has one; it changes with the next call."""
         return self._pool.get(owner)
 
     def release(self, document: str) -> None:
-        """Say that the document is not in use any more."""
+        """Let the document's arenas be reused first."""
         self._pool.release_document(document)
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:

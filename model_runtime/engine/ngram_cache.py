@@ -20,7 +20,7 @@ from model_runtime.ids import Ids
 
 LOCAL_CACHE_FILE = "local_cache.json"
 MOST_SHARES = 64
-MOST_HALVINGS = 64  # a place farther back than so many half-lives counts as if it stood there
+MOST_HALVINGS = 64  # a place farther back than this many half-lives counts as if it stood there
 
 Indices = npt.NDArray[np.int64]
 PlaceWeights = npt.NDArray[np.float64]
@@ -28,9 +28,9 @@ PlaceWeights = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NgramCache:
-    """How the counts are mixed in; the figures are fitted to one model and lie in its folder.
+    """How next-token counts are mixed in; the figures are fitted to one model and stored in its folder.
 
-    `shares[n - 1]` is what the counts after matches of n tokens and more take of the mixture of everything shorter.
+    `shares[n - 1]` is the share of counts after matches of n tokens or more, in the mixture with everything shorter.
     `half_life` is the number of tokens after which an occurrence counts half.
     """
 
@@ -40,8 +40,8 @@ class NgramCache:
     def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
         """Mix the model's [vocab] probabilities with what followed earlier occurrences of the history's end.
 
-        `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. Pure:
-        the same texts give the same mixture, whatever was cached.
+        `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. A
+        pure function: the same texts give the same mixture, whatever was cached.
         """
         places, lengths = matches(history, len(self.shares))
         if not len(places):
@@ -53,9 +53,9 @@ class NgramCache:
         return mixed
 
     def _gains(self, weights: PlaceWeights) -> tuple[float, PlaceWeights]:
-        """What the model keeps, and what a place of weight 1 gains; places' `weights` and gains by match length.
+        """Return the model's share, and what a place of weight 1 gains by match length, as `weights` are.
 
-        The longest match takes its share of the whole, a shorter one of what the longer ones left.
+        The longest match takes its share of the whole, shorter ones of what the longer ones left.
         """
         totals = np.cumsum(weights[::-1])[:-1]  # of the longest matches, of those and the next shorter, ...
         shares = np.array(self.shares[len(totals) - 1 :: -1])
@@ -64,18 +64,18 @@ class NgramCache:
         return float(left[-1]), np.concatenate(([0.0], np.cumsum(taken[::-1])))
 
     def without_model(self) -> NgramCache:
-        """The counts without the model, wherever there are counts."""
+        """Return a cache that replaces the model's distribution wherever there are counts."""
         return replace(self, shares=(1.0, *self.shares[1:]))
 
     def to_json(self) -> str:
-        """Return the text of the file that `read` reads."""
+        """Return the text of the file that `read_ngram_cache` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def matches(history: Ids, most: int) -> tuple[Indices, Indices]:
-    """Where the history's last token stood before and something followed, and the length of each such match.
+    """Return earlier places of the history's last token that something followed, and the length of each match.
 
-    A match is as many equal tokens, up to `most`, backwards from the place and from the history's end.
+    A match counts equal tokens, up to `most`, backwards from the place and from the history's end.
     """
     end = len(history) - 1
     if end < 1 or history[end] < 0:
@@ -93,12 +93,12 @@ def matches(history: Ids, most: int) -> tuple[Indices, Indices]:
 
 
 def recency(places: Indices, now: int, half_life: float) -> PlaceWeights:
-    """The weight of each place: half for every `half_life` tokens that it lies back, never nothing."""
+    """Return the weight of each place: halved for every `half_life` tokens that it lies back, never 0."""
     return np.exp2(-np.minimum((now - places) / half_life, MOST_HALVINGS))
 
 
 def read_ngram_cache(folder: Path) -> NgramCache | None:
-    """The figures fitted to the model in a folder, None where there are none; ModelError where they are damaged."""
+    """Read the figures fitted to the model in a folder, or None if it has none; ModelError if they are damaged."""
     path = folder / LOCAL_CACHE_FILE
     try:
         raw: object = json.loads(path.read_text(encoding="utf-8"))
