@@ -1,4 +1,4 @@
-"""The decoder's view of a checkpoint's `config.json`."""
+"""Reads a checkpoint's `config.json` as the shape of a decoder."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ModelConfig:
     """Shape of a decoder; sizes in elements, `context` in tokens.
 
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
-    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which our decoder
-    does not know, only sizes of arenas and prompts are told.
+    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which
+    transformers computes, only the fields that size arenas and prompts are set.
     """
 
     family: str
@@ -64,12 +64,12 @@ class ModelConfig:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Read `config.json` of a checkpoint folder; ModelError where it is missing, damaged or not supported."""
+    """Read `config.json` of a checkpoint folder; ModelError if it is missing, damaged or not supported."""
     return parse_config(read_json(folder / "config.json"))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a checkpoint; ModelError where there is none."""
+    """Read a JSON object of a checkpoint; ModelError if there is none."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -84,7 +84,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse_config(raw: dict[str, Any]) -> ModelConfig:
     """Turn the fields of a transformers configuration (v4 or v5 spelling) into a ModelConfig.
 
-    UnknownArchitecture where the decoder would have to compute something else than it can.
+    UnknownArchitecture if the decoder would have to compute something that it does not know.
     """
     fields = Fields(raw)
     family = fields.text("model_type")
@@ -120,13 +120,13 @@ def _llama(fields: Fields) -> dict[str, Any]:
 
 
 def _mistral(fields: Fields) -> dict[str, Any]:
-    """Without a word there is a window, and none where it is null."""
+    """Return Mistral's fields: there is a sliding window unless it is null."""
     slides = not fields.has("sliding_window") or fields.has("sliding_window", null=False)
     return dict(context=_context(fields, slides, 4096), activation=_activation(fields, "silu"))
 
 
 def _qwen2(fields: Fields) -> dict[str, Any]:
-    """A window is named even where it is not used."""
+    """Return Qwen 2's fields: a sliding window is named even if it is not used."""
     context = _context(fields, fields.flag("use_sliding_window"), 4096)
     return dict(qkv_bias=True, context=context, activation=_activation(fields, "silu"))
 
@@ -148,7 +148,7 @@ def _starcoder2(fields: Fields) -> dict[str, Any]:
 
 
 def _gemma(fields: Fields) -> dict[str, Any]:
-    """Its first configurations name another gelu than the one it was trained with."""
+    """Return Gemma's fields: its first configurations name another gelu than it was trained with."""
     biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
     return biases | dict(
         head_dim=fields.size("head_dim", 256),
@@ -197,20 +197,20 @@ def _activation(fields: Fields, default: str) -> Literal["silu", "gelu_tanh"]:
 
 
 def _context(fields: Fields, slides: bool, window: int | None = None) -> int:
-    """Tokens that every layer attends to: up to a sliding window all do, and beyond it we do not go."""
+    """Return how many tokens every layer attends to: at most a sliding window, beyond which we do not go."""
     longest = fields.size("max_position_embeddings", 2048)
     return min(longest, fields.size("sliding_window", window)) if slides else longest
 
 
 def _rope(fields: Fields) -> Rope:
-    """Version 4 has `rope_scaling` beside `rope_theta`, version 5 all of it in `rope_parameters`."""
+    """Read the rotary embedding: version 4 has `rope_scaling` beside `rope_theta`, version 5 `rope_parameters`."""
     inner = Fields(fields.object("rope_parameters") | fields.object("rope_scaling"))
     theta = inner.number("rope_theta", fields.number("rope_theta", 10000.0))
     kind = inner.text("rope_type", inner.text("type", "default"))
     partial = inner.number("partial_rotary_factor", fields.number("partial_rotary_factor", 1.0))
     if kind not in ("default", "linear", "dynamic", "llama3", "yarn") or partial != 1:
-        told = f"{kind!r} of {partial:.0%} of a head"
-        raise UnknownArchitecture(f"the decoder does not know rotary embedding {told}: use another model")
+        which = f"{kind!r} of {partial:.0%} of a head"
+        raise UnknownArchitecture(f"the decoder does not know rotary embedding {which}: use another model")
     if kind in ("default", "dynamic"):
         return Rope(theta)
     factor = inner.number("factor")
@@ -227,7 +227,7 @@ def _rope(fields: Fields) -> Rope:
 
 
 def _yarn_attention(inner: Fields, factor: float) -> float:
-    """By how much longer texts are attended to more sharply (arXiv 2309.00071, section 3.4)."""
+    """Return the factor that sharpens attention for longer texts (arXiv 2309.00071, section 3.4)."""
 
     def sharpened(weight: float) -> float:
         return 0.1 * weight * math.log(max(factor, 1.0)) + 1.0

@@ -1,4 +1,4 @@
-"""Which files hold a checkpoint's weights: safetensors in its own folder, and nothing else."""
+"""Finds the files of a checkpoint's weights: safetensors in its own folder, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint; ModelError where one is missing, or something else would be added."""
+    """Return the safetensors files of a checkpoint; ModelError if one is missing or an adapter lies beside them."""
     if (folder / ADAPTER_FILE).is_file():  # transformers would add it to the weights, unasked
         how = "use the model that merge_and_unload of peft makes of it"
         raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}), which is not read: {how}")
@@ -31,7 +31,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shard_names(index: Path) -> list[str]:
-    """The files that an index names; ModelError where it is damaged, or names anything else."""
+    """Return the safetensors files that an index names; ModelError if it is damaged or names anything else."""
     named = read_json(index).get("weight_map")
     if not isinstance(named, dict) or not named:
         raise ModelError(f"{index} cannot be read (it has no weight_map): fetch the model again")

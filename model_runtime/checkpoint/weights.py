@@ -19,7 +19,7 @@ WEIGHT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  #
 
 
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
-    """Load every tensor of a checkpoint, sharded or not, and check that none is missing or misshapen."""
+    """Load every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape."""
     weights: Weights = {}
     for path in weight_files(folder):
         try:
@@ -36,7 +36,7 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
 
 
 def count_parameters(weights: Weights) -> int:
-    """How many parameters there are."""
+    """Return the number of parameters."""
     return sum(tensor.numel() for tensor in weights.values())
 
 
@@ -56,12 +56,12 @@ def _check_tensor(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> No
     if tensor.dtype not in WEIGHT_DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
-    if not tensor.sum(dtype=torch.float32).isfinite():  # whatever is said with it is nonsense
+    if not tensor.sum(dtype=torch.float32).isfinite():  # the model would produce nonsense
         raise ModelError(f"{name} holds what is no number: fetch the model again")
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors that the decoder needs, as transformers names them."""
+    """Return names (transformers' own) and shapes of the tensors that the decoder needs."""
     c = config
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (c.vocab, c.hidden)}
     _add_norm(shapes, c, "model.norm")
@@ -87,7 +87,7 @@ def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str
 
 
 def _products(config: ModelConfig) -> list[tuple[str, int, int, bool]]:
-    """Each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
+    """Return each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
     c, q, kv = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
     up, down = (("gate_proj", "up_proj"), "down_proj") if c.gated else (("c_fc",), "c_proj")
     return [

@@ -1,4 +1,4 @@
-"""The transformer of code models (Llama, Qwen, Mistral, StarCoder2, Gemma, Granite), written for growing caches."""
+"""The transformer of code models (Llama, Qwen, Mistral, StarCoder2, Gemma, Granite), for growing KV caches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may ha
 
 
 class PackedLayer(NamedTuple):
-    """One block, ready to be computed."""
+    """One block with packed weights."""
 
     norm_in: Norm
     qkv: Linear
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 class AnyDecoder(Protocol):
-    """What computes: this module's, the compiled one, or a GPU's. Used on the engine thread only."""
+    """Any of the decoders: torch's, the compiled one, a GPU's or transformers'. Used on the engine thread only."""
 
     @property
     def config(self) -> ModelConfig:
@@ -52,12 +52,12 @@ class AnyDecoder(Protocol):
 
     @property
     def chunk(self) -> int:
-        """Rows of one prefill pass: how long a newer request may have to wait."""
+        """Rows of one prefill pass, which a newer request may have to wait for."""
         ...
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64] | None:
-        """What keys in arenas were multiplied by, [context, head_dim / 2]; None where that is not known."""
+        """Factors of the keys in arenas, [context, head_dim / 2], or None if unknown."""
         ...
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> torch.Tensor:
@@ -65,14 +65,14 @@ class AnyDecoder(Protocol):
         ...
 
     def forward_spans(self, spans: Sequence[Span], /) -> torch.Tensor:
-        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ...
 
 
 class Runtime(NamedTuple):
-    """A decoder, a way to get arenas for it, at most `arenas` of them, and what is told of both.
+    """A decoder, a function that makes its arenas (at most `arenas`), and the description of both.
 
-    `kv` is another wherever keys and values are computed in another way.
+    `kv` differs whenever keys and values are computed in a different way.
     """
 
     parameters: int
@@ -88,7 +88,7 @@ class Runtime(NamedTuple):
 
 
 class _SpanPlace(NamedTuple):
-    """Where a span stands: `at` in the rows of its pass, from `start` to `end` in its arena."""
+    """Where a span is: rows `at` of its pass, tokens `start` to `end` of its arena."""
 
     arena: Arena
     at: slice
@@ -120,7 +120,7 @@ class Decoder:
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        """Factors of the keys in arenas, [context, head_dim / 2], a view."""
         return self._rope.numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
@@ -129,7 +129,7 @@ class Decoder:
 
     @torch.inference_mode()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         places = _places(spans, self.config)
         rope = _joined([self._rope[place.start : place.end, None] for place in places])
         x = self._embedded(np.concatenate([span.ids for span in spans]))
@@ -188,7 +188,7 @@ def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
 
 
 def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
-    """Most passes have one span: nothing is copied then."""
+    """Concatenate the parts; a single one, the usual case, is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 

@@ -1,7 +1,7 @@
 """Matrix products with weights prepared once: fp32, fp16 (FBGEMM) or int8; activations are fp32.
 
-FBGEMM gives a row computed alone exactly what it gets in a batch, so that a cached token equals a recomputed one, and
-so do sums of whole numbers.
+FBGEMM computes a row alone exactly as in a batch, so that a cached token equals a recomputed one; so do sums of whole
+numbers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Format = Literal["fp32", "fp16", "int8"]
 Linear = Callable[[torch.Tensor], torch.Tensor]
 FP16_MAX = 65504.0
 INT8_MAX = 127.0
-SMALLEST_DIVISOR = torch.finfo(torch.float32).tiny  # a row of zeros is divided by something, too
-ROWS_AT_ONCE = 4096  # of a matrix that are converted at once
+SMALLEST_DIVISOR = torch.finfo(torch.float32).tiny  # a row of zeros must be divided by something
+ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
 DIGIT_BASE = 254  # the base in which activations are written, with digits -127 .. 127
 
 
 def packed_format() -> Format:
-    """fp16, which loses next to nothing, or fp32 where this CPU or build of torch has no FBGEMM."""
+    """Return fp16, which loses next to nothing, or fp32 if this CPU or build of torch has no FBGEMM."""
     return "fp16" if "fbgemm" in torch.backends.quantized.supported_engines else "fp32"
 
 
@@ -39,7 +39,7 @@ def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Lin
 
 
 def quantized(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole numbers of each row and the row's scale: weight [out, in] to int8 [out, in] and fp32 [out, 1]."""
+    """Quantize weight [out, in] to int8 [out, in] with a scale for each row, fp32 [out, 1]."""
     whole, scale = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight), 1)
     for at in range(0, len(weight), ROWS_AT_ONCE):  # a whole head in fp32 would be the most memory that loading takes
         rows = weight[at : at + ROWS_AT_ONCE].float()
@@ -50,7 +50,7 @@ def quantized(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @cache
 def int8_is_exact() -> bool:
-    """Whether this CPU and build of torch sum products of int8 without loss: some saturate at 16 bits on the way."""
+    """Return whether products of int8 are summed without loss here: some CPUs saturate at 16 bits on the way."""
     size = 64
     largest = torch.full((size, size), 127, dtype=torch.int8)
     try:
@@ -61,7 +61,7 @@ def int8_is_exact() -> bool:
 
 
 def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-    """Sums of whole numbers: the weights' rounding is all that is lost, a row of activations has three digits.
+    """Return a product by sums of whole numbers: only the weights are rounded, activations have three digits.
 
     With two, a last bit that differs before (torch's attention) becomes a step that reaches 0.003 in the logits.
     """
@@ -88,7 +88,7 @@ def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
 
 
 def _fp16(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-    """The older FBGEMM operator calls in 1.3 us where its successor takes 11, to the same bits; it has one thread."""
+    """Return a product by FBGEMM: for one thread by its older operator, whose calls take 1.3 us instead of 11."""
     product = getattr(torch, "fbgemm_linear_fp16_weight_fp32_activation", None)
     if product is None or torch.get_num_threads() > 1:
         packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)

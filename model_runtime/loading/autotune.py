@@ -1,4 +1,4 @@
-"""Which decoder a model gets on a CPU: measured once for each shape of model and machine, then remembered."""
+"""Chooses a model's decoder on a CPU: measured once for each shape of model and machine, then remembered."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.decoder.native.library import library_path
 from model_runtime.errors import ModelError
 
-TIMED_CONTEXT = 256  # tokens before those that are timed
-PASS_COUNTS = {1: 10.0, 4: 1.0, 64: 0.5}  # passes of so many rows in a keystroke that needs the model, about
+TIMED_CONTEXT = 256  # tokens before the timed ones
+PASS_COUNTS = {
+    1: 10.0,
+    4: 1.0,
+    64: 0.5,
+}  # rows of a pass: about how many such passes a keystroke that needs the model takes
 TIMED_REPEATS = 5
 SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
@@ -51,7 +55,7 @@ class SpeedNotes(Protocol):
 
 
 class CpuMethod(NamedTuple):
-    """How a model is computed: its weights' format, and by the compiled part or by torch."""
+    """How a model is computed on a CPU: the format of its weights, by the compiled part or by torch."""
 
     form: Format
     compiled: bool
@@ -61,23 +65,23 @@ class CpuMethod(NamedTuple):
 
     @property
     def kv(self) -> str:
-        """What keys and values depend on; of fp16 they are the same by either, of int8 they are not."""
+        """What keys and values depend on: fp16 gives the same compiled or by torch, int8 does not."""
         return str(self) if self.form == "int8" else self.form
 
     def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
-        """Prepare the weights; torch's own number of threads is the caller's to set."""
+        """Return a decoder with prepared weights; the caller sets torch's own number of threads."""
         if self.compiled:
             return NativeDecoder(config, weights, self.form, threads)
         return Decoder(config, weights, self.form)
 
 
 def supported_formats(config: ModelConfig) -> list[Format]:
-    """The formats that this CPU can compute a model in."""
+    """Return the formats in which this CPU can compute a model."""
     return list(dict.fromkeys(way.form for way in _methods(config)))
 
 
 def remembered_ms(config: ModelConfig, threads: int, notes: SpeedNotes | None) -> dict[str, float]:
-    """Milliseconds of a keystroke's pass by way, as far as they were measured here: the sample's, scaled up."""
+    """Return milliseconds of a pass by method, if they were measured here; a sample's figures are scaled up."""
     _, figures = _read(notes).get(_key(config, threads)) or ("", {})
     sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
     return {way: ms * sizes[0] / sizes[1] for way, ms in figures.items()}
@@ -110,7 +114,9 @@ def choose_method(
     day, figures = kept.get(key) or (None, {})
     if not set(map(str, ways)) <= figures.keys():
         day, figures = None, _measure(config, _methods(config), threads)
-        _write(notes, _read(notes) | {key: (date.today().isoformat(), figures)})  # others may have written meanwhile
+        _write(
+            notes, _read(notes) | {key: (date.today().isoformat(), figures)}
+        )  # another server may have written meanwhile
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
     when = f"measured on {day}" if day else "measured now"
     return min(
@@ -126,7 +132,7 @@ def _methods(config: ModelConfig) -> list[CpuMethod]:
 
 
 def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
-    """Milliseconds of a pass, weighted as a keystroke needs them; the ways take turns."""
+    """Return milliseconds of a pass, weighted as a keystroke needs passes; the methods take turns."""
     sample = _sample(config)
     generator = torch.Generator().manual_seed(0)
     shapes = expected_shapes(sample).items()
@@ -154,7 +160,7 @@ def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], float]:
 
 
 def _sample(config: ModelConfig) -> ModelConfig:
-    """The model's shape with fewer layers and words; times of the whole are in proportion."""
+    """Return the model's shape with fewer layers and tokens; times of the whole model are in proportion."""
     layer = config.hidden * (config.head_dim * (2 * config.heads + 2 * config.kv_heads) + 3 * config.intermediate)
     layers = max(1, min(config.layers, SAMPLE_PARAMETERS // layer))
     return replace(
@@ -166,7 +172,7 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 
 def _key(config: ModelConfig, threads: int) -> str:
-    """What the figures depend on; when the compiled part was built stands for what it does."""
+    """Return what the figures depend on; the time of its build stands for what the compiled part does."""
     path = library_path()
     machine = [_cpu(), torch.__version__, path.stat().st_mtime_ns if path else 0, threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
@@ -182,7 +188,7 @@ def _cpu() -> str:
 
 
 def _read(notes: SpeedNotes | None) -> Measurements:
-    """What was kept; nothing where it cannot be read: it is measured again then."""
+    """Return what was measured before; nothing if it cannot be read, and then it is measured again."""
     try:
         found = cast(dict[str, Any], json.loads(notes.read())) if notes else {}
         return {
@@ -198,4 +204,6 @@ def _write(notes: SpeedNotes | None, kept: Measurements) -> None:
     try:
         notes.write(json.dumps(kept, indent=1))
     except OSError as error:
-        logger.info("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)
+        logger.info(
+            "measured speeds cannot be written to %s (%s): they are measured again at every start", notes, error
+        )

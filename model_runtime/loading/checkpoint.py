@@ -12,16 +12,16 @@ from model_runtime.errors import ModelError
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MARKER_SHAPE = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # how a marker looks that its tokenizer holds for text
+MARKER_SHAPE = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # the look of a marker that its tokenizer treats as text
 SENTENCEPIECE_FILE = "tokenizer.model"
-MOST_PADDING = 1024  # entries that models have beyond their tokenizers', so that sizes are round
+MOST_PADDING = 1024  # entries that models have beyond their tokenizers', to round their sizes
 MOST_PADDING_SHARE = 0.05  # the same for large vocabularies
 
-TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # of the infilling markers: what a user says of them
+TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # what a user sets in place of the infilling markers
 
 
 class Checkpoint(NamedTuple):
-    """What prompts for a model are made with, and where its weights are."""
+    """What is needed to build prompts for a model, and the folder of its weights."""
 
     folder: Path
     config: ModelConfig
@@ -30,14 +30,14 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
-    """Read a folder; ModelError names what is wrong with it."""
+    """Read a folder; ModelError says what is wrong with it."""
     config = read_architecture(folder)
     tokenizer = read_tokenizer(folder, config)
     return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids))
 
 
 def read_architecture(folder: Path) -> ModelConfig:
-    """Read `config.json`; ModelError where neither decoder could compute the model."""
+    """Read `config.json`; ModelError if neither our decoder nor transformers can compute the model."""
     try:
         return read_config(folder)
     except UnknownArchitecture as error:
@@ -51,7 +51,10 @@ def read_architecture(folder: Path) -> ModelConfig:
 
 
 def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
-    """Read a checkpoint's tokenizer; ModelError where there is none, or another model's."""
+    """Read a checkpoint's tokenizer; ModelError if it is missing or another model's.
+
+    Another model's would give wrong text without any error.
+    """
     path = folder / "tokenizer.json"
     if not path.exists() and (folder / SENTENCEPIECE_FILE).exists():
         how = "convert it with AutoTokenizer and save_pretrained of transformers"
@@ -62,7 +65,7 @@ def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
 
 
 def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:
-    """Refuse vocabularies whose sizes are far apart, and texts that end at what is no marker."""
+    """Refuse a tokenizer of a very different size, and one whose end token is no marker."""
     has, wants = tokenizer.vocab, config.vocab
     if not 0 <= wants - has <= max(MOST_PADDING, wants * MOST_PADDING_SHARE):
         sizes = f"the tokenizer has {has} tokens, the model {wants}"
@@ -70,5 +73,5 @@ def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:
     for end in config.end_ids:
         spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < has else ""
         if spelled and not MARKER_SHAPE.fullmatch(spelled):
-            told = f"texts end at token {end} by config.json, and here that is {spelled!r}"
+            told = f"config.json ends texts at token {end}, which is {spelled!r} here"
             raise ModelError(f"tokenizer.json is another model's ({told}): fetch the model again")

@@ -1,4 +1,4 @@
-"""Models on the hub that are known to fill in the middle: what a user may want to know before one is fetched."""
+"""Models on the hub that are known to fill in the middle, with what a user wants to know before fetching one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 class KnownModel(NamedTuple):
     """A repository of the hub.
 
-    `matrix` are the elements of the largest one, vocabulary times hidden size; `context` is in tokens, as far as this
-    server's attention reaches.
+    `matrix` is the number of elements of its largest matrix, vocabulary times hidden size; `context` is in tokens, as
+    far as this server's attention reaches.
     """
 
     name: str
@@ -61,7 +61,7 @@ KNOWN_MODELS = (
 
 
 def largest_within(parameters: int) -> KnownModel | None:
-    """The largest known model of up to so many parameters; among equals, the one named first."""
+    """Return the largest known model of at most `parameters`; among equals the first in the list."""
     return max(
         (each for each in KNOWN_MODELS if each.parameters <= parameters), key=lambda k: k.parameters, default=None
     )

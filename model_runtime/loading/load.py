@@ -1,4 +1,4 @@
-"""From a checkpoint folder to an engine."""
+"""Loads a checkpoint: chooses device and decoder, prepares weights and arenas, and makes the engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MOST_ARENAS = 64  # each is looked at for every prompt
+MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
 
 OpenSource = Callable[[KvFormat, str], KvSource]  # from the format of keys and values and the model's name
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What runs, where, and why it was chosen; `revision` is the commit of a model from the hub, else empty."""
+    """What runs, where, and why it was chosen; `revision` is the commit of a hub model, else empty."""
 
     model: str
     revision: str
@@ -62,7 +62,7 @@ class ModelDescription:
 class Model:
     """A loaded model: its tokenizer and template for planning, its engine for answers.
 
-    `local_cache` is what the engine mixes in: the figures in the model's folder, where the setting allows it.
+    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it.
     """
 
     tokenizer: Tokenizer
@@ -76,7 +76,7 @@ class Model:
 class DecoderOptions(TypedDict):
     """Where and how a model is to be computed.
 
-    `weights` says fp16 and fp32 of a CPU alone: a GPU computes bf16, or int8 where that is asked for. `threads` are a
+    `weights` of fp16 and fp32 apply to a CPU only: a GPU computes bf16, or int8 if that is asked for. `threads` are a
     CPU's; `speed_notes` remember which decoder is the fastest there.
     """
 
@@ -87,10 +87,10 @@ class DecoderOptions(TypedDict):
 
 
 class LoadOptions(DecoderOptions):
-    """The same, with the most tokens that an arena is to hold.
+    """How to load a model: `capacity` is the most tokens of an arena.
 
-    All arenas take no more than `kv_memory_mib`, save that there is one; on a CPU they are allocated when they are
-    first needed.
+    All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
+    needed.
     """
 
     capacity: int
@@ -98,7 +98,7 @@ class LoadOptions(DecoderOptions):
 
 
 class LoadPlan(NamedTuple):
-    """Where a model is to be computed, how many tokens and arenas there is room for; on a CPU, in which formats."""
+    """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats."""
 
     choice: DeviceChoice
     capacity: int
@@ -107,7 +107,7 @@ class LoadPlan(NamedTuple):
 
 
 def plan_load(checkpoint: Checkpoint, **asked: Unpack[LoadOptions]) -> LoadPlan:
-    """Look whether a model can be computed on this machine, before its weights are there; ModelError says why not."""
+    """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
     config, mib = checkpoint.config, asked["kv_memory_mib"]
     capacity = min(asked["capacity"], config.context)
     frame = arena_bytes(config, capacity) // FP32 * BF16
@@ -128,7 +128,7 @@ def load(
     open_source: OpenSource | None = None,
     **asked: Unpack[LoadOptions],
 ) -> Model:
-    """Load a checkpoint's weights; ModelError names what is wrong with it.
+    """Load a checkpoint's weights; ModelError says what is wrong with it.
 
     `open_source` opens the store from which the engine reads keys and values back, if there is one.
     """
@@ -168,7 +168,7 @@ def load(
 def _load_runtime(
     checkpoint: Checkpoint, prepared: LoadPlan, wanted: DecoderOptions, progress: Callable[[str, int], None]
 ) -> Runtime:
-    """What is not needed is not imported: a GPU's part may not be installed, and transformers takes seconds."""
+    """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
     folder, config, *_ = checkpoint
     choice, capacity, arenas, forms = prepared
     if config.foreign:
@@ -193,7 +193,7 @@ def load_on_cpu(
     wanted: DecoderOptions,
     forms: Collection[Format],
 ) -> Runtime:
-    """Prepare a model for the CPU in the way that is wanted, or the fastest of those with one of the formats."""
+    """Load a model on the CPU by the fastest method that the options and the formats allow."""
     way, reason = choose_method(config, wanted["weights"], wanted["threads"], wanted["speed_notes"], forms)
     return Runtime(
         parameters=count_parameters(tensors),
@@ -210,7 +210,7 @@ def load_on_cpu(
 
 
 def _read_ngram_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, str]:
-    """Shares that were fitted to another model would weigh this one wrongly: there is no default."""
+    """Read the fit in the model's folder, with the reason; no default: another model's shares would be wrong."""
     if not wanted:
         return None, "switched off"
     cache = read_ngram_cache(folder)
@@ -218,8 +218,8 @@ def _read_ngram_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, st
 
 
 def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
-    """How many arenas of elements of so many bytes fit; without one there are no answers."""
+    """Return how many arenas with elements of `element` bytes fit, at least the one that an answer needs."""
     size = arena_bytes(config, capacity) // FP32 * element
     if size > mib * MIB:
-        logger.info("kv_memory_mib is %d, the one frame that is kept takes %d MiB", mib, -(-size // MIB))
+        logger.info("kv_memory_mib is %d, but the one arena needs %d MiB", mib, -(-size // MIB))
     return max(1, min(MOST_ARENAS, mib * MIB // size))

@@ -1,4 +1,4 @@
-"""Whether a model fits into memory, what it takes, and what would fit instead."""
+"""Decides whether a model fits into memory, and says what it needs or what would fit instead."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from model_runtime.loading.known_models import largest_within
 from model_runtime.machine import available_memory, cuda_missing
 
 FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
-PACKING_BYTES = 8  # bytes besides for an element of the largest matrix: its parts in fp32, and these joined
+PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
 GIB = 1 << 30
 
 
 class ModelSize(NamedTuple):
-    """How large a model is: its parameters, those of its largest matrix, and those that stay fp32 in any format."""
+    """A model's parameters, those of its largest matrix, and those that stay fp32 in any format."""
 
     parameters: int
     matrix: int
@@ -33,7 +33,7 @@ class ModelSize(NamedTuple):
 
 
 class MemoryNeed(NamedTuple):
-    """Bytes that a model takes: its weights in one format, its KV arenas, and what loading it takes besides."""
+    """Bytes that a model needs: weights in one format, KV arenas, and working memory while it is loaded."""
 
     form: Format
     weights: int
@@ -42,12 +42,12 @@ class MemoryNeed(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Bytes in all."""
         return self.weights + self.kv + self.working
 
 
 def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
-    """The size of a model of this shape; of a foreign one its folder tells."""
+    """Return the size of a model of this shape; one for transformers is counted from its folder."""
     if config.foreign and folder:
         from model_runtime.decoder.hf.config import hf_size
 
@@ -57,7 +57,7 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
 
 
 def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:
-    """What a model takes on a CPU. Its checkpoint is mapped while it is read: the system takes that back."""
+    """Return what a model needs on a CPU, without its mapped checkpoint, which the system can reclaim."""
     weights = FORMAT_BYTES[form] * (size.parameters - size.fixed) + FORMAT_BYTES["fp32"] * size.fixed
     return MemoryNeed(form, weights, kv, PACKING_BYTES * size.matrix)
 
@@ -65,9 +65,9 @@ def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:
 def usable_formats(
     config: ModelConfig, wanted: Literal["auto"] | Format, kv: int, folder: Path | None = None, soon: int = 0
 ) -> list[Format]:
-    """The wanted formats, or of "auto" all, in which a model fits into this machine's memory; else a ModelError.
+    """Return the wanted formats ("auto": all) in which a model fits into this machine's memory; else ModelError.
 
-    `soon` are bytes that come free before it is loaded.
+    `soon` is the number of bytes that become free before it is loaded.
     """
     size, free, possible = model_size(config, folder), available_memory() + soon, supported_formats(config)
     asked: list[Format] = [form for form in possible if wanted in ("auto", form)]
@@ -79,9 +79,9 @@ def usable_formats(
 
 
 def usable_gpu_formats(size: ModelSize, kv: int, config: ModelConfig | None) -> list[GpuFormat]:
-    """The formats in which a model fits into the GPU's memory, surely where its shape is not known.
+    """Return the formats in which a model fits into the GPU's memory; none without a GPU that can run it.
 
-    None where there is no GPU that can be used for it.
+    If its shape is not known, a format is listed only if the model fits in any case.
     """
     if cuda_missing() or (config and gpu_unfit(config)):
         return []
@@ -94,14 +94,14 @@ def usable_gpu_formats(size: ModelSize, kv: int, config: ModelConfig | None) -> 
 
 
 def fitting_formats(size: ModelSize, forms: Collection[Format], kv: int, free: int) -> list[Format]:
-    """Those of the formats with which a model fits into so many free bytes."""
+    """Return those formats with which a model fits into `free` bytes."""
     return [form for form in forms if memory_need(size, form, kv).total <= free]
 
 
 def does_not_fit(
     size: ModelSize, forms: Collection[Format], others: Collection[Format], kv: int, free: int
 ) -> ModelError:
-    """Why none of the formats fits, in numbers, and what would; `others` could be asked for instead."""
+    """Return an error that says in numbers why no format fits, and what would; `others` could be set instead."""
     least = min((memory_need(size, form, kv) for form in forms), key=lambda each: each.total)
     parts = f"{least.form} weights {_gib(least.weights)}, KV {_gib(least.kv)}, working {_gib(least.working)}"
     told = f"the model needs {_gib(least.total)} GiB of memory ({parts}) and {_gib(free)} are free here"
@@ -112,7 +112,7 @@ def does_not_fit(
 
 
 def _advice(size: ModelSize, forms: Collection[Format], kv: int, free: int) -> str:
-    """What could be used here, judged by what this model takes for each of its parameters."""
+    """Return what could be used here, judged by what this model needs for each of its parameters."""
     least = min((memory_need(size, form, kv) for form in forms), key=lambda each: each.total)
     most = size.parameters * (free - least.kv) // (least.weights + least.working)
     if (known := largest_within(most)) is None:

@@ -1,4 +1,4 @@
-"""Text to token ids and back, fragment by fragment, so that an edit tokenizes one line anew."""
+"""Text to token ids and back, fragment by fragment, so that an edit re-tokenizes one line only."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ CACHED_FRAGMENTS = 1 << 15
 class Tokenizer:
     """A BPE `tokenizer.json`, of bytes or SentencePiece's. Markers in a text are text: never read as special tokens.
 
-    `special` are the ids of markers by name, `token_bytes` what each token spells (special ones nothing), `bos` what
-    the model wants every text to begin with.
+    `special` are the ids of markers by name, `token_bytes` what each token spells (nothing for special ones), `bos`
+    the ids with which every text must begin.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file; ModelError where it is missing, damaged or of a kind that cannot spell every text."""
+        """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text."""
         content, spell, self._bpe = _read(path)
         self.folder, self._byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
         self._added = self._bpe.get_added_tokens_decoder()
@@ -56,22 +56,22 @@ class Tokenizer:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Finds tokens by what they spell."""
+        """Index of the tokens by what they spell."""
         return Vocabulary(self.token_bytes)
 
     def token(self, name: str) -> int | None:
-        """The id of a marker or any other entry by its name, with or without SentencePiece's sign for a space."""
+        """Return the id of a marker or another entry by name, with or without SentencePiece's sign for a space."""
         return self._vocab.get(name, self._vocab.get(SPACE_SIGN + name))
 
     def last_piece(self, line: str) -> int:
-        """Where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
+        """Return where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
         return max(self._boundaries(line), default=0)
 
     def unfinished(self, text: str) -> int:
-        """Where the end of a text begins that other tokens might spell once it goes on, in characters.
+        """Return where the end of a text begins that may get other tokens once the text continues, in characters.
 
-        With a pre-tokenizer it is its last piece: never part of an earlier line, except where pieces reach over line
-        ends. Without one it begins at the first of the last tokens from which on some longer token spells the text.
+        With a pre-tokenizer that is its last piece: never part of an earlier line unless pieces cross line ends.
+        Without one it begins at the first of the last tokens from which some longer token could spell the text.
         """
         *_, last = self.fragments(text) or [""]
         start = len(text) - len(last)
@@ -83,26 +83,26 @@ class Tokenizer:
         return start + self._with_blank(last)
 
     def fragments(self, text: str) -> list[str]:
-        """What is tokenized apart."""
+        """Return the parts of a text that are tokenized apart."""
         return list(fragments(text, self._cut))
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
-        """The fragments of a text, each with its number of tokens."""
+        """Return the fragments of a text, each with its number of tokens."""
         return [(fragment, len(self._fragment(fragment))) for fragment in self.fragments(text)]
 
     def decode(self, ids: Ids) -> str:
-        """Text of the ids with special tokens by name; what is not UTF-8 is replaced."""
+        """Return the text of the ids, with special tokens by name; invalid UTF-8 is replaced."""
         names = {i: name.encode() for name, i in self.special.items()}
         return b"".join(names.get(i) or self.token_bytes[i] for i in map(int, ids)).decode("utf-8", "replace")
 
     def _with_blank(self, fragment: str) -> int:
-        """Where the last piece begins, with the blank before it where that was parted from others for its sake."""
+        """Return where the last piece begins, or the single blank before it that was cut from other blanks for it."""
         *_, before, last = (0, 0, *sorted(self._boundaries(fragment)))
         parted = 0 < before == last - 1 and fragment[before - 1 : last].isspace()
         return before if parted else last
 
     def _extendable(self, fragment: str) -> int:
-        """Where in a fragment the text begins that a longer token may spell, at one of its tokens' beginnings."""
+        """Return the first beginning of a token in a fragment from which a longer token may spell the rest."""
         spelled = _unicode(fragment).encode()
         starts = accumulate((len(self.token_bytes[int(i)]) for i in self._fragment(fragment)), initial=0)
         near = (at for at in starts if len(spelled) - at < self.vocabulary.longest)
@@ -110,21 +110,21 @@ class Tokenizer:
         return len(spelled[:first].decode())
 
     def _boundaries(self, text: str) -> set[int]:
-        """Where the pieces begin that the pre-tokenizer cuts out of a text."""
+        """Return where the pieces begin that the pre-tokenizer cuts out of a text."""
         pre = self._bpe.pre_tokenizer
         return {start for _, (start, _) in pre.pre_tokenize_str(_unicode(text))} if pre and text else set()
 
     def _encode(self, text: str) -> Ids:
-        """Token ids of a text, each of its fragments tokenized apart (cached: heads and tails come again)."""
+        """Return the token ids of a text, each fragment tokenized apart; cached, since heads and tails recur."""
         parts = [self._fragment(fragment) for fragment in self.fragments(text)]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
     def _encode_fragment(self, fragment: str) -> Ids:
-        ids = self._encoded(_unicode(fragment)) if self._byte_level else self._without_spaces_sign(fragment)
+        ids = self._encoded(_unicode(fragment)) if self._byte_level else self._encode_space_signs(fragment)
         return np.array(ids, dtype=np.int32)
 
-    def _without_spaces_sign(self, fragment: str) -> list[int]:
-        """SentencePiece's sign for a space would be read as one: where a text has it, its bytes stand for it."""
+    def _encode_space_signs(self, fragment: str) -> list[int]:
+        """Encode a fragment with the bytes of any space sign in it, which would be read as a space."""
         first, *others = _unicode(fragment).split(SPACE_SIGN)
         return self._encoded(first) + [i for part in others for i in (*self._space, *self._encoded(part))]
 
@@ -145,7 +145,7 @@ class Tokenizer:
         return table
 
     def _read_bos(self) -> tuple[int, ...]:
-        """What tokenizer_config.json says; where it says nothing, what the tokenizer itself puts before a text."""
+        """Return the BOS that tokenizer_config.json names, else what the tokenizer itself puts before a text."""
         config = _config(self.folder)
         if config.get("add_bos_token") is None:
             special, ids = set(self.special.values()), self._bpe.encode("a", add_special_tokens=True).ids
@@ -160,7 +160,7 @@ class Tokenizer:
 
 
 def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer]:
-    """The file's content, how its tokens spell bytes, and the tokenizer that reads texts as they are."""
+    """Read the file's content, how its tokens spell bytes, and the tokenizer that reads texts unchanged."""
     try:
         content = cast(JsonObject, json.loads(path.read_text(encoding="utf-8")))
         spell = token_speller(content)
@@ -176,7 +176,7 @@ def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer]:
 
 
 def _config(folder: Path) -> JsonObject:
-    """The `tokenizer_config.json` beside a tokenizer, empty where there is none."""
+    """Read the `tokenizer_config.json` beside a tokenizer, or nothing if there is none."""
     path = folder / "tokenizer_config.json"
     try:
         return cast(JsonObject, dict(json.loads(path.read_text(encoding="utf-8"))))
@@ -187,5 +187,5 @@ def _config(folder: Path) -> JsonObject:
 
 
 def _unicode(text: str) -> str:
-    """Replace lone surrogates, which LSP's JSON may carry, one by one: they are not text to a tokenizer."""
+    """Replace lone surrogates, which LSP's JSON can carry, one by one: a tokenizer does not take them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

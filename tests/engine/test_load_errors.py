@@ -210,7 +210,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "tokenizer in which texts end at a word": (
         lambda at: change_json(at / "config.json", lambda raw: raw.update(eos_token_id=[0, 300])),
-        "another model's (texts end at token 300 by config.json",
+        "another model's (config.json ends texts at token 300",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Fetches one file, and goes on where an earlier try ended: the hub's own client begins anew after a restart."""
+"""Downloads one file and resumes where an earlier attempt ended; the hub's own client restarts from the beginning."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeVar
 
 from model_runtime.errors import ModelError
 
-PIECE_BYTES = 1 << 20  # bytes that are checked at once
-READ_TIMEOUT = 10.0  # seconds without a byte after which a connection counts as lost
-TRIES, PAUSE = 5, 1.0  # tries in a row that bring nothing before it is given up, and seconds between them
+PIECE_BYTES = 1 << 20  # bytes that are hashed at once
+READ_TIMEOUT = 10.0  # seconds without a byte until a connection counts as lost
+TRIES, PAUSE = 5, 1.0  # attempts in a row that bring nothing before giving up, and seconds between them
 
 T = TypeVar("T")
-Report = Callable[[int], None]  # of bytes that have come; what it raises ends the fetching, and they stay
+Report = Callable[[int], None]  # takes the number of new bytes; an exception ends the download, whose bytes are kept
 
 
 class Source(NamedTuple):
@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 
 def download(source: Source, path: Path, lock: Path, report: Report) -> None:
-    """Have a file at a path, where it appears once it is whole and right; the lock keeps other servers off it."""
+    """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(lock, report):
         if path.exists():
@@ -46,7 +46,7 @@ def download(source: Source, path: Path, lock: Path, report: Report) -> None:
 
 
 def retry(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda: 0) -> T:
-    """Ask again where a connection breaks off, until many tries in a row bring nothing; `come` counts what came."""
+    """Retry when a connection breaks, until TRIES attempts in a row bring nothing; `come` counts received bytes."""
     import httpx2
 
     fruitless = 0
@@ -63,7 +63,7 @@ def retry(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda
 
 
 def incomplete_path(path: Path) -> Path:
-    """Where a file is until it is whole; by its ending the hub's own tools know what it is."""
+    """Return where a file is stored until it is whole, by a suffix that the hub's own tools recognize."""
     return path.with_name(f"{path.name}.incomplete")
 
 
@@ -95,7 +95,7 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
         partial.open("ab") as out,
     ):
         hf_raise_for_status(response)
-        if come and response.status_code != 206:  # all of it comes again
+        if come and response.status_code != 206:  # the server sends all of it again
             out.truncate(0)
             report(-come)
             come = 0
@@ -103,7 +103,7 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
             out.write(piece)
             report(len(piece))
             come += len(piece)
-            if come > source.size:  # it is damaged however it goes on, and may never end
+            if come > source.size:  # it is damaged in any case, and may never end
                 return
 
 

@@ -1,4 +1,4 @@
-"""What to tell a user where the hub's client fails: the cause and the remedy, in one sentence."""
+"""Explains failures of the hub's client to users: the cause and the remedy, in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches a repository of the hub: first what is small, then the weights, if the model can be used here."""
+"""Fetches a repository of the hub: small files first, then the weights if the model can be used here."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 SMALL_FILES = (
     *REQUIRED_FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "local_cache.json",
 )  # fmt: skip
-LISTING_TIMEOUT = 10.0  # seconds for an answer about a repository
+LISTING_TIMEOUT = 10.0  # seconds to wait for the list of a repository's files
 GB = 1e9
 
 Progress = Callable[[str, int], None]
-Check = Callable[[Path, int], None]  # of the folder with all but the weights, and the bytes of these
+Check = Callable[[Path, int], None]  # takes the folder without the weights, and their bytes
 
 
 @dataclass(frozen=True)
 class RepositoryFile:
-    """A file of a repository: its size in bytes and, where it is a large one, the SHA-256 of its content."""
+    """A file of a repository: its size in bytes and, if it is a large one, the SHA-256 of its content."""
 
     size: int
     sha256: str | None
@@ -41,7 +41,7 @@ class RepositoryFile:
 
 @dataclass(frozen=True)
 class Repository:
-    """What the hub has under a name, at one commit; `token` says whether it wants the user's."""
+    """A repository of the hub at one commit; `token` says whether it requires the user's token."""
 
     name: str
     commit: str
@@ -50,14 +50,14 @@ class Repository:
 
 
 def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
-    """Fetch what is missing of a repository, and return its folder; ModelError where it cannot be had.
+    """Fetch what is missing of a repository and return its folder; ModelError if that fails.
 
-    `check` may refuse it before the weights are fetched. What `progress` raises ends the fetching; it goes on from
+    `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
     there the next time.
     """
     from huggingface_hub import constants
 
-    constants.HF_HUB_DISABLE_TELEMETRY = True  # else it asks and tells what is of no use to a user
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # it would make requests that are of no use to a user
     revision = checked_revision(revision)
     progress(f"asking the hub for {name}", 0)
     with explained_errors(name, revision):
@@ -83,13 +83,13 @@ def _list_repository(name: str, revision: str) -> Repository:
             return HfApi().model_info(
                 name, revision=revision, timeout=LISTING_TIMEOUT, files_metadata=True, token=token
             )
-        except (ValueError, TypeError, KeyError) as error:  # a page where a description was asked for
+        except (ValueError, TypeError, KeyError) as error:  # a page instead of a description, as of a captive portal
             told = f"what answers for the hub is not the hub ({type(error).__name__})"
             raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
 
     try:
         info, token = ask(token=False), False
-    except RepositoryNotFoundError as error:  # so it says of private ones, too
+    except RepositoryNotFoundError as error:  # the hub answers so for private ones, too
         if isinstance(error, GatedRepoError) or get_token() is None:
             raise
         info, token = ask(token=True), True
@@ -121,7 +121,7 @@ def _weights_of(repository: Repository) -> list[str]:
 
 
 def _fetch_files(repository: Repository, names: Iterable[str], report: Report) -> Path:
-    """Have files of a repository in the hub's cache; returns their folder."""
+    """Fetch files of a repository into the hub's cache and return their folder."""
     from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]
 
     paths: list[str] = []
@@ -145,7 +145,7 @@ def _fetch_large(repository: Repository, name: str, report: Report) -> None:
 
 
 def _blob_path(repository: Repository, name: str) -> Path:
-    """Where the hub's client looks for the content of a large file."""
+    """Return where the hub's client looks for the content of a large file."""
     sha256 = repository.files[name].sha256 or ""
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ModelError(f"the hub tells no SHA-256 of {repository.name}'s {name}: choose another repository")
@@ -182,13 +182,15 @@ def _byte_progress(what: str, total: int, progress: Progress) -> Report:
 
 
 def _silent(_: int) -> None:
-    """Small files are not worth a report."""
+    """Report nothing: small files are quickly there."""
 
 
 def _note_revision(repository: Repository, revision: str) -> None:
-    """Note what a branch or tag means, now that it is all there, where the hub's client looks for it."""
+    """Note the commit of a branch or tag where the hub's client looks for it, now that all files are there."""
     note = _storage_folder(repository.name) / "refs" / revision
     note.parent.mkdir(parents=True, exist_ok=True)
-    beside = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # others may fetch it as well
+    beside = note.with_name(
+        f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp"
+    )  # another server may fetch it at the same time
     beside.write_text(repository.commit)
     beside.replace(note)

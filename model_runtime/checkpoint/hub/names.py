@@ -1,4 +1,4 @@
-"""What a user's setting names: a folder, or a repository of the hub; and which of these lie here in full."""
+"""Resolves a model's name, a folder or a repository of the hub, and lists what the hub's cache holds in full."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 
-# As the hub's client takes them, and besides in two parts: else it raises what is no ModelError.
+# As the hub's client accepts them, but always in two parts: for others it raises errors of its own.
 NAME_PART = r"\w(?:[\w.-]{0,94}\w)?"
 REPOSITORY_NAME = re.compile(rf"(?!.*(?:--|\.\.|\.git\Z)){NAME_PART}/{NAME_PART}", re.ASCII)
 REVISION_NAME = re.compile(r"(?!.*\.\.)[\w-][\w./+-]*", re.ASCII)
@@ -20,7 +20,7 @@ REQUIRED_FILES = ("config.json", "tokenizer.json")
 
 @dataclass(frozen=True)
 class CachedModel:
-    """A model in the hub's cache; `refs` are the branches and tags that meant its commit when it was fetched."""
+    """A model in the hub's cache; `refs` are the branches and tags of its commit when it was fetched."""
 
     name: str
     commit: str
@@ -30,9 +30,9 @@ class CachedModel:
 
 
 def local_folder(name: str) -> Path | None:
-    """The folder that a user's setting names; None where it names a repository of the hub."""
+    """Return the folder that a setting names, or None if it names a repository of the hub; else ModelError."""
     folder = Path(os.path.expanduser(name)) if name else EMBEDDED  # Path's own raises for an unknown user
-    if os.path.exists(folder):  # Path's own raises for a name that no disk takes
+    if os.path.exists(folder):  # Path's own raises for a name that no file system accepts
         return folder
     if REPOSITORY_NAME.fullmatch(name):
         return None
@@ -42,7 +42,7 @@ def local_folder(name: str) -> Path | None:
 
 
 def cached_folder(name: str, revision: str) -> Path | None:
-    """Where a repository of the hub lies here in full, if it does; the network is not asked."""
+    """Return the folder of a repository that is in the hub's cache in full, or None; makes no request."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(name, REQUIRED_FILES[0], revision=checked_revision(revision))
@@ -50,14 +50,14 @@ def cached_folder(name: str, revision: str) -> Path | None:
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a model that lies here; ModelError where it would have to be fetched."""
+    """Return the folder of a model on this machine; ModelError if it would have to be fetched."""
     if folder := local_folder(name) or cached_folder(name, ""):
         return folder
     raise ModelError(f"{name} is not on this machine: name it in the setting model once, which fetches it")
 
 
 def cached_models() -> list[CachedModel]:
-    """The models that lie in the hub's cache in full."""
+    """List the models that are in the hub's cache in full."""
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     try:
@@ -76,7 +76,7 @@ def cached_models() -> list[CachedModel]:
 
 
 def hub_origin(folder: Path) -> tuple[str, str]:
-    """Name and commit of a model in the hub's cache; of any other its folder and no commit."""
+    """Return name and commit of a model in the hub's cache, else the folder and no commit."""
     kind, _, name = folder.parent.parent.name.partition("--")
     if kind == "models" and folder.parent.name == "snapshots":
         return name.replace("--", "/"), folder.name
@@ -84,7 +84,7 @@ def hub_origin(folder: Path) -> tuple[str, str]:
 
 
 def checked_revision(revision: str) -> str:
-    """The revision that a user's setting names, which may be none; ModelError where it cannot be one."""
+    """Return the revision that a setting names, main by default; ModelError if it cannot be one."""
     if revision and not REVISION_NAME.fullmatch(revision):
         raise ModelError(f"{revision!r} is no name of a revision: set revision to a branch, a tag or a commit")
     return revision or "main"

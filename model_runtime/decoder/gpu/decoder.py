@@ -1,4 +1,4 @@
-"""The decoder over a slab: wide passes as they come, narrow ones recorded."""
+"""The decoder over a slab: narrow passes are recorded, wide ones are not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from model_runtime.ids import Ids
 
 
 class SlabSpan(NamedTuple):
-    """The rows of a pass that belong to a span, and where its arena stands."""
+    """A span's rows `at` of a pass, its arena's first slab row, and the arena's length before the pass."""
 
     at: slice
     first: int
@@ -37,8 +37,8 @@ class SlabSpan(NamedTuple):
 class GpuDecoder:
     """Computes on the slab's device in the slab's precision; logits are fp32 and stay there.
 
-    Passes of more than 64 rows begin when they are asked for; narrower ones are recorded. At most one pass is under
-    way when another is asked for, so that whoever stops asking need not wait for long.
+    Passes of up to 64 rows are replayed from a recording. When a pass is asked for, at most one other is running, so
+    that a request that stops need not wait for long.
     """
 
     chunk = 1024  # a GPU is not busy with less
@@ -53,7 +53,7 @@ class GpuDecoder:
         record: Record,
         form: GpuFormat = "bf16",
     ) -> None:
-        """Bring the weights to the device and record the narrow passes; `weights` may be dropped afterwards."""
+        """Load the weights onto the device and record the narrow passes; `weights` may be dropped afterwards."""
         self.config, self._slab, self._attend, self._kernels = config, slab, attend, kernels
         uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels.scaled_product)
         self._embed = uploader.table(weights["model.embed_tokens.weight"])
@@ -70,16 +70,16 @@ class GpuDecoder:
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2], copied."""
+        """Factors of the keys in arenas, [context, head_dim / 2], a copy."""
         return torch.complex(self._cos[:, ::2], self._sin[:, 1::2]).cpu().numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
-        """Append `ids` [n] to an arena of the slab; the logits [rows, vocab] that follow each of the last `rows`."""
+        """Append `ids` [n] to an arena of the slab; returns logits [rows, vocab] after each of the last `rows`."""
         return self.forward_spans([Span(ids, arena, rows)])
 
     @torch.no_grad()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Append to several arenas of the slab, each another; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas of the slab; returns the spans' logits [sum of rows, vocab]."""
         if self._done is not None:
             self._done.synchronize()
         places = _slab_spans(spans)
@@ -106,7 +106,7 @@ class GpuDecoder:
         return self._head.logits(torch.cat([hidden[end] for end in ends]))
 
     def _hidden(self, inputs: PassInputs) -> torch.Tensor:
-        """Append rows to their arenas; returns them [rows, hidden] as the head wants them."""
+        """Append rows to their arenas; returns the head's inputs [rows, hidden]."""
         c, kernels = self.config, self._kernels
         turn = self._cos[inputs.positions], self._sin[inputs.positions]
         x = self._embedded(inputs.ids)

@@ -1,4 +1,4 @@
-"""Whether a model is computed on the GPU or on the CPU, and why."""
+"""Decides whether a model is computed on the GPU or on the CPU, and says why."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.machine import cuda_missing
 
-Device = Literal["auto", "cpu", "cuda"]  # what a user can ask for
+Device = Literal["auto", "cpu", "cuda"]  # what a user can set
 GpuFormat = Literal["bf16", "int8"]  # of the weights on a GPU
 BF16, INT8 = 2, 1  # bytes
 MIB = 1 << 20
-GPU_RESERVE = 1024 * MIB  # for kernels, recorded passes and what a wide pass needs besides
+GPU_RESERVE = 1024 * MIB  # for kernels, recorded passes and the temporary tensors of a wide pass
 
 
 class DeviceChoice(NamedTuple):
@@ -27,12 +27,12 @@ class DeviceChoice(NamedTuple):
 
 
 def gpu_format(weights: str) -> GpuFormat:
-    """What the setting `weights` means on a GPU, where products are bf16's unless int8 is asked for."""
+    """Return the format of weights on a GPU: bf16 unless the setting asks for int8."""
     return "int8" if weights == "int8" else "bf16"
 
 
 def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form: GpuFormat = "bf16") -> DeviceChoice:
-    """Take the GPU where it can be used; ModelError where it was asked for and cannot."""
+    """Choose the GPU if it can be used; ModelError if it was asked for and cannot."""
     if wanted == "cpu":
         return DeviceChoice("cpu", "asked for by the setting")
     reason = _why_not(config, kv_memory_mib, form)
@@ -51,7 +51,7 @@ def _why_not(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str | 
 
 
 def _instead(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str:
-    """What could be asked for where the GPU cannot be used in this form."""
+    """Return the remedy if the GPU cannot be used with this format."""
     if form == "int8" or _why_not(config, kv_memory_mib, "int8"):
         return "set device to 'auto' or 'cpu'"
     needed = _mib(needed_gpu_bytes(config, "int8", kv_memory_mib))
@@ -59,7 +59,7 @@ def _instead(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str:
 
 
 def gpu_unfit(config: ModelConfig) -> str | None:
-    """Why a model of this shape cannot be computed on any GPU; None where it can."""
+    """Return why a model of this shape cannot be computed on any GPU, or None if it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers, on the CPU only"
     if config.head_dim % 8 or config.head_dim > 256:
@@ -68,14 +68,14 @@ def gpu_unfit(config: ModelConfig) -> str | None:
 
 
 def shares_head(config: ModelConfig) -> bool:
-    """Whether one table in the device's memory is both embedding and head, where weights stay as they are."""
+    """Return whether one table in the device's memory can be both embedding and head, if it is not quantized."""
     return config.tied and config.logits_scale == 1
 
 
 def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
-    """Memory that a model's weights take on a GPU.
+    """Return the bytes that a model's weights take on a GPU.
 
-    As int8 all but the embedding are whole numbers, and a pass of many rows makes one matrix at a time bf16.
+    With int8 all but the embedding are quantized, and a wide pass converts one matrix at a time to bf16.
     """
     c, table = config, config.vocab * config.hidden
     others = sum(prod(shape) for shape in expected_shapes(c).values()) - table + table * c.tied
@@ -86,17 +86,17 @@ def weight_bytes(config: ModelConfig, form: GpuFormat) -> int:
 
 
 def most_weight_bytes(parameters: int, matrix: int, form: GpuFormat) -> int:
-    """The same at most, where no more is known of a model than its parameters and those of its largest matrix."""
+    """Return an upper bound of these bytes from a model's parameters and those of its largest matrix."""
     return BF16 * (parameters + matrix) if form == "bf16" else INT8 * parameters + 2 * BF16 * matrix
 
 
 def needed_gpu_bytes(config: ModelConfig, form: GpuFormat, kv_memory_mib: int) -> int:
-    """Memory that must be free on a GPU for weights, arenas and computing."""
+    """Return the bytes that must be free on a GPU for weights, arenas and computing."""
     return weight_bytes(config, form) + kv_memory_mib * MIB + GPU_RESERVE
 
 
 def _too_large(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str | None:
-    """Compare with what is free, once this process has given back what it keeps for later."""
+    """Return the sizes if the model does not fit into free memory, after emptying this process' own cache of it."""
     torch.cuda.empty_cache()
     free, needed = torch.cuda.mem_get_info()[0], needed_gpu_bytes(config, form, kv_memory_mib)
     if needed <= free:

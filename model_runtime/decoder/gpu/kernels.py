@@ -1,7 +1,7 @@
-"""What a layer computes between its matrix products, as pure functions that a compiler can fuse into one kernel each.
+"""The computations between a layer's matrix products: pure functions that a compiler can fuse into a kernel each.
 
-The sum over layers is kept in fp32: it costs little beside the weights, and rounding it to bf16 at every layer would
-be most of the error. Products take and give the weights' precision.
+The sum over layers stays in fp32: that costs little beside the weights, and rounding it to bf16 at every layer would
+cause most of the error. Products take and return the weights' precision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Activation = Literal["silu", "gelu_tanh"]
 
 
 class Heads(NamedTuple):
-    """What happens to heads before they are rotated, fp32, where the model has it.
+    """What is applied to heads before they are rotated, in fp32; None for what the model does not have.
 
     The bias [heads + 2 kv_heads, head_dim] is added to queries, keys and values; `norms` [heads + kv_heads,
     head_dim] are the weights of queries' and keys' RMS norms.
@@ -32,7 +32,7 @@ class Heads(NamedTuple):
 
 
 def apply_norm(x: torch.Tensor, norm: Norm, eps: float, dtype: torch.dtype) -> torch.Tensor:
-    """Root mean square norm of x [rows, hidden] fp32; layer norm where there is a bias."""
+    """Return the RMS norm of x [rows, hidden] fp32, or its layer norm if there is a bias."""
     if norm.bias is None:
         return _rms_norm(x, norm.weight, eps).to(dtype)
     return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, eps).to(dtype)
@@ -45,7 +45,7 @@ def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor
 def add_and_norm(
     x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum of x, y and y's bias in fp32, and its norm in y's precision."""
+    """Return the sum of x, y and y's bias in fp32, and its norm in y's precision."""
     x = x + _biased(y, bias)
     return x, apply_norm(x, norm, eps, y.dtype)
 
@@ -60,8 +60,8 @@ def rotate_and_store(
 ) -> torch.Tensor:
     """Rotate queries and keys, write keys and values to their rows, and return the queries [rows, heads, dim].
 
-    qkv [rows, heads + 2 kv_heads, dim]. `turn` are rows of `turns`; `at` [rows] are rows of keys and values [slab
-    rows, kv_heads, dim].
+    qkv [rows, heads + 2 kv_heads, dim]. `turn` are rows of `rotation_factors`; `at` [rows] are rows of keys and
+    values [slab rows, kv_heads, dim].
     """
     kv_heads, x = keys.shape[1], _biased(qkv, heads.bias)
     turning = x[:, :-kv_heads]
@@ -73,13 +73,13 @@ def rotate_and_store(
 
 
 def _rotated(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Each product takes a dimension or its neighbour, not halves that are put together: that is one kernel."""
+    """Rotate by products with each dimension and its neighbour, which fuse into one kernel, unlike joined halves."""
     neighbours = x.view(*x.shape[:2], -1, 2).flip(-1).flatten(-2)
     return x * turn[0][:, None] + neighbours * turn[1][:, None]
 
 
 def rotation_factors(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Factors [context, dim] for a dimension and for its neighbour, from complex rotations [context, dim / 2].
+    """Return factors [context, dim] of a dimension and of its neighbour, from complex rotations [context, dim / 2].
 
     Dimensions 2j and 2j + 1 are the parts of one number.
     """
@@ -88,7 +88,7 @@ def rotation_factors(rotations: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def activate(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation, gated: bool) -> torch.Tensor:
-    """The activation of up [rows, size]; of its first half where that is the gate, times the other half."""
+    """Return the activation of up [rows, size]; if gated, that of its first half, times the other half."""
     x = _biased(up, bias)
     gate, rest = x.chunk(2, dim=-1) if gated else (x, None)
     y = F.silu(gate) if activation == "silu" else F.gelu(gate, approximate="tanh")
@@ -96,12 +96,12 @@ def activate(up: torch.Tensor, bias: torch.Tensor | None, activation: Activation
 
 
 def _biased(y: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """What a product gave, in fp32, and its bias: a product of one row would add it in a kernel of its own."""
+    """Return a product in fp32 with its bias, which the product of one row would add in a kernel of its own."""
     return y.float() if bias is None else y.float() + bias
 
 
 class RotateAndStore(Protocol):
-    """What `placed` is."""
+    """The type of `rotate_and_store`."""
 
     def __call__(
         self,
@@ -116,7 +116,7 @@ class RotateAndStore(Protocol):
 
 
 class AddAndNorm(Protocol):
-    """What `added` is."""
+    """The type of `add_and_norm`."""
 
     def __call__(
         self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float, /
@@ -124,7 +124,7 @@ class AddAndNorm(Protocol):
 
 
 class Kernels(NamedTuple):
-    """The functions above and `scaled`, as they are or compiled."""
+    """The functions above and `scaled_product`, plain or compiled."""
 
     apply_norm: Callable[[torch.Tensor, Norm, float, torch.dtype], torch.Tensor] = apply_norm
     add_and_norm: AddAndNorm = add_and_norm
@@ -134,6 +134,6 @@ class Kernels(NamedTuple):
 
 
 def compiled_kernels() -> Kernels:
-    """Each function as one kernel, made when it is first called with one row, and again with several."""
+    """Return each function as one kernel, compiled when it is first called with one row, and again with several."""
     fused = (torch.compile(each) for each in (apply_norm, add_and_norm, rotate_and_store, activate))  # pyright: ignore
     return Kernels(*fused, scaled_product=products.compiled_product())  # pyright: ignore

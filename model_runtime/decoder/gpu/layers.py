@@ -1,4 +1,4 @@
-"""Brings weights to a device: what is multiplied with as products, everything else in fp32."""
+"""Loads weights onto a device: matrices as products, everything else in fp32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model_runtime.decoder.layers import LayerWeights, Norm
 
 
 class GpuLayer(NamedTuple):
-    """One block on the device; the biases [out] are added behind the products, by what comes next."""
+    """One block on the device; biases [out] are not added by the products but by the kernels that follow them."""
 
     norm_in: Norm
     qkv: GpuProduct
@@ -29,7 +29,7 @@ class GpuLayer(NamedTuple):
 
 
 class WeightUploader(NamedTuple):
-    """Where weights go and as what: in `dtype`, or as whole numbers that `scaled` multiplies with."""
+    """Loads weights onto `device` in `dtype`, or as int8 that `scaled` multiplies with."""
 
     device: torch.device
     dtype: torch.dtype
@@ -37,21 +37,21 @@ class WeightUploader(NamedTuple):
     scaled: ScaledProduct
 
     def table(self, weight: torch.Tensor) -> torch.Tensor:
-        """What rows are looked up in; in `dtype` in either form, since few of its bytes are read."""
+        """Return a table to look up rows in; in `dtype` for either format, since few of its bytes are read."""
         return weight.to(self.device, self.dtype)
 
     def product(self, weight: torch.Tensor) -> GpuProduct:
-        """What is multiplied with; it shares the memory of a weight that is there already."""
+        """Return a product with a weight; it shares the memory of a weight that is already on the device."""
         return (
             Int8Product(weight, self.device, self.scaled) if self.form == "int8" else PlainProduct(self.table(weight))
         )
 
     def norm(self, norm: Norm) -> Norm:
-        """A norm, on the device."""
+        """Return a norm on the device."""
         return Norm(norm.weight.to(self.device, torch.float32), self._as_fp32(norm.bias))
 
     def layer(self, config: ModelConfig, layer: LayerWeights) -> GpuLayer:
-        """A block, on the device."""
+        """Return a block on the device."""
         return GpuLayer(
             norm_in=self.norm(layer.norm_in),
             qkv=self.product(layer.qkv.weight),

@@ -1,4 +1,4 @@
-"""From a model's weights to a decoder on the GPU."""
+"""Loads a model's weights as a decoder on the GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from model_runtime.errors import ModelError
 def load_on_gpu(
     config: ModelConfig, weights: Weights, capacity: int, arenas: int, form: GpuFormat = "bf16"
 ) -> Runtime:
-    """Bring a model to the GPU and record its narrow passes, which takes up to a minute where none was before."""
+    """Load the model onto the GPU and record passes of up to 64 rows; the first time takes up to a minute."""
     arenas = min(arenas, most_slots(config, capacity))
     how = attention.choose_attention(torch.device("cuda"), config.head_dim)
     try:
@@ -30,7 +30,7 @@ def load_on_gpu(
         raise ModelError(
             f"the GPU's memory is too small ({error}): lower kv_memory_mib or set device to 'cpu'"
         ) from error
-    except Exception as error:  # kernels are compiled here: each compiler has errors of its own, a missing cc another
+    except Exception as error:  # kernels are compiled here, and each compiler has errors of its own
         raise ModelError(f"the GPU cannot run this model ({error!r}): set device to 'cpu'") from error
     return Runtime(
         parameters=count_parameters(weights),

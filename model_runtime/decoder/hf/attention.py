@@ -1,4 +1,4 @@
-"""Our attention under a name that transformers' models can be told; whatever it does not compute is refused."""
+"""Our attention under a name that transformers' models can use; whatever it does not compute is refused."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from model_runtime.decoder.attention import attend, causal_bias
 from model_runtime.errors import ModelError
 
 ATTENTION_NAME = "arena"
-# What models tell beside queries, keys and values that changes nothing of what is computed here; a window is a mask.
+# Arguments of models that do not change what is computed here; a sliding window comes as a mask.
 HARMLESS_ARGUMENTS = frozenset(
     {"dropout", "position_ids", "cache_position", "use_cache", "is_causal", "sliding_window"}
 )
-OUTPUT_PREFIX = "output_"  # begins the names of what else a pass is to return
+OUTPUT_PREFIX = "output_"  # prefix of the arguments that ask for further outputs
 
-_bias = lru_cache(1)(causal_bias)  # all layers of a pass have the same
+_bias = lru_cache(1)(causal_bias)  # the same for all layers of a pass
 
 
 def register() -> None:
-    """Make the name known to transformers."""
+    """Register the attention with transformers."""
     cast(Any, AttentionInterface).register(ATTENTION_NAME, _attention)
     cast(Any, AttentionMaskInterface).register(ATTENTION_NAME, _mask)
 
@@ -51,9 +51,9 @@ def _attention(
 
 
 def _mask(mask_function: Callable[..., torch.Tensor], q_offset: int, q_length: int, **_: Any) -> torch.Tensor | None:
-    """None, for attention has a mask; what it refuses where the pass' last row sees not all before it, or more.
+    """Return None for a causal mask, else a tensor that `_attention` refuses.
 
-    Some models ask for masks that none of their layers uses.
+    Masks are tried on the pass' last row, since some models ask for masks that none of their layers uses.
     """
     if mask_function is causal_mask_function:
         return None

@@ -1,4 +1,4 @@
-"""A model of transformers as a decoder of ours."""
+"""A model of transformers as a decoder over arenas."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from model_runtime.ids import Ids
 class HfDecoder:
     """Computes logits of tokens appended to an arena. Used on the engine thread only.
 
-    Keys in arenas are as the model made them: whether and how it turned some of their dimensions is not known here.
+    Keys in arenas are as the model computed them: whether and how it rotated them is not known here.
     """
 
     chunk = CHUNK
     rotations = None
 
     def __init__(self, config: ModelConfig, model: Any, parameters: int) -> None:
-        """Take over a packed model of transformers that attends by `foreign.attention`."""
+        """Take over a packed model of transformers that uses the attention of `hf.attention`."""
         self.config, self.parameters = config, parameters
         self._model = model
 

@@ -1,4 +1,4 @@
-"""From the folder of a checkpoint that our own decoder does not know to a decoder."""
+"""Loads a checkpoint that our own decoder does not know as a decoder by transformers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from model_runtime.decoder.linear import Format
 
 
 def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
-    """Prepare a model that only transformers knows, for the CPU."""
+    """Load a model that only transformers knows, on the CPU."""
     decoder = load_hf_decoder(folder, config, form)
     return Runtime(
         parameters=decoder.parameters,
@@ -37,7 +37,7 @@ def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, are
 
 
 def load_hf_decoder(folder: Path, config: ModelConfig, form: Format) -> HfDecoder:
-    """Read, pack and check a model on the CPU; ModelError names what is wrong with it."""
+    """Read, pack and check a model on the CPU; ModelError says what is wrong with it."""
     attention.register()
     model = read_hf_model(folder, "auto", attention.ATTENTION_NAME).eval()
     parameters = model.num_parameters()
@@ -48,6 +48,6 @@ def load_hf_decoder(folder: Path, config: ModelConfig, form: Format) -> HfDecode
 
 
 def kv_form(folder: Path, form: Format) -> str:
-    """What the fingerprint of keys and values is to cover beside `ModelConfig`, which does not say it all."""
+    """Return what the fingerprint of keys and values must cover besides the incomplete `ModelConfig`."""
     digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
     return f"{form}, transformers {transformers.__version__}, {digest}"

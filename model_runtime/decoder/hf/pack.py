@@ -1,4 +1,4 @@
-"""A model of transformers with its matrices prepared as our decoder's are, each let go of once it is packed."""
+"""Packs the matrices of a model of transformers as our decoder's are, and frees each once it is packed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PackedLinear(nn.Module):
 
 
 class EmbeddingTable(nn.Module):
-    """Rows of a table that stays as it is stored; parameters would become fp32."""
+    """Looks up rows of a table in its stored format; a parameter would become fp32."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         """Keep the table [tokens, hidden]."""
@@ -37,14 +37,15 @@ class EmbeddingTable(nn.Module):
         self.weight = weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """The rows of ids [...] in fp32, [..., hidden]."""
+        """Return the rows of ids [...] in fp32, [..., hidden]."""
         return F.embedding(ids, self.weight).float()
 
 
 def pack(model: Any, form: Format) -> None:
-    """Replace matrices and tables, the largest first: one that is packed is there three times. All else becomes fp32.
+    """Replace matrices and tables; all else becomes fp32.
 
-    Subclasses may compute something else: they stay.
+    The largest come first, since a matrix is in memory three times while it is packed. Subclasses stay: they may
+    compute something else.
     """
     kinds = TABLE_TYPES + MATRIX_TYPES
     sizes: dict[str, int] = {name: each.weight.numel() for name, each in model.named_modules() if type(each) in kinds}
@@ -54,7 +55,7 @@ def pack(model: Any, form: Format) -> None:
 
 
 def count_unpacked(model: Any) -> int:
-    """How many parameters packing leaves in fp32."""
+    """Count the parameters that packing leaves in fp32."""
     packed = {
         id(p) for m in model.modules() if type(m) in TABLE_TYPES + MATRIX_TYPES for p in m.parameters(recurse=False)
     }

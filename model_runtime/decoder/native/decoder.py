@@ -28,12 +28,12 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 MOST_THREADS = 64
-MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
+MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
 ROW_PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
 
 
 def native_missing(config: ModelConfig) -> str | None:
-    """Why the compiled part cannot run a model here; None where it can."""
+    """Return why the compiled part cannot run a model here, or None if it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers"
     lib = c.library()
@@ -56,7 +56,7 @@ class NativeDecoder:
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._rope = rotations(config.rope, config.head_dim, config.context)
-        self._tensors: list[torch.Tensor] = []  # what the compiled part points to
+        self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -69,7 +69,7 @@ class NativeDecoder:
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        """Factors of the keys in arenas, [context, head_dim / 2], a view."""
         return self._rope.numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
@@ -78,7 +78,7 @@ class NativeDecoder:
 
     @torch.inference_mode()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
         places = np.concatenate([_row_places(span, self.config.context) for span in spans])
         wanted = np.concatenate(list(_logit_rows(spans)))
@@ -94,7 +94,7 @@ class NativeDecoder:
     ) -> None:
         first, last = np.searchsorted(wanted, (start, start + len(ids)))
         here = wanted[first:last] - start
-        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left there what is no number
+        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left NaN there
         embedded = self._x[: len(ids), : self.config.hidden]
         embedded.copy_(self._embed[torch.from_numpy(ids)])  # pyright: ignore
         if self.config.embedding_scale != 1:
@@ -144,7 +144,7 @@ class NativeDecoder:
         stored = _zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
         self._tensors.append(stored)
-        # numpy, since torch would make all int32 before it sums
+        # numpy, since torch would convert all of it to int32 first
         sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128) if form == "int8" else 0
         return c.NativeMatrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
 
@@ -157,7 +157,7 @@ class NativeDecoder:
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Memory that is read with fewer misses of the page table, where the system has large pages."""
+    """Allocate zeros in large pages if the system has them, which saves misses of the page table."""
     memory = mmap.mmap(-1, max(math.prod(shape) * dtype.itemsize, 1))
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a system without such pages
@@ -171,7 +171,7 @@ def _round_up(size: int, unit: int) -> int:
 
 def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
     arena, new = span.arena, len(span.ids)
-    if arena.length + new > min(arena.capacity, context):  # the compiled part would write beyond
+    if arena.length + new > min(arena.capacity, context):  # the compiled part would write past the end
         raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} behind {arena.length}")
     places = np.empty(new, ROW_PLACE)
     places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
@@ -181,7 +181,7 @@ def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
 
 
 def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
-    """Rows of the pass whose logits are asked for."""
+    """Yield the rows of the pass whose logits are asked for."""
     end = 0
     for span in spans:
         end += len(span.ids)

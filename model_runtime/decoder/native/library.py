@@ -1,4 +1,4 @@
-"""The compiled part: where it is, what it takes. Mirrors pass.h field by field; sizes are compared on loading."""
+"""Loads the compiled part. The structures mirror pass.h field by field; their sizes are compared on loading."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class NativeMatrix(Structure):
 
 
 class NativeNorm(Structure):
-    """Weights of a layer norm, or of an RMS norm where there is no bias."""
+    """Weights of a layer norm, or of an RMS norm if there is no bias."""
 
     _fields_ = (("weight", c_void_p), ("bias", c_void_p))
 
 
 class NativeLayer(Structure):
-    """One block; `up` is gate and up where the model is gated."""
+    """One block; `up` is gate and up if the model is gated."""
 
     _fields_ = (
         ("norm_in", NativeNorm),
@@ -66,16 +66,16 @@ class NativeModel(Structure):
 
 
 def library_path() -> Path | None:
-    """The file of the compiled part, or None where it was not built."""
+    """Return the file of the compiled part, or None if it was not built."""
     path = Path(__file__).with_name(f"_native{sysconfig.get_config_var('EXT_SUFFIX')}")
     return path if path.is_file() else None
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled part, or None where it was not built, or from other sources than these.
+    """Load the compiled part; None if it was not built, or not from these sources.
 
-    A call releases the interpreter for as long as it takes.
+    Its calls release the interpreter lock.
     """
     path = library_path()
     try:
