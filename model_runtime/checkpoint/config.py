@@ -93,7 +93,7 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use one of {known}")
     if quantized := fields.object("quantization_config"):
         how = quantized.get("quant_method")
-        raise ModelError(f"the checkpoint is quantized ({how}): use the model that it was made of")
+        raise ModelError(f"the checkpoint is quantized ({how}): use the unquantized model")
     heads, rope = fields.size("num_attention_heads"), _rope(fields)
     shape: dict[str, Any] = dict(
         family=family,

@@ -24,14 +24,14 @@ class Fields:
         """Read a positive whole number."""
         value = self._given(name, default)
         if type(value) is not int or not 0 < value <= LARGEST_SIZE:
-            raise ModelError(f"config.json: {name} is {value!r}, no size: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not a positive whole number: fetch the model again")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         """Read a positive number."""
         value = self._given(name, default)
         if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
-            raise ModelError(f"config.json: {name} is {value!r}, no positive number: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not a positive number: fetch the model again")
         return float(value)
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -42,7 +42,7 @@ class Fields:
         """Read a text."""
         value = self._given(name, default)
         if not isinstance(value, str):
-            raise ModelError(f"config.json: {name} is {value!r}, no text: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not a text: fetch the model again")
         return value
 
     def ids(self, name: str) -> tuple[int, ...]:
@@ -50,14 +50,16 @@ class Fields:
         value = self._raw.get(name)
         ids = cast("list[object]", value if isinstance(value, list) else [] if value is None else [value])
         if not all(type(i) is int and 0 <= i <= LARGEST_SIZE for i in ids):
-            raise ModelError(f"config.json: {name} is {value!r}, no token: fetch the model again")
+            raise ModelError(
+                f"config.json: {name} is {value!r}, not a token or a list of tokens: fetch the model again"
+            )
         return tuple(cast("list[int]", ids))
 
     def object(self, name: str) -> dict[str, Any]:
         """Read an object; a missing one is empty."""
         value: object = self._raw.get(name) or {}
         if not isinstance(value, dict):
-            raise ModelError(f"config.json: {name} is {value!r}, no object: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not an object: fetch the model again")
         return cast("dict[str, Any]", value)
 
     def _given(self, name: str, default: Any) -> Any:

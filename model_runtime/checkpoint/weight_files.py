@@ -40,7 +40,7 @@ def shard_names(index: Path) -> list[str]:
         if not isinstance(name, str) or not name.endswith(".safetensors"):
             raise ModelError(f"{index} names {name!r}, and nothing but safetensors is read: convert the weights")
         if Path(name).name != name or "\\" in name:
-            raise ModelError(f"{index} names {name!r}, which is outside of its folder: fetch the model again")
+            raise ModelError(f"{index} names {name!r}, which is outside its folder: fetch the model again")
     return sorted(names)
 
 

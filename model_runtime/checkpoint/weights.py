@@ -55,9 +55,9 @@ def _check_tensor(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> No
         raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")
     if tensor.dtype not in WEIGHT_DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
-        raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
+        raise ModelError(f"{name} is of {kind}, which is quantized: use the unquantized model")
     if not tensor.sum(dtype=torch.float32).isfinite():  # the model would produce nonsense
-        raise ModelError(f"{name} holds what is no number: fetch the model again")
+        raise ModelError(f"{name} contains NaN or infinity: fetch the model again")
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

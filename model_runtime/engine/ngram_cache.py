@@ -109,7 +109,7 @@ def read_ngram_cache(folder: Path) -> NgramCache | None:
     fields = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
     shares, half_life = fields.get("shares"), fields.get("half_life")
     if not _are_shares(shares) or not _is_number(half_life, 1.0, 1e9):
-        raise ModelError(f"{path} holds no fit of a local cache: fetch the model again")
+        raise ModelError(f"{path} holds no fitted local cache: fetch the model again")
     return NgramCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
 
 

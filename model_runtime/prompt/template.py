@@ -85,7 +85,7 @@ def _known(override: Mapping[str, object]) -> Mapping[str, object]:
 def _text(wanted: Mapping[str, object], key: str) -> str | None:
     value = wanted.get(key)
     if value is not None and not isinstance(value, str):
-        raise ModelError(f"the setting template: {key} is {value!r}, no text: name a token")
+        raise ModelError(f"the setting template: {key} is {value!r}, not a text: name a token")
     return value
 
 
@@ -125,7 +125,7 @@ def _ends(tokenizer: Tokenizer, family: Family, wanted: Mapping[str, object]) ->
     named = wanted.get("end") or ()
     names = [named] if isinstance(named, str) else cast(Sequence[object], named)
     if not isinstance(named, str | Sequence) or not all(isinstance(name, str) and name for name in names):
-        raise ModelError(f"the setting template: end is {named!r}, no list of texts: name tokens")
+        raise ModelError(f"the setting template: end is {named!r}, not a list of texts: name tokens")
     asked = (_ids(tokenizer, family, cast(str, name)) for name in names)
     own = (tokenizer.token(name) for name in (*family.markers, *family.ends))
     return frozenset(i for i in (*own, family.end_id, *chain.from_iterable(asked)) if i is not None)

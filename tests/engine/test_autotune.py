@@ -233,7 +233,7 @@ def test_where_there_is_one_way_nothing_is_measured(
 
 
 LACKS = {
-    "not built": (None, "not built from these sources: install again where there is gcc 11 or newer"),
+    "not built": (None, "not built from these sources: install again with gcc 11 or newer"),
     "an older CPU": (SimpleNamespace(efim_supported=lambda: 0), "no AVX-512"),
 }
 

@@ -63,7 +63,7 @@ def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: N
 
     def make_one() -> tuple[Completer, Watched]:
         engine = Watched(decoder, model.tokenizer, CAPACITY, arenas, cache)
-        made = replace(model, engine=engine, local_cache=cache)
+        made = replace(model, engine=engine, ngram_cache=cache)
         return Completer(made, settings, BUDGET, in_memory(model, BUDGET)), engine
 
     return make_one

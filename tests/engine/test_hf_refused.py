@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         MLA | {"first_k_dense_replace": 2},
         "'deepseek_v2' has kv_lora_rank",
     ),
-    "biases in place of positions": ("bloom", {}, "bloom does not get over an arena what it gets without one"),
+    "biases in place of positions": ("bloom", {}, "bloom computes something else over an arena than without one"),
     "a mask that it changes": ("mpt", {}, "mpt cannot be computed over an arena"),
     "logits of attention bounded": ("gemma2", GROUPED, "'gemma2' has attn_logit_softcapping"),
     "a sink": ("gpt_oss", GROUPED, "gpt_oss: its attention needs s_aux"),

@@ -112,7 +112,7 @@ def index(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 SHARD = "model-00001-of-00002.safetensors"
 NORM = "model.layers.1.input_layernorm.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "the folder is missing": (shutil.rmtree, "no folder here"),
+    "the folder is missing": (shutil.rmtree, "not a folder here"),
     "the folder is a file": (lambda at: (shutil.rmtree(at), at.write_text("x")), "name a folder that holds a model"),
     "no config": (lambda at: (at / "config.json").unlink(), "config.json"),
     "config is no JSON": (lambda at: (at / "config.json").write_text("{'a': 1}"), "config.json"),
@@ -179,11 +179,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "only pickles, in shards": (pickles_instead, "only pytorch_model-00001-of-00002.bin, a pickle"),
     "a shard is missing": (lambda at: (shard(at), (at / SHARD).unlink()), SHARD),
     "a shard is cut off": (lambda at: (shard(at), truncate(at / SHARD, 0.5)), SHARD),
-    "a shard is in another folder": (lambda at: shard_elsewhere(at, "../x.safetensors"), "outside of its folder"),
-    "a shard is in a folder below": (lambda at: shard_elsewhere(at, "x/x.safetensors"), "outside of its folder"),
+    "a shard is in another folder": (lambda at: shard_elsewhere(at, "../x.safetensors"), "outside its folder"),
+    "a shard is in a folder below": (lambda at: shard_elsewhere(at, "x/x.safetensors"), "outside its folder"),
     "a shard is anywhere": (
         lambda at: shard_elsewhere(at, str(at.parent / "x.safetensors")),
-        "outside of its folder",
+        "outside its folder",
     ),
     "a shard is a pickle": (lambda at: shard_elsewhere(at, "pytorch_model.bin"), "nothing but safetensors is read"),
     "a shard has no name": (lambda at: index(at, lambda raw: raw["weight_map"].update({NORM: 3})), "index.json"),

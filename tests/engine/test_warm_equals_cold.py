@@ -235,7 +235,7 @@ class Bench:
         tokenizer = self._model.tokenizer
         backing = on_disk(self._model, BUDGET, store) if store else in_memory(self._model, BUDGET)
         engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache, backing)
-        model: Model = replace(self._model, engine=engine, local_cache=self.cache)
+        model: Model = replace(self._model, engine=engine, ngram_cache=self.cache)
         return Completer(model, self.settings, BUDGET, backing), engine
 
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:

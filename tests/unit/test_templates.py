@@ -167,7 +167,7 @@ def test_a_user_names_the_markers_of_a_family_that_is_not_known(tmp_path: Path) 
         ({"family": "gpt"}, "no family 'gpt': use one of .*qwen"),
         ({"order": "xyz"}, "no order 'xyz': use efim or psm or spm"),
         ({"prefx": "<PRE>"}, "'prefx': use one of .*prefix"),
-        ({"prefix": 5}, "prefix is 5, no text"),
+        ({"prefix": 5}, "prefix is 5, not a text"),
         ({"end": 5}, "end is 5"),
         ({"end": [5]}, r"end is \[5\]"),
         ({"prefix": ""}, "no fill-in-the-middle"),

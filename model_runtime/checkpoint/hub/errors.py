@@ -34,7 +34,7 @@ def _explanation(name: str, revision: str, error: Exception) -> str:
         case errors.HfHubHTTPError():
             return f"the hub refused {name} with status {error.response.status_code}: try again later"
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return f"the disk became full while {name} was fetched: make room, and it goes on from there"
+            return f"the disk is full: make room, and the download of {name} resumes"
         case OSError(filename=str(at)):
             return f"{at} cannot be written ({error.strerror}): check who may write there, or set HF_HOME"
         case _:

@@ -84,7 +84,7 @@ def _list_repository(name: str, revision: str) -> Repository:
                 name, revision=revision, timeout=LISTING_TIMEOUT, files_metadata=True, token=token
             )
         except (ValueError, TypeError, KeyError) as error:  # a page instead of a description, as of a captive portal
-            told = f"what answers for the hub is not the hub ({type(error).__name__})"
+            told = f"the answer did not come from the hub ({type(error).__name__})"
             raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
 
     try:
@@ -148,7 +148,7 @@ def _blob_path(repository: Repository, name: str) -> Path:
     """Return where the hub's client looks for the content of a large file."""
     sha256 = repository.files[name].sha256 or ""
     if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise ModelError(f"the hub tells no SHA-256 of {repository.name}'s {name}: choose another repository")
+        raise ModelError(f"the hub gives no SHA-256 of {repository.name}'s {name}: choose another repository")
     return _storage_folder(repository.name) / "blobs" / sha256
 
 
@@ -166,7 +166,7 @@ def _refuse_without_room(repository: Repository, names: list[str]) -> None:
         missing += repository.files[name].size - sum(here)
     free = shutil.disk_usage(stored).free
     if missing > free:
-        sizes = f"{missing / GB:.1f} GB are to be fetched and {free / GB:.1f} are free"
+        sizes = f"{missing / GB:.1f} GB must be fetched and {free / GB:.1f} are free"
         raise ModelError(f"{repository.name} does not fit on the disk of {stored.parent} ({sizes}): make room there")
 
 

@@ -37,7 +37,7 @@ def local_folder(name: str) -> Path | None:
     if REPOSITORY_NAME.fullmatch(name):
         return None
     raise ModelError(
-        f"{name!r} is no folder here, and the hub's models are called owner/name: name the one or the other"
+        f"{name!r} is not a folder here, and models of the hub are named owner/name: name one or the other"
     )
 
 
@@ -86,7 +86,7 @@ def hub_origin(folder: Path) -> tuple[str, str]:
 def checked_revision(revision: str) -> str:
     """Return the revision that a setting names, main by default; ModelError if it cannot be one."""
     if revision and not REVISION_NAME.fullmatch(revision):
-        raise ModelError(f"{revision!r} is no name of a revision: set revision to a branch, a tag or a commit")
+        raise ModelError(f"{revision!r} is not a valid revision: set revision to a branch, a tag or a commit")
     return revision or "main"
 
 

@@ -1,7 +1,7 @@
 """Narrow passes, which answers wait for: each width is recorded once as a CUDA graph and then replayed.
 
-A graph reads from and writes to fixed addresses. Whatever changes from pass to pass (tokens, arenas, their lengths) is
-therefore data on the device, brought there by one copy, and the same kernels serve every arena.
+A graph reads from and writes to fixed addresses. Whatever changes from pass to pass (tokens, arenas, their lengths)
+is therefore data on the device, brought there by one copy, and the same kernels serve every arena.
 """
 
 from __future__ import annotations

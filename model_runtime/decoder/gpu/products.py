@@ -74,8 +74,8 @@ class Int8Product:
 def scaled_product(x: torch.Tensor, numbers: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return x [rows, in] times int8 numbers [out, in] with an fp32 scale [out] a row; [rows, out].
 
-    A few rows become sums over the same numbers, which a compiler fuses into one loop. For more, the numbers are first
-    converted to x's precision, which holds them exactly.
+    A few rows become sums over the same numbers, which a compiler fuses into one loop. For more, the numbers are
+    first converted to x's precision, which holds them exactly.
     """
     if len(x) > FUSED_ROWS:
         return (_exact(x, numbers.to(x.dtype)) * scale).to(dtype)

@@ -61,7 +61,7 @@ def hf_size(folder: Path) -> tuple[int, int, int]:
         with torch.device("meta"):
             model = cast(Any, AutoModelForCausalLM).from_config(read_hf_config(folder), trust_remote_code=False)
     except Exception as error:  # an unknown field fails wherever it is used
-        raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
+        raise ModelError(f"transformers cannot build the model of {folder} ({error!r}): use another model") from error
     sizes = [parameter.numel() for parameter in model.parameters()]
     return sum(sizes), max(sizes), count_unpacked(model)
 
@@ -70,9 +70,9 @@ def _refuse(found: Any) -> None:
     """Refuse a model that keeps anything but each token's keys and values in every layer."""
     family = found.model_type
     if family not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or found.is_encoder_decoder:
-        raise ModelError(f"transformers has no {family!r} that goes on with a text: use another model")
+        raise ModelError(f"transformers has no {family!r} that generates text: use another model")
     if getattr(found, "quantization_config", None) is not None:
-        raise ModelError("quantized checkpoints are not supported: use the model that this was made of")
+        raise ModelError("quantized checkpoints are not supported: use the unquantized model")
     for field in ("kv_lora_rank", "attn_logit_softcapping"):  # keys of other shapes, capped scores
         if getattr(found, field, None):
             raise ModelError(f"{family!r} has {field}, which is not computed over an arena: use another model")

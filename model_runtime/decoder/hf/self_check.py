@@ -29,7 +29,7 @@ def check_decoder(decoder: HfDecoder, model: Any) -> None:
     except Exception as error:  # each architecture with other arguments or modules fails in its own way
         raise ModelError(f"{kind} cannot be computed over an arena ({error!r}): use another model") from error
     if alone.shape != cached.shape or not (alone - cached).abs().max() <= TOLERANCE * alone.std():
-        raise ModelError(f"{kind} does not get over an arena what it gets without one: use another model")
+        raise ModelError(f"{kind} computes something else over an arena than without one: use another model")
 
 
 @torch.inference_mode()

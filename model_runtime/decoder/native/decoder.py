@@ -40,7 +40,7 @@ def native_missing(config: ModelConfig) -> str | None:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return "it is for x86-64 on Linux"
     if lib is None:
-        return "the compiled part was not built from these sources: install again where there is gcc 11 or newer"
+        return "the compiled part was not built from these sources: install again with gcc 11 or newer"
     if not lib.efim_supported():
         return "this CPU has no AVX-512 with VNNI"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
@@ -172,7 +172,7 @@ def _round_up(size: int, unit: int) -> int:
 def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
     arena, new = span.arena, len(span.ids)
     if arena.length + new > min(arena.capacity, context):  # the compiled part would write past the end
-        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} behind {arena.length}")
+        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} after {arena.length}")
     places = np.empty(new, ROW_PLACE)
     places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
     places["capacity"] = arena.capacity
