@@ -1,7 +1,4 @@
-"""`efim-ls models`: the models that are known or lie on this machine, what of them fits, and what a keystroke costs.
-
-The network is not asked.
-"""
+"""`efim-ls models`: known models and those on this machine, what fits, and what a keystroke costs. No requests."""
 
 from __future__ import annotations
 
@@ -33,13 +30,13 @@ from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-NUMBERS = ("size", "disk", "ms/key")  # licences and contexts have no room in 80 columns: --json tells them
+NUMBERS = ("size", "disk", "ms/key")  # licences and contexts do not fit into 80 columns: --json has them
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What models are held against: bytes that are free, bytes a second that one thread reads, formats of weights."""
+    """The machine's free bytes, the bytes a second that one thread reads, and the formats of weights it can use."""
 
     free: int
     bandwidth: float
@@ -48,8 +45,8 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A model; what is not known is None. `fits`: formats on the CPU; `milliseconds`: of a key that needs it."""
+class ModelRow:
+    """A model; None if unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that needs the model."""
 
     name: str
     folder: str | None = None
@@ -80,7 +77,7 @@ def show(cache: Path, as_json: bool) -> int:
     return 0
 
 
-def _rows(machine: Machine, notes: SpeedFile) -> Iterator[Row]:
+def _rows(machine: Machine, notes: SpeedFile) -> Iterator[ModelRow]:
     here = cached_models()
     yield _on_disk(machine, notes, CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
     yield from (_on_disk(machine, notes, each) for each in here)
@@ -88,7 +85,7 @@ def _rows(machine: Machine, notes: SpeedFile) -> Iterator[Row]:
     yield from (_published(machine, each) for each in KNOWN_MODELS if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> Row:
+def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> ModelRow:
     known = next((each for each in KNOWN_MODELS if each.name == model.name), None)
     try:
         config = read_architecture(model.folder)
@@ -96,8 +93,8 @@ def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> Row:
         family = known.family if known else _markers(model.folder, config)
         fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
     except ModelError as error:
-        return Row(model.name, str(model.folder), model.commit, model.size, problem=str(error))
-    return Row(
+        return ModelRow(model.name, str(model.folder), model.commit, model.size, problem=str(error))
+    return ModelRow(
         model.name, str(model.folder), model.commit, model.size, size.parameters, config.context,
         known.licence if known else LICENCES.get(model.name), family, fits, gpu, milliseconds, measured,
     )  # fmt: skip
@@ -107,9 +104,9 @@ def _markers(folder: Path, config: ModelConfig) -> str:
     return find_template(Tokenizer(folder / "tokenizer.json"), None, config.end_ids).family
 
 
-def _published(machine: Machine, known: KnownModel) -> Row:
+def _published(machine: Machine, known: KnownModel) -> ModelRow:
     fits, gpu, milliseconds, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
-    return Row(
+    return ModelRow(
         known.name, parameters=known.parameters, context=known.context, licence=known.licence, family=known.family,
         fits=fits, fits_gpu=gpu, milliseconds=milliseconds,
     )  # fmt: skip
@@ -118,14 +115,14 @@ def _published(machine: Machine, known: KnownModel) -> Row:
 def _costs(
     machine: Machine, size: ModelSize, config: ModelConfig | None, notes: SpeedFile | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
-    """In which formats a model fits, on the CPU and on the GPU; milliseconds of a keystroke, and whether measured."""
-    frame = _frame(config) if config else 0  # of one there always is room, however little kv_memory_mib is
+    """Return the formats that fit on CPU and GPU, milliseconds of a keystroke, and whether these were measured."""
+    frame = _frame(config) if config else 0  # there is always one, however small kv_memory_mib is
     fits = fitting_formats(
         size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
     )
     found = remembered_ms(config, DEFAULTS.threads, notes) if config else {}
     measured = [ms for way, ms in found.items() if way.split()[0] in fits]
-    # A token reads one row of the embedding, which is the head as well where it is tied.
+    # A token reads one row of the embedding, unless that is tied and so the head as well.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     estimated = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
     a_pass = min(measured or estimated, default=None)
@@ -135,7 +132,7 @@ def _costs(
 
 
 def _frame(config: ModelConfig) -> int:
-    """Bytes of one frame's keys and values on the CPU."""
+    """Return the bytes of one frame's keys and values on the CPU."""
     return arena_bytes(config, min(capacity(DEFAULTS, fit_budget(DEFAULTS, config)), config.context))
 
 
@@ -143,11 +140,11 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
-def _table(machine: Machine, rows: list[Row]) -> Table:
+def _table(machine: Machine, rows: list[ModelRow]) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory are free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-    table.add_column("model", overflow="fold")  # where there is no room names and formats take more lines
+    table.add_column("model", overflow="fold")  # long names and formats wrap
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
@@ -159,7 +156,7 @@ def _table(machine: Machine, rows: list[Row]) -> Table:
     return table
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ModelRow) -> tuple[str, ...]:
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
     cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.0f}"
