@@ -42,7 +42,7 @@ def load_model(
         local_cache=settings.local_cache,
         progress=progress,
         open_source=(lambda kv, name: open_source(kv, name, budget)) if open_source else None,
-        **_asked(settings, budget),
+        **_load_options(settings, budget),
     )
     return model, budget
 
@@ -52,7 +52,7 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
     return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
 
 
-def _asked(settings: Settings, budget: Budget) -> LoadOptions:
+def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
     speed = cache_folder(settings.cache_folder) / SPEED
     return LoadOptions(
         device=settings.device,
@@ -92,7 +92,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
-        plan_load(checkpoint, **_asked(settings, budget))
+        plan_load(checkpoint, **_load_options(settings, budget))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
         usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
 

@@ -106,17 +106,17 @@ class LoadPlan(NamedTuple):
     forms: list[Format]
 
 
-def plan_load(checkpoint: Checkpoint, **asked: Unpack[LoadOptions]) -> LoadPlan:
+def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:
     """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
-    config, mib = checkpoint.config, asked["kv_memory_mib"]
-    capacity = min(asked["capacity"], config.context)
+    config, mib = checkpoint.config, options["kv_memory_mib"]
+    capacity = min(options["capacity"], config.context)
     frame = arena_bytes(config, capacity) // FP32 * BF16
     choice = choose_device(
-        asked.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(asked["weights"])
+        options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
     )
     arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
     kv = arenas * arena_bytes(config, capacity)
-    forms = usable_formats(config, asked["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
+    forms = usable_formats(config, options["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
     return LoadPlan(choice, capacity, arenas, forms)
 
 
@@ -126,31 +126,31 @@ def load(
     local_cache: bool,
     progress: Callable[[str, int], None],
     open_source: OpenSource | None = None,
-    **asked: Unpack[LoadOptions],
+    **options: Unpack[LoadOptions],
 ) -> Model:
     """Load a checkpoint's weights; ModelError says what is wrong with it.
 
     `open_source` opens the store from which the engine reads keys and values back, if there is one.
     """
     folder, config, tokenizer, template = checkpoint
-    prepared = plan_load(checkpoint, **asked)
-    torch.set_num_threads(asked["threads"])
+    plan = plan_load(checkpoint, **options)
+    torch.set_num_threads(options["threads"])
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
-    runtime = _load_runtime(checkpoint, prepared, asked, progress)
+    runtime = _load_runtime(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
     kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
     source = open_source(kv, model) if open_source else None
-    engine = Engine(runtime.decoder, tokenizer, pool, prepared.capacity, cache, template.ends, source)
+    engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source)
     description = ModelDescription(
         model=model,
         revision=revision,
         parameters=runtime.parameters,
-        device=prepared.choice.device,
-        device_reason=prepared.choice.reason,
+        device=plan.choice.device,
+        device_reason=plan.choice.reason,
         weights=runtime.weights,
         decoder=runtime.name,
         decoder_reason=runtime.reason,
@@ -158,7 +158,7 @@ def load(
         attention_reason=runtime.attention_reason,
         context=config.context,
         arenas=runtime.arenas,
-        threads=asked["threads"],
+        threads=options["threads"],
         local_cache=cache is not None,
         local_cache_reason=cache_reason,
     )
@@ -166,11 +166,11 @@ def load(
 
 
 def _load_runtime(
-    checkpoint: Checkpoint, prepared: LoadPlan, wanted: DecoderOptions, progress: Callable[[str, int], None]
+    checkpoint: Checkpoint, plan: LoadPlan, options: DecoderOptions, progress: Callable[[str, int], None]
 ) -> Runtime:
     """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
     folder, config, *_ = checkpoint
-    choice, capacity, arenas, forms = prepared
+    choice, capacity, arenas, forms = plan
     if config.foreign:
         from model_runtime.decoder.hf.load import load_with_transformers
 
@@ -181,8 +181,8 @@ def _load_runtime(
     if choice.device == "cuda":
         from model_runtime.decoder.gpu.load import load_on_gpu
 
-        return load_on_gpu(config, tensors, capacity, arenas, gpu_format(wanted["weights"]))
-    return load_on_cpu(config, tensors, capacity, arenas, wanted, forms)
+        return load_on_gpu(config, tensors, capacity, arenas, gpu_format(options["weights"]))
+    return load_on_cpu(config, tensors, capacity, arenas, options, forms)
 
 
 def load_on_cpu(
@@ -190,14 +190,14 @@ def load_on_cpu(
     tensors: Weights,
     capacity: int,
     arenas: int,
-    wanted: DecoderOptions,
+    options: DecoderOptions,
     forms: Collection[Format],
 ) -> Runtime:
     """Load a model on the CPU by the fastest method that the options and the formats allow."""
-    way, reason = choose_method(config, wanted["weights"], wanted["threads"], wanted["speed_notes"], forms)
+    way, reason = choose_method(config, options["weights"], options["threads"], options["speed_notes"], forms)
     return Runtime(
         parameters=count_parameters(tensors),
-        decoder=way.decoder(config, tensors, wanted["threads"]),
+        decoder=way.decoder(config, tensors, options["threads"]),
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
         weights=way.form,
@@ -209,9 +209,9 @@ def load_on_cpu(
     )
 
 
-def _read_ngram_cache(folder: Path, wanted: bool) -> tuple[NgramCache | None, str]:
+def _read_ngram_cache(folder: Path, enabled: bool) -> tuple[NgramCache | None, str]:
     """Read the fit in the model's folder, with the reason; no default: another model's shares would be wrong."""
-    if not wanted:
+    if not enabled:
         return None, "switched off"
     cache = read_ngram_cache(folder)
     return cache, "fitted to this model" if cache else f"the model's folder has no {LOCAL_CACHE_FILE}"
