@@ -42,7 +42,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.ngram_cache import read as read_local_cache
+from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
@@ -96,9 +96,9 @@ class Subject:
         self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
         self._arena = arena = Arena(config, config.context)
-        pool, cache = Pool(lambda: arena, 1), read_local_cache(EMBEDDED)
+        pool, cache = Pool(lambda: arena, 1), read_ngram_cache(EMBEDDED)
         mixing = Engine(self.decoder, self.tokenizer, pool, config.context, cache)
-        self._engines = {"model": mixing.mixing(None), "mixture": mixing}
+        self._engines = {"model": mixing.with_ngram_cache(None), "mixture": mixing}
 
     def compute(self, ids: Ids) -> Floats:
         """Return the keys and values of a prompt, [2, layers, kv_heads, len(ids), head_dim]."""
@@ -124,7 +124,7 @@ class Subject:
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""
         self._arena.truncate(len(prompt.ids) - 1)
-        self._arena.choices = None
+        self._arena.memo = None
 
 
 def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:

@@ -15,11 +15,10 @@ from benchmarks.speed import timed
 from benchmarks.table import show
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.hf.config import foreign_config
-from model_runtime.decoder.hf.load import load_foreign
+from model_runtime.decoder.decoder import CHUNK, Decoder
+from model_runtime.decoder.hf.config import hf_config
+from model_runtime.decoder.hf.load import load_hf_decoder
 from model_runtime.decoder.linear import packed_format
-from model_runtime.engine.pass_costs import CHUNK
 
 SECONDS = {LARGEST: 20.0}  # for the rounds of one kind of pass; the others
 OTHER_SECONDS = 2.0
@@ -37,7 +36,7 @@ class Both:
     def __init__(self, folder: Path) -> None:
         config, form = read_config(folder), packed_format()
         own = Decoder(config, read_weights(folder, config), form)
-        foreign = load_foreign(folder, foreign_config(folder), form)
+        foreign = load_hf_decoder(folder, hf_config(folder), form)
         capacity = CONTEXT + CHUNK
         self._sides = [Named(OURS, Own(own, capacity)), Named(FOREIGN, Own(foreign, capacity))]
 

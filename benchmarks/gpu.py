@@ -24,7 +24,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import Rope
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import Span
-from model_runtime.decoder.gpu.device import BF16, INT8, MIB, Form
+from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat
 from model_runtime.ids import Ids
 from model_runtime.machine import cuda_missing
 
@@ -51,7 +51,7 @@ COPIED = 4 << 30  # bytes
 RESULTS = Path(__file__).with_name("results")
 TOKENS = np.random.default_rng(0).integers(0, SHAPE.vocab, CONTEXT + ROOM).astype(np.int32)
 
-WAYS: dict[str, Form] = {"own": "bf16", "own_int8": "int8"}
+WAYS: dict[str, GpuFormat] = {"own": "bf16", "own_int8": "int8"}
 
 Pass = Callable[[Ids, int], int]  # tokens behind the first so many; the likeliest next one
 
@@ -107,7 +107,7 @@ def random_weights() -> Weights:
     return {name: drawn(name, shape) for name, shape in expected_shapes(SHAPE).items()}
 
 
-def needed_bytes(form: Form) -> int:
+def needed_bytes(form: GpuFormat) -> int:
     """What a decode step cannot but read: weights once, the keys and values of the context once."""
     weights = sum(prod(shape) for shape in expected_shapes(SHAPE).values())
     element = INT8 if form == "int8" else BF16
@@ -154,14 +154,14 @@ def figures(name: str, forward: Pass) -> dict[str, float]:
     }
 
 
-def own(name: str, weights: Weights, form: Form) -> tuple[Pass, dict[str, float]]:
+def own(name: str, weights: Weights, form: GpuFormat) -> tuple[Pass, dict[str, float]]:
     """Passes of the GPU's decoder, and what only it has: several rows, several arenas."""
     from model_runtime.decoder.gpu.decoder import GpuDecoder
     from model_runtime.decoder.gpu.graphs import WIDTHS
-    from model_runtime.decoder.gpu.load import on_gpu
+    from model_runtime.decoder.gpu.load import load_on_gpu
 
     began, before = perf_counter(), torch.cuda.memory_allocated()
-    runtime = on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS, form)
+    runtime = load_on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS, form)
     taken = (torch.cuda.memory_allocated() - before) / MIB
     more = {f"{name}_load_s": perf_counter() - began, f"{name}_mib": taken}
     decoder, arenas = runtime.decoder, [runtime.arena() for _ in range(ARENAS)]

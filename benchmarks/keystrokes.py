@@ -26,7 +26,7 @@ from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
-from model_runtime.prompt.prompt import in_order
+from model_runtime.prompt.prompt import order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -58,7 +58,7 @@ class Infill(Policy):
         """The prompt at a cursor."""
         before = self._tokenizer.encode(text[:cursor])[-(3 * (BATCH // 4)) :]
         after = self._tokenizer.encode(text[cursor:])[: BATCH // 4 - 2]
-        return Asked(in_order(self._template, before, after, NONE), 0, True)
+        return Asked(order_parts(self._template, before, after, NONE), 0, True)
 
 
 def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.decoder import CHUNK, AnyDecoder
 from model_runtime.decoder.linear import Format, packed_format
-from model_runtime.decoder.native.decoder import missing
-from model_runtime.engine.pass_costs import CHUNK
+from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.ids import Ids
-from model_runtime.loading.autotune import Way
+from model_runtime.loading.autotune import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
 
@@ -105,11 +104,11 @@ def llama_missing() -> str | None:
     return f"{' and '.join(lacking)} not installed: pip install 'efim-ls[bench]'" if lacking else None
 
 
-def _ways(config: ModelConfig) -> Iterator[Way]:
+def _ways(config: ModelConfig) -> Iterator[CpuMethod]:
     """One for each format of weights: the compiled one, where there is one."""
-    compiled = missing(config) is None
+    compiled = native_missing(config) is None
     for form in get_args(Format):
         if form != "fp32" and compiled:
-            yield Way(form, True)
+            yield CpuMethod(form, True)
         elif form in ("fp32", packed_format()):
-            yield Way(form, False)
+            yield CpuMethod(form, False)

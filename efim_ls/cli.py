@@ -239,9 +239,9 @@ def _counted(arguments: argparse.Namespace, recorded: Trace) -> list[Row]:
     from efim_lab.replay.report import Row
     from efim_lab.replay.trace import keystrokes
     from efim_ls.completion.window import Budget
-    from model_runtime.checkpoint.hub.names import folder_here
+    from model_runtime.checkpoint.hub.names import model_folder
 
-    budget, folder = Budget(arguments.head, arguments.tail), folder_here(arguments.model)
+    budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
     counts = count(keystrokes(recorded), arguments.policy, budget, folder)
     return [Row(c.prompt_tokens, c.recomputed, c.ahead, c.wasted, c.reanchored) for c in counts]
 

@@ -6,4 +6,4 @@ class ModelError(Exception):
 
 
 class WorkError(Exception):
-    """Training or measuring cannot go on; the message is one line that names the cause and the remedy."""
+    """Training or measuring cannot continue; the message is one line that names the cause and the remedy."""

@@ -9,7 +9,7 @@ Ids = npt.NDArray[np.int32]
 
 
 def common_prefix(a: Ids, b: Ids) -> int:
-    """Length of the longest common prefix."""
+    """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
     differing = np.flatnonzero(a[:n] != b[:n])
     return int(differing[0]) if len(differing) else n

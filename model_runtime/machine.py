@@ -1,16 +1,23 @@
-"""What the machine offers."""
+"""What this machine offers: a usable GPU, free memory, and how fast one thread reads it."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
 
 import torch
 
 LEAST_CAPABILITY = (8, 0)  # before that, GPUs have no bf16
+PROBE_BYTES = 128 << 20  # bytes: more than most caches hold
+PROBE_COLUMNS = 4096
 
 
 def cuda_missing() -> str | None:
-    """Why a model cannot be computed on a GPU here; None where it can."""
+    """Return why no model can run on a GPU here, or None if one can."""
     if torch.version.cuda is None:
         return "this build of torch has no CUDA"
     if not torch.cuda.is_available():
@@ -23,9 +30,90 @@ def cuda_missing() -> str | None:
 
 
 def cuda_state() -> str:
-    """Say whether CUDA could be used, and why it is not."""
+    """Describe the GPU, or say why none can be used."""
     reason = cuda_missing()
     if reason is None:
         return f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
     name = f"{torch.cuda.get_device_name()} is there, but " if torch.cuda.is_available() else ""
     return name + reason
+
+
+def available_memory(root: Path = Path("/")) -> int:
+    """Return the bytes that the system has left on Linux and Windows, and all of its memory elsewhere.
+
+    A cgroup's limit counts. Pages of files count as free: the system reclaims them.
+    """
+    if sys.platform == "win32":
+        return _windows()
+    meminfo = _numbers(root / "proc/meminfo")
+    if "MemAvailable:" not in meminfo:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(0, min(meminfo["MemAvailable:"] << 10, *_left_in_cgroups(root)))
+
+
+def releasable_memory(root: Path = Path("/")) -> int:
+    """Return the most bytes that this process could release: its anonymous memory, a huge number if unknown."""
+    return _numbers(root / "proc/self/status").get("RssAnon:", sys.maxsize >> 10) << 10
+
+
+def memory_bandwidth() -> float:
+    """Measure the bytes a second of a product with a matrix too large for caches: the bound of decoding one token."""
+    matrix, vector = torch.ones(PROBE_BYTES // 4 // PROBE_COLUMNS, PROBE_COLUMNS), torch.ones(PROBE_COLUMNS)
+    return PROBE_BYTES / min(_seconds(matrix, vector) for _ in range(4))
+
+
+def _seconds(matrix: torch.Tensor, vector: torch.Tensor) -> float:
+    began = perf_counter()
+    torch.mv(matrix, vector)
+    return perf_counter() - began
+
+
+def _left_in_cgroups(root: Path) -> Iterator[int]:
+    """Yield what each of the process' cgroups, and of those above it, has left; first a bound that is none."""
+    yield sys.maxsize
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            yield from _left(root / "sys/fs/cgroup", path, "memory.max", "memory.current", "")
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+            yield from _left(root / "sys/fs/cgroup/memory", path, *names)
+
+
+def _left(mount: Path, path: str, limit: str, usage: str, prefix: str) -> Iterator[int]:
+    group = mount / path.strip("/")
+    for folder in (group, *group.parents):
+        bound, used = _text(folder / limit).strip(), _text(folder / usage).strip()
+        if bound.isdecimal() and used.isdecimal():
+            stat = _numbers(folder / "memory.stat")
+            of_files = sum(stat.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+            yield int(bound) - int(used) + of_files
+        if folder == mount:
+            return
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    words = (line.split() for line in _text(path).splitlines())
+    return {name: int(value) for name, value, *_ in (each for each in words if len(each) > 1) if value.isdecimal()}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:  # not Linux, another version of cgroups, or a group whose files are not shown inside of it
+        return ""
+
+
+if sys.platform == "win32":
+    import ctypes
+
+    class _Status(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ulong), ("load", ctypes.c_ulong)] + [
+            (name, ctypes.c_ulonglong)
+            for name in ("total", "free", "pages", "pages_free", "space", "space_free", "more")
+        ]
+
+    def _windows() -> int:
+        status = _Status(length=ctypes.sizeof(_Status))
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return status.free

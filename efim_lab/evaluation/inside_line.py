@@ -16,7 +16,7 @@ from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.places.holes import Hole
 from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.subject import LINE, Subject
-from model_runtime.engine.meeting import until
+from model_runtime.engine.rest_of_line import text_before_rest
 from model_runtime.engine.stops import StopRule, stop_rule
 
 UNCUT = "rest in the prompt, as the model says it"
@@ -88,7 +88,7 @@ def _suggestions(subject: Subject, hole: Hole) -> dict[str, str]:
     context, rest = hole.context, hole.rest
     said = _said(subject, replace(context, tail=f"{rest}\n{context.tail}"), LINE)
     served = _said(subject, context, stop_rule(context.typed, rest, explicit=False, max_lines=1))
-    return {UNCUT: said, WITH_REST: until(said, rest), SERVED: until(served, rest)}
+    return {UNCUT: said, WITH_REST: text_before_rest(said, rest), SERVED: text_before_rest(served, rest)}
 
 
 def _said(subject: Subject, context: Context, rule: StopRule) -> str:

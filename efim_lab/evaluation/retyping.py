@@ -33,12 +33,12 @@ def keys(context: Context) -> Iterable[Context]:
 
 def recomputed(prompts: Sequence[Prompt]) -> list[int]:
     """Tokens that go through the model for each prompt after the first, with what the ones before left behind."""
-    held = sequence.Sequence(max(len(prompt.ids) for prompt in prompts))
+    held = sequence.TokenSequence(max(len(prompt.ids) for prompt in prompts))
     costs = [_compute(held, prompt) for prompt in prompts]
     return costs[1:]
 
 
-def _compute(held: sequence.Sequence, prompt: Prompt) -> int:
+def _compute(held: sequence.TokenSequence, prompt: Prompt) -> int:
     reused = held.reusable(prompt.ids)
     held.truncate(reused)
     held.append(prompt.ids[reused:])

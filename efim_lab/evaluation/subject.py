@@ -15,7 +15,7 @@ from efim_lab.evaluation.places.cursors import Context
 from model_runtime.arena.pool import Owner
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.stops import StopRule
 from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
@@ -42,7 +42,7 @@ UNTIL_END = UntilEnd(multiline=True, indent=0, max_lines=0)
 
 
 @dataclass(frozen=True)
-class Teacher(LocalCache):
+class Teacher(NgramCache):
     """Stands where the local cache does: reads the model's distribution and lets the given token pass alone.
 
     Each serves once: what an engine remembers of another one's choices it must not repeat unread.
@@ -72,12 +72,12 @@ class Subject:
             capacity=CAPACITY,
             kv_memory_mib=KV_MEMORY_MIB,
             local_cache=True,
-            measured=None,
+            speed_notes=None,
             progress=_silent,
         )
-        self._engines: dict[Chooser, Engine] = {"model": model.engine.mixing(None), "mixture": model.engine}
-        if model.local_cache is not None:
-            self._engines["counts"] = model.engine.mixing(model.local_cache.alone())
+        self._engines: dict[Chooser, Engine] = {"model": model.engine.with_ngram_cache(None), "mixture": model.engine}
+        if model.ngram_cache is not None:
+            self._engines["counts"] = model.engine.with_ngram_cache(model.ngram_cache.without_model())
 
     def can(self, arm: Arm) -> bool:
         """Whether the model can be asked so: without a local cache of its own there are no counts."""
@@ -109,7 +109,7 @@ class Subject:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Bits that the model needs for `middle` [n] after a prompt that is not healed, teacher-forced."""
         teacher = Teacher((), 1.0, middle.tolist())
-        self._model.engine.mixing(teacher).generate(OWNER, prompt, UNTIL_END, len(middle), _never)
+        self._model.engine.with_ngram_cache(teacher).generate(OWNER, prompt, UNTIL_END, len(middle), _never)
         return sum(teacher.bits)
 
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import torch
 
+from efim_ls.completion.speed_notes import SpeedFile
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu.device import choose_device
-from model_runtime.decoder.runtime import Runtime
 from model_runtime.errors import ModelError
-from model_runtime.loading.load import Wanted, on_cpu
-from model_runtime.loading.memory_fit import usable
+from model_runtime.loading.load import DecoderOptions, load_on_cpu
+from model_runtime.loading.memory_fit import usable_formats
 
 MIB = 1 << 20
 THREADS = 1  # as the server does by default
@@ -29,12 +30,14 @@ def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":
-        wanted = Wanted(weights="auto", threads=THREADS, measured=measured)
-        forms = usable(config, "auto", arenas * arena_bytes(config, capacity))
-        return "CPU, one thread", on_cpu(config, weights, capacity, arenas, wanted, forms)
-    from model_runtime.decoder.gpu.load import on_gpu  # not needed, and perhaps not installed, on a CPU
+        wanted = DecoderOptions(
+            weights="auto", threads=THREADS, speed_notes=SpeedFile(measured) if measured else None
+        )
+        forms = usable_formats(config, "auto", arenas * arena_bytes(config, capacity))
+        return "CPU, one thread", load_on_cpu(config, weights, capacity, arenas, wanted, forms)
+    from model_runtime.decoder.gpu.load import load_on_gpu  # not needed, and perhaps not installed, on a CPU
 
-    runtime = on_gpu(config, weights, capacity, arenas)
+    runtime = load_on_gpu(config, weights, capacity, arenas)
     if runtime.arenas < arenas:
         raise ModelError(f"the GPU can hold {runtime.arenas} KV caches, {arenas} are needed: lower --users")
     return torch.cuda.get_device_name(), runtime

@@ -63,5 +63,5 @@ def _costs(asked: Asked, made: Generation, plan_ms: float) -> Costs:
         reused=made.reused,
         new_tokens=made.new_tokens,
         ms=ms,
-        **asdict(made.spent),
+        **asdict(made.stats),
     )

@@ -15,11 +15,11 @@ import numpy as np
 from efim_ls.completion.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.window import Budget, Window
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
-from model_runtime.prompt.prompt import Prompt, build, in_order
+from model_runtime.prompt.prompt import Prompt, build, order_parts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -79,7 +79,7 @@ def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: 
     """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
     _, _, tokenizer, template = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
-    pool = Pool(lambda: Sequence(room.prompt_tokens), prompts.frames)
+    pool = Pool(lambda: TokenSequence(room.prompt_tokens), prompts.frames)
     for key in keystrokes:
         ahead = sum(_compute(pool, coming, True) for coming in prompts.coming(*key.rested)) if key.rested else 0
         asked = prompts.asked(key.text, key.cursor)
@@ -87,9 +87,9 @@ def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: 
         yield Count(len(asked.ids), recomputed, ahead, pool.wasted, asked.new)
 
 
-def _compute(pool: Pool[Sequence], asked: Asked, ahead: bool) -> int:
+def _compute(pool: Pool[TokenSequence], asked: Asked, ahead: bool) -> int:
     """Bring the frame's sequence to a prompt; the number of tokens that this takes."""
-    sequence = pool.take(Owner(DOCUMENT, asked.frame), asked.ids)
+    sequence = pool.acquire(Owner(DOCUMENT, asked.frame), asked.ids)
     reused = sequence.reusable(asked.ids)
     sequence.truncate(reused)
     sequence.append(asked.ids[reused:])
@@ -97,7 +97,7 @@ def _compute(pool: Pool[Sequence], asked: Asked, ahead: bool) -> int:
     if ahead:
         sequence.mark_unneeded(reused)
     else:
-        sequence.need(sequence.length)
+        sequence.mark_needed(sequence.length)
     return len(asked.ids) - reused
 
 
@@ -121,7 +121,7 @@ class Infilling(Policy):
         before = self._tokenizer.encode(text[start:cursor])
         after = self._tokenizer.encode(self._window.tail(text, cursor))
         head, typed = (NONE, before) if self._suffix_first else (before, NONE)
-        return Asked(in_order(self._template, head, after, typed), 0, new)
+        return Asked(order_parts(self._template, head, after, typed), 0, new)
 
 
 class PublishedEfim(Policy):
@@ -142,7 +142,7 @@ class PublishedEfim(Policy):
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
         parts = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        return Asked(in_order(self._template, *parts), 0, new)
+        return Asked(order_parts(self._template, *parts), 0, new)
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)

@@ -28,7 +28,7 @@ from efim_lab.training.observe import (
     Place,
 )
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import WorkError
 
 FITTED, JUDGED = 2000, 400  # cursors
@@ -48,13 +48,13 @@ def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITT
     """Fit the local cache of the model in a folder, write it there, and return a table in Markdown."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
-        cache.write(folder)
+        (folder / LOCAL_CACHE_FILE).write_text(cache.to_json(), encoding="utf-8")
     except OSError as error:
         raise WorkError(f"cannot write to {folder} ({error}): make room for it there") from error
     return table(cache, rows)
 
 
-def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -> tuple[LocalCache, list[Row]]:
+def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -> tuple[NgramCache, list[Row]]:
     """Fit on every other document, judge on the rest (one alone serves both); no state but the arguments."""
     rng, observer = random.Random(0), Observer(folder)
     shuffled = sorted(documents, key=lambda d: d.path)
@@ -63,7 +63,7 @@ def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -
     return cache, judge(observer, cache, list(observer.places(shuffled[1::2] or shuffled, judged, rng)))
 
 
-def fit_to(seen: Observed) -> LocalCache:
+def fit_to(seen: Observed) -> NgramCache:
     """The likeliest half-life and shares; a longest match must gain more than a figure costs (BIC)."""
     found = [_likeliest_shares(seen, index) for index in range(len(HALF_LIVES))]
     likelihoods = [_log_likelihood(seen, index, shares) for index, shares in enumerate(found)]
@@ -71,10 +71,10 @@ def fit_to(seen: Observed) -> LocalCache:
     shares, price = found[best], math.log(len(seen.longest)) / 2
     while len(shares) > 1 and _log_likelihood(seen, best, shares[:-1]) > likelihoods[best] - price:
         shares, price = shares[:-1], price + math.log(len(seen.longest)) / 2
-    return LocalCache(tuple(round(float(share), 2) for share in shares), HALF_LIVES[best])
+    return NgramCache(tuple(round(float(share), 2) for share in shares), HALF_LIVES[best])
 
 
-def judge(observer: Observer, cache: LocalCache, places: Sequence[Place]) -> list[Row]:
+def judge(observer: Observer, cache: NgramCache, places: Sequence[Place]) -> list[Row]:
     """Model, counts and mixture apart.
 
     For their bits the counts are mixed with a distribution that takes all tokens for alike, or what they do not
@@ -84,11 +84,11 @@ def judge(observer: Observer, cache: LocalCache, places: Sequence[Place]) -> lis
     token, allowed = (replace(each, model=each.uniform) for each in (seen.token, seen.allowed))
     counts_alone = replace(seen, token=token, allowed=allowed)
     bits = _bits(seen, index, shares[:0]), _bits(counts_alone, index, shares), _bits(seen, index, shares)
-    exact = _exact(observer, (None, cache.alone(), cache), places)
+    exact = _exact(observer, (None, cache.without_model(), cache), places)
     return [Row(*row) for row in zip(("model", "local cache", "mixture"), bits, exact, strict=True)]
 
 
-def table(cache: LocalCache, rows: Sequence[Row]) -> str:
+def table(cache: NgramCache, rows: Sequence[Row]) -> str:
     """What was fitted and what it comes to, in Markdown."""
     shares = ", ".join(f"{share:.2f}" for share in cache.shares)
     cells = [(row.name, f"{row.bits_per_character:.3f}", f"{row.exact:.1%}") for row in rows]
@@ -143,9 +143,9 @@ def _bits(seen: Observed, half_life: int, shares: Floats) -> float:
     return -_log_likelihood(seen, half_life, shares) / math.log(2) / seen.characters
 
 
-def _exact(observer: Observer, caches: Sequence[LocalCache | None], places: Sequence[Place]) -> list[float]:
+def _exact(observer: Observer, caches: Sequence[NgramCache | None], places: Sequence[Place]) -> list[float]:
     """Share of the places whose line is finished as it was, with each of the caches."""
-    engines = [observer.engine.mixing(cache) for cache in caches]
+    engines = [observer.engine.with_ngram_cache(cache) for cache in caches]
     right = [[_finishes(engine, place) for engine in engines] for place in places]
     return [float(share) for share in np.mean(right, axis=0)]
 

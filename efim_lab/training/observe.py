@@ -133,7 +133,7 @@ class Observer:
     @torch.inference_mode()
     def _distributions(self, place: Place) -> Iterator[npt.NDArray[np.float32]]:
         """The model's [vocab] probabilities at each token of the target."""
-        arena = self._pool.take(OWNER, place.prompt.ids)
+        arena = self._pool.acquire(OWNER, place.prompt.ids)
         arena.truncate(0)
         new = place.prompt.ids
         for token in place.target:

@@ -48,27 +48,27 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
 
 
 def _eval(arguments: argparse.Namespace) -> int:
-    from model_runtime.checkpoint.hub.names import folder_here
+    from model_runtime.checkpoint.hub.names import model_folder
 
     with _extra():
         from efim_lab.evaluation.command import run
 
     with _complaints():
-        folders = [folder_here(name) for name in arguments.model or [""]]
+        folders = [model_folder(name) for name in arguments.model or [""]]
         run(arguments.data, folders, arguments.lines, arguments.humaneval)
     return 0
 
 
 def _efim_paper(arguments: argparse.Namespace) -> int:
     from efim_ls.paths import SPEED, cache_folder
-    from model_runtime.checkpoint.hub.names import folder_here
+    from model_runtime.checkpoint.hub.names import model_folder
 
     with _extra():
         from efim_lab.paper.command import Size, run
 
     size = Size(arguments.users, arguments.rounds, arguments.tokens)
     with _complaints():
-        run(arguments.data, folder_here(arguments.model), size, cache_folder("") / SPEED, arguments.json)
+        run(arguments.data, model_folder(arguments.model), size, cache_folder("") / SPEED, arguments.json)
     return 0
 
 

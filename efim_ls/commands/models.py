@@ -1,7 +1,4 @@
-"""`efim-ls models`: the models that are known or lie on this machine, what of them fits, and what a keystroke costs.
-
-The network is not asked.
-"""
+"""`efim-ls models`: known models and those on this machine, what fits, and what a keystroke costs. No requests."""
 
 from __future__ import annotations
 
@@ -16,29 +13,30 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.model_loading import capacity, fit_budget
+from efim_ls.completion.speed_notes import SpeedFile
 from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
 from model_runtime.arena.arena import FP32, arena_bytes
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
-from model_runtime.checkpoint.hub.names import Kept, kept
+from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
-from model_runtime.loading.architecture import read_architecture
-from model_runtime.loading.autotune import SHARES, formats, remembered
-from model_runtime.loading.known_models import KNOWN, Known
-from model_runtime.loading.memory_fit import BYTES, Size, fitting, size_of, usable_on_gpu
-from model_runtime.memory import available, bandwidth
+from model_runtime.loading.autotune import PASS_COUNTS, remembered_ms, supported_formats
+from model_runtime.loading.checkpoint import read_architecture
+from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
+from model_runtime.loading.memory_fit import FORMAT_BYTES, ModelSize, fitting_formats, model_size, usable_gpu_formats
+from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-NUMBERS = ("size", "disk", "ms/key")  # licences and contexts have no room in 80 columns: --json tells them
+NUMBERS = ("size", "disk", "ms/key")  # licences and contexts do not fit into 80 columns: --json has them
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What models are held against: bytes that are free, bytes a second that one thread reads, formats of weights."""
+    """The machine's free bytes, the bytes a second that one thread reads, and the formats of weights it can use."""
 
     free: int
     bandwidth: float
@@ -47,8 +45,8 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A model; what is not known is None. `fits`: formats on the CPU; `milliseconds`: of a key that needs it."""
+class ModelRow:
+    """A model; None if unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that needs the model."""
 
     name: str
     folder: str | None = None
@@ -68,8 +66,10 @@ class Row:
 def show(cache: Path, as_json: bool) -> int:
     """Print a table, or one JSON object."""
     embedded = read_config(EMBEDDED)
-    machine = Machine(available(), bandwidth(), [*formats(embedded)], DEFAULTS.kv_memory_mib << 20)
-    rows = [*_rows(machine, cache / SPEED)]
+    machine = Machine(
+        available_memory(), memory_bandwidth(), [*supported_formats(embedded)], DEFAULTS.kv_memory_mib << 20
+    )
+    rows = [*_rows(machine, SpeedFile(cache / SPEED))]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
     else:
@@ -77,24 +77,24 @@ def show(cache: Path, as_json: bool) -> int:
     return 0
 
 
-def _rows(machine: Machine, notes: Path) -> Iterator[Row]:
-    here = kept()
-    yield _on_disk(machine, notes, Kept("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
+def _rows(machine: Machine, notes: SpeedFile) -> Iterator[ModelRow]:
+    here = cached_models()
+    yield _on_disk(machine, notes, CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
     yield from (_on_disk(machine, notes, each) for each in here)
     names = {each.name for each in here}
-    yield from (_published(machine, each) for each in KNOWN if each.name not in names)
+    yield from (_published(machine, each) for each in KNOWN_MODELS if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: Path, model: Kept) -> Row:
-    known = next((each for each in KNOWN if each.name == model.name), None)
+def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> ModelRow:
+    known = next((each for each in KNOWN_MODELS if each.name == model.name), None)
     try:
         config = read_architecture(model.folder)
-        size = size_of(config, model.folder)
+        size = model_size(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
         fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
     except ModelError as error:
-        return Row(model.name, str(model.folder), model.commit, model.size, problem=str(error))
-    return Row(
+        return ModelRow(model.name, str(model.folder), model.commit, model.size, problem=str(error))
+    return ModelRow(
         model.name, str(model.folder), model.commit, model.size, size.parameters, config.context,
         known.licence if known else LICENCES.get(model.name), family, fits, gpu, milliseconds, measured,
     )  # fmt: skip
@@ -104,33 +104,35 @@ def _markers(folder: Path, config: ModelConfig) -> str:
     return find_template(Tokenizer(folder / "tokenizer.json"), None, config.end_ids).family
 
 
-def _published(machine: Machine, known: Known) -> Row:
-    fits, gpu, milliseconds, _ = _costs(machine, Size(known.parameters, known.matrix), None, None)
-    return Row(
+def _published(machine: Machine, known: KnownModel) -> ModelRow:
+    fits, gpu, milliseconds, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
+    return ModelRow(
         known.name, parameters=known.parameters, context=known.context, licence=known.licence, family=known.family,
         fits=fits, fits_gpu=gpu, milliseconds=milliseconds,
     )  # fmt: skip
 
 
 def _costs(
-    machine: Machine, size: Size, config: ModelConfig | None, notes: Path | None
+    machine: Machine, size: ModelSize, config: ModelConfig | None, notes: SpeedFile | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
-    """In which formats a model fits, on the CPU and on the GPU; milliseconds of a keystroke, and whether measured."""
-    frame = _frame(config) if config else 0  # of one there always is room, however little kv_memory_mib is
-    fits = fitting(size, formats(config) if config else machine.formats, max(machine.kv, frame), machine.free)
-    found = remembered(config, DEFAULTS.threads, notes) if config else {}
+    """Return the formats that fit on CPU and GPU, milliseconds of a keystroke, and whether these were measured."""
+    frame = _frame(config) if config else 0  # there is always one, however small kv_memory_mib is
+    fits = fitting_formats(
+        size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
+    )
+    found = remembered_ms(config, DEFAULTS.threads, notes) if config else {}
     measured = [ms for way, ms in found.items() if way.split()[0] in fits]
-    # A token reads one row of the embedding, which is the head as well where it is tied.
+    # A token reads one row of the embedding, unless that is tied and so the head as well.
     unread = config.vocab * config.hidden if config and not config.tied else 0
-    estimated = [1e3 * BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
+    estimated = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
     a_pass = min(measured or estimated, default=None)
-    best = None if a_pass is None else a_pass * sum(SHARES.values())
-    on_gpu = usable_on_gpu(size, max(machine.kv, frame // FP32 * BF16), config)
+    best = None if a_pass is None else a_pass * sum(PASS_COUNTS.values())
+    on_gpu = usable_gpu_formats(size, max(machine.kv, frame // FP32 * BF16), config)
     return tuple(fits), tuple(on_gpu), best, bool(measured)
 
 
 def _frame(config: ModelConfig) -> int:
-    """Bytes of one frame's keys and values on the CPU."""
+    """Return the bytes of one frame's keys and values on the CPU."""
     return arena_bytes(config, min(capacity(DEFAULTS, fit_budget(DEFAULTS, config)), config.context))
 
 
@@ -138,11 +140,11 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
-def _table(machine: Machine, rows: list[Row]) -> Table:
+def _table(machine: Machine, rows: list[ModelRow]) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory are free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-    table.add_column("model", overflow="fold")  # where there is no room names and formats take more lines
+    table.add_column("model", overflow="fold")  # long names and formats wrap
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
@@ -154,7 +156,7 @@ def _table(machine: Machine, rows: list[Row]) -> Table:
     return table
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ModelRow) -> tuple[str, ...]:
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
     cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.0f}"

@@ -20,9 +20,10 @@ from efim_ls.request import Ahead, Answer, Reason, Request
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
+from model_runtime.arena.kv_format import KvFormat
 from model_runtime.arena.pool import Owner
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.drafts import NOTHING as NO_DRAFT
+from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.stops import stop_rule
 from model_runtime.ids import Ids
@@ -56,11 +57,15 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
-        model, budget = load_model(settings, progress)
-        progress("opening the store", 95)
-        persistence = KvPersistence.open(model.kv, settings, model.description.model, budget)
-        model.engine.backing = persistence
-        return cls(model, settings, budget, persistence)
+        opened: list[KvPersistence] = []
+
+        def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
+            progress("opening the store", 95)
+            opened.append(KvPersistence.open(kv, settings, model, budget))
+            return opened[0]
+
+        model, budget = load_model(settings, progress, open_source)
+        return cls(model, settings, budget, opened[0])
 
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""
@@ -90,7 +95,9 @@ class Completer:
             meter.lap()
             others = list[str]()
             if (count := request.count - 1) > 0:
-                others = self._model.engine.alternatives.say(owner, prompt, made.said, rule, limit, count, stopped)
+                others = self._model.engine.alternatives.generate(
+                    owner, prompt, made.choices, rule, limit, count, stopped
+                )
         except Stopped:
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")
@@ -213,7 +220,7 @@ class Completer:
 
         Other files are tokenized one by one, since new ones take milliseconds; raises Stopped between them.
         """
-        if self._model.local_cache is None:
+        if self._model.ngram_cache is None:
             return frame.prompt
         for other in request.others:
             if stopped():

@@ -39,7 +39,7 @@ class CostMeter:
         """Add what the model did; its stages are timed by the engine."""
         self._ms |= {"restore": made.restore_ms, "prefill": made.prefill_ms, "decode": made.decode_ms}
         self.add(reused=made.reused, fetched=made.fetched, approximate=made.approximate, new_tokens=made.new_tokens)
-        self.add(**asdict(made.spent))
+        self.add(**asdict(made.stats))
 
     def add(self, **counts: int) -> None:
         """Note counts under the names that they have in `Costs`."""

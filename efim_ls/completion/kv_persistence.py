@@ -69,7 +69,7 @@ class KvPersistence:
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
-            arena.take_in(ids[start:end], numbers[:, :, :, start - end :], exact)
+            arena.copy_in(ids[start:end], numbers[:, :, :, start - end :], exact)
             block += 1
             if stopped():
                 break
@@ -157,7 +157,7 @@ class KvPersistence:
 
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def numbers(block: int) -> Any:
-        return arena.copied(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
+        return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
     whole = arena.common(frame.ids) // BLOCK_TOKENS
     return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids))

@@ -6,18 +6,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from efim_ls.completion.speed_notes import SpeedFile
 from efim_ls.completion.window import MARKERS, Budget
 from efim_ls.paths import SPEED, cache_folder
 from efim_ls.settings import Settings
+from model_runtime.arena.kv_format import KvFormat
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.fetching import fetch_folder
+from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
+from model_runtime.engine.engine import KvSource
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
-from model_runtime.loading.load import Asked, Model, load, prepare
-from model_runtime.loading.memory_fit import usable
-from model_runtime.machine import cuda_missing
-from model_runtime.memory import held
+from model_runtime.loading.load import LoadOptions, Model, load, plan_load
+from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.machine import cuda_missing, releasable_memory
 
 LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
 FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first
@@ -25,12 +27,23 @@ FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fet
 Progress = Callable[[str, int], None]
 
 
-def load_model(settings: Settings, progress: Progress) -> tuple[Model, Budget]:
-    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError."""
+def load_model(
+    settings: Settings, progress: Progress, open_source: Callable[[KvFormat, str, Budget], KvSource] | None = None
+) -> tuple[Model, Budget]:
+    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError.
+
+    `open_source` opens the store of a model's keys and values by their format, the model's name and the budget.
+    """
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
-    model = load(checkpoint, local_cache=settings.local_cache, progress=progress, **_asked(settings, budget))
+    model = load(
+        checkpoint,
+        local_cache=settings.local_cache,
+        progress=progress,
+        open_source=(lambda kv, name: open_source(kv, name, budget)) if open_source else None,
+        **_load_options(settings, budget),
+    )
     return model, budget
 
 
@@ -39,15 +52,15 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
     return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
 
 
-def _asked(settings: Settings, budget: Budget) -> Asked:
+def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
     speed = cache_folder(settings.cache_folder) / SPEED
-    return Asked(
+    return LoadOptions(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=capacity(settings, budget),
         kv_memory_mib=settings.kv_memory_mib,
-        measured=speed if settings.persist or speed.is_file() else None,
+        speed_notes=SpeedFile(speed) if settings.persist or speed.is_file() else None,
     )
 
 
@@ -79,9 +92,9 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
-        prepare(checkpoint, **_asked(settings, budget))
+        plan_load(checkpoint, **_load_options(settings, budget))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
-        usable(checkpoint.config, settings.weights, 0, folder, held())
+        usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
 
 
 def capacity(settings: Settings, budget: Budget) -> int:

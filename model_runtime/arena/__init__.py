@@ -1,1 +1,1 @@
-"""Keys and values of token sequences: tensors, what they hold and whose they are."""
+"""Keys and values of token sequences: the tensors, the tokens that they hold and the frames that own them."""

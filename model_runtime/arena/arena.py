@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.engine.choices import Choices
 from model_runtime.ids import Ids
 
 FP32 = 4  # bytes
@@ -16,12 +15,13 @@ FP32 = 4  # bytes
 KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
 
 
-class Arena(Sequence):
+class Arena(TokenSequence):
     """Keys and values of one token sequence.
 
     Invariant: `k[:, :, i]` and `v[:, :, i]` hold what the model computed for `ids[i]` after `ids[:i]`, for every
-    i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`.
-    `choices` are those of the last answer made here.
+    i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`. `memo` is
+    whatever the engine remembers about the last answer made here; it survives truncation, and is dropped when the
+    arena becomes a copy of another.
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
@@ -33,27 +33,30 @@ class Arena(Sequence):
         # Views of the same memory: blocks are small, and torch takes longer to slice than to copy them.
         self._as_arrays: tuple[KeysValues, KeysValues] = (self.k.numpy(), self.v.numpy())
         self.logits: torch.Tensor | None = None
-        self.choices: Choices | None = None
+        self.memo: object | None = None
 
     def keep_logits(self, logits: torch.Tensor, at: int) -> None:
-        """Remember the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
+        """Keep the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
         self.logits, self.logits_at = logits, at
 
-    def copy_prefix(self, other: Sequence, length: int) -> None:
-        """Copy keys and values, too."""
+    def copy_prefix(self, other: TokenSequence, length: int) -> None:
+        """Become the first `length` tokens of `other`, with its keys and values."""
         assert isinstance(other, Arena)
         self.k[:, :, :length].copy_(other.k[:, :, :length])
         self.v[:, :, :length].copy_(other.v[:, :, :length])
-        self.choices = None
+        self.memo = None
         super().copy_prefix(other, length)
 
-    def copied(self, start: int, end: int) -> KeysValues:
-        """Keys and values of the tokens from `start` to `end`, copied."""
+    def copy_out(self, start: int, end: int) -> KeysValues:
+        """Return a copy of the keys and values of the tokens from `start` to `end`."""
         assert 0 <= start <= end <= self.length
         return np.stack([each[:, :, start:end] for each in self._as_arrays])
 
-    def take_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
-        """Append tokens whose keys and values were computed behind the same tokens before; they are copied."""
+    def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+        """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
+
+        `exact` is false if a store's codec has changed them.
+        """
         start, end = self.length, self.length + len(ids)
         self._as_arrays[0][:, :, start:end], self._as_arrays[1][:, :, start:end] = computed
         if not exact:
@@ -62,5 +65,5 @@ class Arena(Sequence):
 
 
 def arena_bytes(config: ModelConfig, capacity: int) -> int:
-    """Memory that one arena takes."""
+    """Return the bytes that one arena takes."""
     return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * capacity

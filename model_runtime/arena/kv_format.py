@@ -1,4 +1,4 @@
-"""What keys and values of a model look like, and a fingerprint by which those of another are told apart."""
+"""The format of a model's keys and values, and a fingerprint that distinguishes them from any other model's."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import numpy.typing as npt
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.errors import ModelError
 
-LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
+KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
 
 
 @dataclass(frozen=True)
 class KvFormat:
     """fp32 [layers, kv_heads, tokens, head_dim], keys and values alike.
 
-    `rotations`, complex64 [context, head_dim / 2], are what the key at each position was multiplied by: dimensions
-    2j and 2j + 1 are the parts of one number; None where that is not known. `fingerprint`, 32 bytes, is another
-    wherever the same tokens may have other keys and values, or other meanings.
+    `rotations`, complex64 [context, head_dim / 2], are the factors of the key at each position, or None if unknown:
+    dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes, differs whenever the same tokens
+    may have different keys and values, or a different meaning.
     """
 
     fingerprint: bytes
@@ -35,24 +35,24 @@ class KvFormat:
     rotations: npt.NDArray[np.complex64] | None
 
 
-def hashing(files: Iterable[Path]) -> Future[list[bytes]]:
-    """Hash files (SHA-256) beside other work; it takes a second for each 1.5 GB."""
+def start_hashing(files: Iterable[Path]) -> Future[list[bytes]]:
+    """Start hashing files (SHA-256) on another thread, which takes a second for each 1.5 GB."""
     hashed = Future[list[bytes]]()
 
     def work() -> None:
         try:
             hashed.set_result([_hash(path) for path in files])
-        except Exception as error:  # whatever it is, it is for who waits
+        except Exception as error:  # whatever it is, the waiting thread gets it
             hashed.set_exception(error)
 
-    # A daemon: where the weights turn out to be damaged nobody waits, and the process must not end minutes later.
+    # A daemon: if the weights turn out to be damaged nothing waits for it, and it must not keep the process alive.
     threading.Thread(target=work, name="hashing", daemon=True).start()
     return hashed
 
 
 def fingerprint(files: Iterable[bytes], config: ModelConfig, form: str) -> bytes:
-    """Cover weights and tokenizer by their files' hashes, and all else that keys and values depend on."""
-    facts = json.dumps([LAYOUT, form, asdict(config)], sort_keys=True).encode()
+    """Return a hash of all that keys and values depend on; `files` are the hashes of weights and tokenizer."""
+    facts = json.dumps([KV_LAYOUT, form, asdict(config)], sort_keys=True).encode()
     return hashlib.sha256(b"".join([*files, facts])).digest()
 
 

@@ -1,4 +1,4 @@
-"""Who has which arena: each belongs to one frame, and what frames have in common is copied, not computed."""
+"""Assigns arenas to frames: each belongs to one frame, and a prefix that frames share is copied, not computed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.ids import Ids
 
-S = TypeVar("S", bound=Sequence)
+S = TypeVar("S", bound=TokenSequence)
 WORTH_COPYING = 16  # tokens that a copy must save
 
 
 class Owner(NamedTuple):
-    """A frame: the document's name, and the frame's number within it; below 0, a fork of one."""
+    """A frame: its document's name and its number within the document; negative numbers are forks."""
 
     document: str
     frame: int = 0
 
 
 class Pool(Generic[S]):
-    """A handful of arenas, one for each frame that was used lately.
+    """A handful of arenas, one for each recently used frame.
 
-    Arenas are made when first needed and never freed; the least recently used one changes hands when all are taken.
+    Arenas are allocated when first needed and never freed; when all are taken, the least recently used one is reused.
     """
 
     def __init__(self, make: Callable[[], S], size: int) -> None:
@@ -34,36 +34,36 @@ class Pool(Generic[S]):
 
     @property
     def wasted(self) -> int:
-        """Tokens computed ahead of need that were given up before anyone needed them; may be read on any thread."""
+        """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
         return sum(arena.wasted for arena in self._all)
 
-    def take(self, owner: Owner, ids: Ids) -> S:
-        """Return the owner's arena, filled with the longest prefix of `ids` that any arena holds."""
-        holder = self.holder(owner)
-        arena = self._new() if holder is None else self._owned.pop(holder)
+    def acquire(self, owner: Owner, ids: Ids) -> S:
+        """Return the owner's arena, holding the longest prefix of `ids` that any arena holds."""
+        previous = self.current_owner(owner)
+        arena = self._new() if previous is None else self._owned.pop(previous)
         if source := self._source(ids, arena):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
         return arena
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
-        """Tokens of a prompt that need no pass once its owner takes an arena; changes nothing."""
-        holder = self.holder(owner)
-        arena = None if holder is None else self._owned[holder]
+        """Count the tokens of a prompt that will need no pass once its owner acquires an arena; changes nothing."""
+        previous = self.current_owner(owner)
+        arena = None if previous is None else self._owned[previous]
         if source := self._source(ids, arena):
             return min(source[1], len(ids) - 1)
         return arena.reusable(ids) if arena else 0
 
-    def owned(self, owner: Owner) -> S | None:
-        """The owner's arena, if it has one; changes nothing."""
+    def get(self, owner: Owner) -> S | None:
+        """Return the owner's arena, if it has one; changes nothing."""
         return self._owned.get(owner)
 
-    def release(self, document: str) -> None:
-        """Make the document's arenas the next to change hands; their tokens stay usable until then."""
-        self.give_back([owner for owner in self._owned if owner.document == document])
+    def release_document(self, document: str) -> None:
+        """Make the document's arenas the next to be reused; their tokens stay usable until then."""
+        self.release([owner for owner in self._owned if owner.document == document])
 
-    def give_back(self, owners: Iterable[Owner]) -> None:
-        """Make these arenas the next to change hands."""
+    def release(self, owners: Iterable[Owner]) -> None:
+        """Make these owners' arenas the next to be reused."""
         for owner in owners:
             if owner in self._owned:
                 self._owned.move_to_end(owner, last=False)
@@ -73,14 +73,14 @@ class Pool(Generic[S]):
         self._all.append(arena)
         return arena
 
-    def holder(self, owner: Owner) -> Owner | None:
-        """Who holds the arena that the owner gets: itself, nobody (it is a new one), the least recent user."""
+    def current_owner(self, owner: Owner) -> Owner | None:
+        """Return the present owner of the arena `owner` would get: itself, None for a new arena, else the oldest."""
         if owner in self._owned:
             return owner
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
     def _source(self, ids: Ids, arena: S | None) -> tuple[S, int] | None:
-        """Another arena that holds so much more of `ids` that copying pays, and how much; None if there is none."""
+        """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
         held = arena.common(ids) if arena else 0
         if held + WORTH_COPYING > len(ids):
             return None

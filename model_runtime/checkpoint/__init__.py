@@ -1,1 +1,1 @@
-"""A model's folder on disk: configuration, weight files and where they are fetched from."""
+"""A model's folder on disk: its configuration, its weight files and the hub they are fetched from."""

@@ -1,4 +1,4 @@
-"""The decoder's view of a checkpoint's `config.json`."""
+"""Reads a checkpoint's `config.json` as the shape of a decoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.rope import Kind, Rope
+from model_runtime.checkpoint.rope import Rope, RopeKind
 from model_runtime.errors import ModelError
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
@@ -31,8 +31,8 @@ class ModelConfig:
     """Shape of a decoder; sizes in elements, `context` in tokens.
 
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
-    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which our decoder
-    does not know, only sizes of arenas and prompts are told.
+    what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which
+    transformers computes, only the fields that size arenas and prompts are set.
     """
 
     family: str
@@ -64,12 +64,12 @@ class ModelConfig:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """Read `config.json` of a checkpoint folder; ModelError where it is missing, damaged or not supported."""
+    """Read `config.json` of a checkpoint folder; ModelError if it is missing, damaged or not supported."""
     return parse_config(read_json(folder / "config.json"))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a checkpoint; ModelError where there is none."""
+    """Read a JSON object of a checkpoint; ModelError if there is none."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -84,16 +84,16 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse_config(raw: dict[str, Any]) -> ModelConfig:
     """Turn the fields of a transformers configuration (v4 or v5 spelling) into a ModelConfig.
 
-    UnknownArchitecture where the decoder would have to compute something else than it can.
+    UnknownArchitecture if the decoder would have to compute something that it does not know.
     """
     fields = Fields(raw)
     family = fields.text("model_type")
-    if family not in FAMILIES:
-        known = ", ".join(FAMILIES)
+    if family not in FAMILY_FIELDS:
+        known = ", ".join(FAMILY_FIELDS)
         raise UnknownArchitecture(f"the decoder does not know model_type {family!r}: use one of {known}")
     if quantized := fields.object("quantization_config"):
         how = quantized.get("quant_method")
-        raise ModelError(f"the checkpoint is quantized ({how}): use the model that it was made of")
+        raise ModelError(f"the checkpoint is quantized ({how}): use the unquantized model")
     heads, rope = fields.size("num_attention_heads"), _rope(fields)
     shape: dict[str, Any] = dict(
         family=family,
@@ -111,7 +111,7 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         end_ids=fields.ids("eos_token_id"),
         query_scale=rope.attention**2,
     )
-    return ModelConfig(**shape | FAMILIES[family](fields))
+    return ModelConfig(**shape | FAMILY_FIELDS[family](fields))
 
 
 def _llama(fields: Fields) -> dict[str, Any]:
@@ -120,13 +120,13 @@ def _llama(fields: Fields) -> dict[str, Any]:
 
 
 def _mistral(fields: Fields) -> dict[str, Any]:
-    """Without a word there is a window, and none where it is null."""
+    """Return Mistral's fields: there is a sliding window unless it is null."""
     slides = not fields.has("sliding_window") or fields.has("sliding_window", null=False)
     return dict(context=_context(fields, slides, 4096), activation=_activation(fields, "silu"))
 
 
 def _qwen2(fields: Fields) -> dict[str, Any]:
-    """A window is named even where it is not used."""
+    """Return Qwen 2's fields: a sliding window is named even if it is not used."""
     context = _context(fields, fields.flag("use_sliding_window"), 4096)
     return dict(qkv_bias=True, context=context, activation=_activation(fields, "silu"))
 
@@ -148,7 +148,7 @@ def _starcoder2(fields: Fields) -> dict[str, Any]:
 
 
 def _gemma(fields: Fields) -> dict[str, Any]:
-    """Its first configurations name another gelu than the one it was trained with."""
+    """Return Gemma's fields: its first configurations name another gelu than it was trained with."""
     biases = dict.fromkeys(("qkv_bias", "out_bias"), fields.flag("attention_bias"))
     return biases | dict(
         head_dim=fields.size("head_dim", 256),
@@ -169,7 +169,7 @@ def _granite(fields: Fields) -> dict[str, Any]:
     )
 
 
-FAMILIES: dict[str, Callable[[Fields], dict[str, Any]]] = {
+FAMILY_FIELDS: dict[str, Callable[[Fields], dict[str, Any]]] = {
     "llama": _llama,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
@@ -197,20 +197,20 @@ def _activation(fields: Fields, default: str) -> Literal["silu", "gelu_tanh"]:
 
 
 def _context(fields: Fields, slides: bool, window: int | None = None) -> int:
-    """Tokens that every layer attends to: up to a sliding window all do, and beyond it we do not go."""
+    """Return how many tokens every layer attends to: at most a sliding window, beyond which we do not go."""
     longest = fields.size("max_position_embeddings", 2048)
     return min(longest, fields.size("sliding_window", window)) if slides else longest
 
 
 def _rope(fields: Fields) -> Rope:
-    """Version 4 has `rope_scaling` beside `rope_theta`, version 5 all of it in `rope_parameters`."""
+    """Read the rotary embedding: version 4 has `rope_scaling` beside `rope_theta`, version 5 `rope_parameters`."""
     inner = Fields(fields.object("rope_parameters") | fields.object("rope_scaling"))
     theta = inner.number("rope_theta", fields.number("rope_theta", 10000.0))
     kind = inner.text("rope_type", inner.text("type", "default"))
     partial = inner.number("partial_rotary_factor", fields.number("partial_rotary_factor", 1.0))
     if kind not in ("default", "linear", "dynamic", "llama3", "yarn") or partial != 1:
-        told = f"{kind!r} of {partial:.0%} of a head"
-        raise UnknownArchitecture(f"the decoder does not know rotary embedding {told}: use another model")
+        which = f"{kind!r} of {partial:.0%} of a head"
+        raise UnknownArchitecture(f"the decoder does not know rotary embedding {which}: use another model")
     if kind in ("default", "dynamic"):
         return Rope(theta)
     factor = inner.number("factor")
@@ -223,11 +223,11 @@ def _rope(fields: Fields) -> Rope:
         slow, fast = inner.number("beta_slow", 1.0), inner.number("beta_fast", 32.0)
         attention = inner.number("attention_factor", _yarn_attention(inner, factor))
         return Rope(theta, kind, factor, original, slow, fast, attention, inner.flag("truncate", True))
-    return Rope(theta, cast("Kind", kind), factor)
+    return Rope(theta, cast("RopeKind", kind), factor)
 
 
 def _yarn_attention(inner: Fields, factor: float) -> float:
-    """By how much longer texts are attended to more sharply (arXiv 2309.00071, section 3.4)."""
+    """Return the factor that sharpens attention for longer texts (arXiv 2309.00071, section 3.4)."""
 
     def sharpened(weight: float) -> float:
         return 0.1 * weight * math.log(max(factor, 1.0)) + 1.0

@@ -1,4 +1,4 @@
-"""Reads fields of a `config.json` as what they must be; a ModelError names the field that is something else."""
+"""Reads typed fields of a `config.json`; a ModelError names a field of another type."""
 
 from __future__ import annotations
 
@@ -7,57 +7,59 @@ from typing import Any, cast
 
 from model_runtime.errors import ModelError
 
-LARGEST = 1 << 24  # no size of a model that could run here is larger
+LARGEST_SIZE = 1 << 24  # larger than any size of a model that could run here
 
 
 class Fields:
-    """The fields of a JSON object; null is what is not there."""
+    """The fields of a JSON object; null counts as missing."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw = raw
 
     def has(self, name: str, *, null: bool = True) -> bool:
-        """Whether a field is there; `null` says whether null counts."""
+        """Return whether a field is there; `null` says whether null counts."""
         return name in self._raw and (null or self._raw[name] is not None)
 
     def size(self, name: str, default: int | None = None) -> int:
-        """A positive whole number."""
+        """Read a positive whole number."""
         value = self._given(name, default)
-        if type(value) is not int or not 0 < value <= LARGEST:
-            raise ModelError(f"config.json: {name} is {value!r}, no size: fetch the model again")
+        if type(value) is not int or not 0 < value <= LARGEST_SIZE:
+            raise ModelError(f"config.json: {name} is {value!r}, not a positive whole number: fetch the model again")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A positive number."""
+        """Read a positive number."""
         value = self._given(name, default)
         if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
-            raise ModelError(f"config.json: {name} is {value!r}, no positive number: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not a positive number: fetch the model again")
         return float(value)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """True or false."""
+        """Read a truth value."""
         return bool(self._given(name, default))
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text."""
+        """Read a text."""
         value = self._given(name, default)
         if not isinstance(value, str):
-            raise ModelError(f"config.json: {name} is {value!r}, no text: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not a text: fetch the model again")
         return value
 
     def ids(self, name: str) -> tuple[int, ...]:
-        """No token, one, or a list."""
+        """Read token ids: none, one, or a list."""
         value = self._raw.get(name)
         ids = cast("list[object]", value if isinstance(value, list) else [] if value is None else [value])
-        if not all(type(i) is int and 0 <= i <= LARGEST for i in ids):
-            raise ModelError(f"config.json: {name} is {value!r}, no token: fetch the model again")
+        if not all(type(i) is int and 0 <= i <= LARGEST_SIZE for i in ids):
+            raise ModelError(
+                f"config.json: {name} is {value!r}, not a token or a list of tokens: fetch the model again"
+            )
         return tuple(cast("list[int]", ids))
 
     def object(self, name: str) -> dict[str, Any]:
-        """An object, empty where there is none."""
+        """Read an object; a missing one is empty."""
         value: object = self._raw.get(name) or {}
         if not isinstance(value, dict):
-            raise ModelError(f"config.json: {name} is {value!r}, no object: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not an object: fetch the model again")
         return cast("dict[str, Any]", value)
 
     def _given(self, name: str, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rotary position embedding (arXiv 2104.09864) and the ways in which models stretch it over longer texts."""
+"""Rotary position embedding (arXiv 2104.09864) and how models stretch it over longer texts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Literal
 
 import torch
 
-Kind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
+RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
 
 
 @dataclass(frozen=True)
 class Rope:
-    """How queries and keys turn with their position.
+    """How queries and keys are rotated by their position.
 
-    All angles shrink by `factor` ("linear"), or only slow ones: those that turn less than `slow` times over the
-    `original` context do, those that turn more than `fast` times stay, what is between is mixed ("llama3", "yarn",
-    arXiv 2309.00071). "dynamic" changes nothing within the context that the model was trained on, which is all that
-    is used of it. `attention` is what yarn multiplies queries and keys by.
+    All angles shrink by `factor` ("linear"), or only slow ones ("llama3", "yarn", arXiv 2309.00071): those that turn
+    less than `slow` times over the `original` context shrink, those that turn more than `fast` times stay, and those
+    between are mixed. "dynamic" changes nothing within the context that the model was trained on, and no more of it
+    is used. `attention` is the factor by which yarn multiplies queries and keys.
     """
 
     theta: float = 10000.0
-    kind: Kind = "default"
+    kind: RopeKind = "default"
     factor: float = 1.0
     original: int = 0
     slow: float = 1.0
@@ -32,13 +32,13 @@ class Rope:
 
 
 def rotations(rope: Rope, head_dim: int, context: int) -> torch.Tensor:
-    """Complex rotations [context, head_dim / 2], all of length 1."""
+    """Return the complex rotations [context, head_dim / 2], all of length 1."""
     angles = torch.outer(torch.arange(context, dtype=torch.float32), frequencies(rope, head_dim))
     return torch.polar(torch.ones_like(angles), angles)
 
 
 def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
-    """Radians per token [head_dim / 2], fp32."""
+    """Return the radians per token [head_dim / 2], fp32."""
     powers = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
     plain = rope.theta**-powers
     if rope.kind == "linear":
@@ -54,7 +54,7 @@ def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:
 
 
 def _ramp(rope: Rope, head_dim: int) -> torch.Tensor:
-    """From 0 at the dimension that turns `fast` times over the original context to 1 at the one that turns `slow`."""
+    """Return a ramp from 0 at the dimension that turns `fast` times over the original context to 1 at `slow`."""
     first, last = (
         head_dim * math.log(rope.original / (turns * 2 * math.pi)) / (2 * math.log(rope.theta))
         for turns in (rope.fast, rope.slow)

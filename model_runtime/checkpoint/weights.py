@@ -9,32 +9,34 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType]
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.names import origin
+from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 
 Weights = dict[str, torch.Tensor]
 
-NUMBERS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # formats that weights are stored in
+WEIGHT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # formats that weights are stored in
 
 
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
-    """Load every tensor of a checkpoint, sharded or not, and check that none is missing or misshapen."""
+    """Load every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape."""
     weights: Weights = {}
     for path in weight_files(folder):
         try:
             weights |= load_file(path)
         except (SafetensorError, OSError) as error:
             remedy = (
-                f"remove {path.resolve()}, and it is fetched again" if origin(folder)[1] else "fetch the model again"
+                f"remove {path.resolve()}, and it is fetched again"
+                if hub_origin(folder)[1]
+                else "fetch the model again"
             )
             raise ModelError(f"{path} cannot be read ({error}): {remedy}") from None
     _check(weights, config)
     return weights
 
 
-def count(weights: Weights) -> int:
-    """How many parameters there are."""
+def count_parameters(weights: Weights) -> int:
+    """Return the number of parameters."""
     return sum(tensor.numel() for tensor in weights.values())
 
 
@@ -51,15 +53,15 @@ def _check_tensor(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> No
     if tuple(tensor.shape) != shape:
         found = tuple(tensor.shape)
         raise ModelError(f"{name} has shape {found}, config.json asks for {shape}: fetch the model again")
-    if tensor.dtype not in NUMBERS:
+    if tensor.dtype not in WEIGHT_DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
-        raise ModelError(f"{name} is of {kind}, which is quantized: use the model that it was made of")
-    if not tensor.sum(dtype=torch.float32).isfinite():  # whatever is said with it is nonsense
-        raise ModelError(f"{name} holds what is no number: fetch the model again")
+        raise ModelError(f"{name} is of {kind}, which is quantized: use the unquantized model")
+    if not tensor.sum(dtype=torch.float32).isfinite():  # the model would produce nonsense
+        raise ModelError(f"{name} contains NaN or infinity: fetch the model again")
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors that the decoder needs, as transformers names them."""
+    """Return names (transformers' own) and shapes of the tensors that the decoder needs."""
     c = config
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (c.vocab, c.hidden)}
     _add_norm(shapes, c, "model.norm")
@@ -85,7 +87,7 @@ def _add_norm(shapes: dict[str, tuple[int, ...]], config: ModelConfig, name: str
 
 
 def _products(config: ModelConfig) -> list[tuple[str, int, int, bool]]:
-    """Each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
+    """Return each matrix of a layer: name, outputs, inputs, and whether it has a bias."""
     c, q, kv = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
     up, down = (("gate_proj", "up_proj"), "down_proj") if c.gated else (("c_fc",), "c_proj")
     return [

@@ -1,1 +1,1 @@
-"""A forward pass: torch's, the compiled one, the GPU's and transformers'."""
+"""Forward passes: by torch, by the compiled part, on a GPU and by transformers."""

@@ -10,7 +10,7 @@ REASON = "the model runs on the CPU, where xformers has no kernel"
 
 
 def causal_bias(new: int, total: int, groups: int) -> torch.Tensor | None:
-    """Bias [groups * new, total] that lets new row i see keys 0 .. total - new + i; None where all are seen.
+    """Return the bias [groups * new, total] that lets new row i see keys 0 .. total - new + i; None if all are seen.
 
     The query heads that share a key head are laid out as further rows (see `attend`), hence `groups`. Built once
     a forward pass: the mask that torch builds from `causal_lower_right` on CPUs would be rebuilt in every layer.

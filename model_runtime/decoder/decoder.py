@@ -1,8 +1,8 @@
-"""The transformer of code models (Llama, Qwen, Mistral, StarCoder2, Gemma, Granite), written for growing caches."""
+"""The transformer of code models (Llama, Qwen, Mistral, StarCoder2, Gemma, Granite), for growing KV caches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,12 +17,13 @@ from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.attention import attend, causal_bias
 from model_runtime.decoder.layers import LayerWeights, Norm, fused, head, norm
 from model_runtime.decoder.linear import Format, Linear, linear
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
 
+CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 
-class Layer(NamedTuple):
-    """One block, ready to be computed."""
+
+class PackedLayer(NamedTuple):
+    """One block with packed weights."""
 
     norm_in: Norm
     qkv: Linear
@@ -42,7 +43,7 @@ class Span(NamedTuple):
 
 
 class AnyDecoder(Protocol):
-    """What computes: this module's, the compiled one, or a GPU's. Used on the engine thread only."""
+    """Any of the decoders: torch's, the compiled one, a GPU's or transformers'. Used on the engine thread only."""
 
     @property
     def config(self) -> ModelConfig:
@@ -51,12 +52,12 @@ class AnyDecoder(Protocol):
 
     @property
     def chunk(self) -> int:
-        """Rows of one prefill pass: how long a newer request may have to wait."""
+        """Rows of one prefill pass, which a newer request may have to wait for."""
         ...
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64] | None:
-        """What keys in arenas were multiplied by, [context, head_dim / 2]; None where that is not known."""
+        """Factors of the keys in arenas, [context, head_dim / 2], or None if unknown."""
         ...
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> torch.Tensor:
@@ -64,12 +65,30 @@ class AnyDecoder(Protocol):
         ...
 
     def forward_spans(self, spans: Sequence[Span], /) -> torch.Tensor:
-        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ...
 
 
-class _Place(NamedTuple):
-    """Where a span stands: `at` in the rows of its pass, from `start` to `end` in its arena."""
+class Runtime(NamedTuple):
+    """A decoder, a function that makes its arenas (at most `arenas`), and the description of both.
+
+    `kv` differs whenever keys and values are computed in a different way.
+    """
+
+    parameters: int
+    decoder: AnyDecoder
+    arena: Callable[[], Arena]
+    arenas: int
+    weights: str
+    kv: str
+    name: str
+    reason: str
+    attention: str
+    attention_reason: str
+
+
+class _SpanPlace(NamedTuple):
+    """Where a span is: rows `at` of its pass, tokens `start` to `end` of its arena."""
 
     arena: Arena
     at: slice
@@ -96,12 +115,12 @@ class Decoder:
         self._embed = weights["model.embed_tokens.weight"]
         self._head = linear(head(config, weights), None, form)
         self._norm = norm(config, weights, "model.norm")
-        self._layers = [_layer(fused(config, weights, i), form) for i in range(config.layers)]
+        self._layers = [_packed_layer(fused(config, weights, i), form) for i in range(config.layers)]
         self._rope = rotations(config.rope, config.head_dim, config.context)
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        """Factors of the keys in arenas, [context, head_dim / 2], a view."""
         return self._rope.numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
@@ -110,7 +129,7 @@ class Decoder:
 
     @torch.inference_mode()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         places = _places(spans, self.config)
         rope = _joined([self._rope[place.start : place.end, None] for place in places])
         x = self._embedded(np.concatenate([span.ids for span in spans]))
@@ -129,7 +148,7 @@ class Decoder:
         return x if scale == 1 else x * scale
 
     def _attention(
-        self, layer: Layer, x: torch.Tensor, rope: torch.Tensor, places: list[_Place], index: int
+        self, layer: PackedLayer, x: torch.Tensor, rope: torch.Tensor, places: list[_SpanPlace], index: int
     ) -> torch.Tensor:
         c, new = self.config, x.shape[0]
         qkv = layer.qkv(self._normed(x, layer.norm_in)).view(new, c.heads + 2 * c.kv_heads, c.head_dim)
@@ -141,7 +160,7 @@ class Decoder:
         seen = [place.attend(index, q[place.at], k[place.at], v[place.at], c.head_dim**-0.5) for place in places]
         return layer.out(_joined(seen))
 
-    def _mlp(self, layer: Layer, x: torch.Tensor) -> torch.Tensor:
+    def _mlp(self, layer: PackedLayer, x: torch.Tensor) -> torch.Tensor:
         up = layer.up(self._normed(x, layer.norm_mlp))
         if not self.config.gated:
             return layer.down(self._activated(up))
@@ -157,24 +176,24 @@ class Decoder:
         return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
 
 
-def _places(spans: Sequence[Span], config: ModelConfig) -> list[_Place]:
-    places: list[_Place] = []
+def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
+    places: list[_SpanPlace] = []
     row = 0
     for ids, arena, _ in spans:
         start, new = arena.length, len(ids)
         bias = causal_bias(new, start + new, config.heads // config.kv_heads)
-        places.append(_Place(arena, slice(row, row + new), start, start + new, bias))
+        places.append(_SpanPlace(arena, slice(row, row + new), start, start + new, bias))
         row += new
     return places
 
 
 def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
-    """Most passes have one span: nothing is copied then."""
+    """Concatenate the parts; a single one, the usual case, is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _layer(parts: LayerWeights, form: Format) -> Layer:
-    return Layer(
+def _packed_layer(parts: LayerWeights, form: Format) -> PackedLayer:
+    return PackedLayer(
         norm_in=parts.norm_in,
         qkv=linear(parts.qkv.weight, parts.qkv.bias, form),
         head_norms=parts.head_norms,

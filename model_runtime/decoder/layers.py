@@ -1,4 +1,4 @@
-"""A checkpoint's weights, put together as decoders compute with them: what families do differently is folded in."""
+"""Joins a checkpoint's weights as decoders compute with them, with the differences between families folded in."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from model_runtime.checkpoint.weights import Weights
 
 
 class Norm(NamedTuple):
-    """Weights [size] of an RMS norm, or of a layer norm where there is a bias."""
+    """Weights [size] of an RMS norm, or of a layer norm if there is a bias."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None = None
 
 
 class Product(NamedTuple):
-    """A matrix [out, in] and what is added [out]."""
+    """A matrix [out, in] and its bias [out]."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -28,7 +28,7 @@ class LayerWeights(NamedTuple):
     """One block's weights in fp32; q, k, v and gate, up are fused so that each input row is read once.
 
     `head_norms` [heads + kv_heads, head_dim] are weights of RMS norms of each head of queries and keys, before these
-    are rotated. Where the model has no gate, `up` is up alone.
+    are rotated. If the model has no gate, `up` is up alone.
     """
 
     norm_in: Norm
@@ -41,7 +41,7 @@ class LayerWeights(NamedTuple):
 
 
 def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
-    """Put together what one layer multiplies with; rows of queries and keys are permuted (see `_paired`)."""
+    """Join the weights of one layer; rows of queries and keys are permuted (see `_paired`)."""
     at = f"model.layers.{index}."
     up, down = ("gate_proj up_proj", "down_proj") if config.gated else ("c_fc", "c_proj")
     return LayerWeights(
@@ -56,13 +56,13 @@ def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
 
 
 def norm(config: ModelConfig, weights: Weights, name: str) -> Norm:
-    """The norm of a name."""
+    """Return the norm of a name."""
     weight = weights[f"{name}.weight"].float() + config.norm_offset
     return Norm(weight, weights[f"{name}.bias"].float() if config.norm == "layer" else None)
 
 
 def head(config: ModelConfig, weights: Weights) -> torch.Tensor:
-    """What gives logits, [vocab, hidden]."""
+    """Return the matrix that gives logits, [vocab, hidden]."""
     weight = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]
     return weight if config.logits_scale == 1 else weight.float() / config.logits_scale
 
@@ -70,7 +70,7 @@ def head(config: ModelConfig, weights: Weights) -> torch.Tensor:
 def _product(weights: Weights, names: list[str], biased: bool, scale: float = 1.0) -> Product:
     weight = torch.cat([weights[f"{name}.weight"].float() for name in names])
     bias = torch.cat([weights[f"{name}.bias"].float() for name in names]) if biased else None
-    if scale == 1:  # large matrices are not copied in vain
+    if scale == 1:  # no copy of a large matrix
         return Product(weight, bias)
     return Product(weight * scale, None if bias is None else bias * scale)
 

@@ -1,7 +1,7 @@
 """Matrix products with weights prepared once: fp32, fp16 (FBGEMM) or int8; activations are fp32.
 
-FBGEMM gives a row computed alone exactly what it gets in a batch, so that a cached token equals a recomputed one, and
-so do sums of whole numbers.
+FBGEMM computes a row alone exactly as in a batch, so that a cached token equals a recomputed one; so do sums of whole
+numbers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Format = Literal["fp32", "fp16", "int8"]
 Linear = Callable[[torch.Tensor], torch.Tensor]
 FP16_MAX = 65504.0
 INT8_MAX = 127.0
-TINY = torch.finfo(torch.float32).tiny  # a row of zeros is divided by something, too
-ROWS = 4096  # of a matrix that are converted at once
-DIGIT = 254  # the base in which activations are written, with digits -127 .. 127
+SMALLEST_DIVISOR = torch.finfo(torch.float32).tiny  # a row of zeros must be divided by something
+ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
+DIGIT_BASE = 254  # the base in which activations are written, with digits -127 .. 127
 
 
 def packed_format() -> Format:
-    """fp16, which loses next to nothing, or fp32 where this CPU or build of torch has no FBGEMM."""
+    """Return fp16, which loses next to nothing, or fp32 if this CPU or build of torch has no FBGEMM."""
     return "fp16" if "fbgemm" in torch.backends.quantized.supported_engines else "fp32"
 
 
@@ -39,18 +39,18 @@ def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Lin
 
 
 def quantized(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole numbers of each row and the row's scale: weight [out, in] to int8 [out, in] and fp32 [out, 1]."""
+    """Quantize weight [out, in] to int8 [out, in] with a scale for each row, fp32 [out, 1]."""
     whole, scale = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight), 1)
-    for at in range(0, len(weight), ROWS):  # a whole head in fp32 would be the most memory that loading takes
-        rows = weight[at : at + ROWS].float()
-        scale[at : at + ROWS] = rows.abs().amax(1, keepdim=True).clamp_(min=TINY) / INT8_MAX
-        whole[at : at + ROWS] = (rows / scale[at : at + ROWS]).round_().to(torch.int8)
+    for at in range(0, len(weight), ROWS_AT_ONCE):  # a whole head in fp32 would be the most memory that loading takes
+        rows = weight[at : at + ROWS_AT_ONCE].float()
+        scale[at : at + ROWS_AT_ONCE] = rows.abs().amax(1, keepdim=True).clamp_(min=SMALLEST_DIVISOR) / INT8_MAX
+        whole[at : at + ROWS_AT_ONCE] = (rows / scale[at : at + ROWS_AT_ONCE]).round_().to(torch.int8)
     return whole, scale
 
 
 @cache
 def int8_is_exact() -> bool:
-    """Whether this CPU and build of torch sum products of int8 without loss: some saturate at 16 bits on the way."""
+    """Return whether products of int8 are summed without loss here: some CPUs saturate at 16 bits on the way."""
     size = 64
     largest = torch.full((size, size), 127, dtype=torch.int8)
     try:
@@ -61,7 +61,7 @@ def int8_is_exact() -> bool:
 
 
 def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-    """Sums of whole numbers: the weights' rounding is all that is lost, a row of activations has three digits.
+    """Return a product by sums of whole numbers: only the weights are rounded, activations have three digits.
 
     With two, a last bit that differs before (torch's attention) becomes a step that reaches 0.003 in the logits.
     """
@@ -69,22 +69,26 @@ def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
     columns, scale = whole.t(), scale.flatten()
 
     def product(x: torch.Tensor) -> torch.Tensor:
-        largest = x.abs().amax(1, keepdim=True).clamp_min(TINY)
-        rest = x / largest * (INT8_MAX * DIGIT**2)
-        high = (rest / DIGIT**2).round_()
-        rest = rest.sub_(high, alpha=DIGIT**2)
-        middle = (rest / DIGIT).round_()
-        low = rest.sub_(middle, alpha=DIGIT).round_()
+        largest = x.abs().amax(1, keepdim=True).clamp_min(SMALLEST_DIVISOR)
+        rest = x / largest * (INT8_MAX * DIGIT_BASE**2)
+        high = (rest / DIGIT_BASE**2).round_()
+        rest = rest.sub_(high, alpha=DIGIT_BASE**2)
+        middle = (rest / DIGIT_BASE).round_()
+        low = rest.sub_(middle, alpha=DIGIT_BASE).round_()
         sums = torch._int_mm(torch.cat((high, middle, low)).to(torch.int8), columns)  # pyright: ignore
         first, second, third = sums.float().chunk(3)
-        y = first.mul_(DIGIT).add_(second).mul_(DIGIT).add_(third) * (largest / (INT8_MAX * DIGIT**2)) * scale
+        y = (
+            first.mul_(DIGIT_BASE).add_(second).mul_(DIGIT_BASE).add_(third)
+            * (largest / (INT8_MAX * DIGIT_BASE**2))
+            * scale
+        )
         return y if bias is None else y.add_(bias)
 
     return product
 
 
 def _fp16(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-    """The older FBGEMM operator calls in 1.3 us where its successor takes 11, to the same bits; it has one thread."""
+    """Return a product by FBGEMM: for one thread by its older operator, whose calls take 1.3 us instead of 11."""
     product = getattr(torch, "fbgemm_linear_fp16_weight_fp32_activation", None)
     if product is None or torch.get_num_threads() > 1:
         packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)

@@ -1,4 +1,4 @@
-"""Other answers to a prompt: each leaves what was said at one place, and all are decoded in the same passes."""
+"""Other answers to a prompt: each departs from the first answer at one place, and all share the same passes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.decoder.decoder import AnyDecoder, Span
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.output import Rule, Saying
+from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 
 
 class Fork(NamedTuple):
-    """Where another answer begins: behind `at` tokens of the first one, with another token.
+    """Where another answer begins: with another token after `at` tokens of the first answer.
 
-    `probability` is that of all tokens up to there together.
+    `probability` is that of all tokens up to and including it.
     """
 
     at: int
@@ -30,13 +30,13 @@ class Fork(NamedTuple):
 
 
 class Alternatives:
-    """Finds other answers. Used on the engine thread only; each takes an arena, where there are any to spare."""
+    """Finds other answers, each in a spare arena of the pool. Used on the engine thread only."""
 
     def __init__(self, decoder: AnyDecoder, sampler: Sampler, pool: Pool[Arena], ends: Collection[int]) -> None:
-        """Decode with the engine's own parts; `ends` are the tokens that end a text."""
+        """Share the engine's parts; `ends` are the tokens that end a text."""
         self._decoder, self._sampler, self._pool, self._ends = decoder, sampler, pool, ends
 
-    def say(
+    def generate(
         self,
         owner: Owner,
         prompt: Prompt,
@@ -46,45 +46,45 @@ class Alternatives:
         count: int,
         stopped: Callable[[], bool],
     ) -> list[str]:
-        """At most `count` other texts of at most `limit` tokens, the likeliest beginning first.
+        """Return at most `count` other texts of at most `limit` tokens, those with the likeliest beginning first.
 
-        Raises Stopped soon after `stopped()` is true.
+        `said` is the first answer. Raises Stopped soon after `stopped()` is true.
         """
         most = min(count, self._pool.size - 1)
         places = forks(self._sampler, said, prompt.stub, self._ends, most) if most > 0 else []
         owners = [Owner(owner.document, -number) for number in range(1, len(places) + 1)]
         try:
-            tails = [self._begun(*each, prompt, said, rule, limit) for each in zip(owners, places, strict=True)]
+            tails = [self._start_tail(*each, prompt, said, rule, limit) for each in zip(owners, places, strict=True)]
             while going := [tail for tail in tails if not tail.done]:
                 if stopped():
                     raise Stopped
-                self._go_on(going)
+                self._advance(going)
         finally:
-            self._pool.give_back(owners)  # nobody comes back to a fork: the frames' arenas are worth more
-        return [tail.saying.text for tail in tails]
+            self._pool.release(owners)  # forks are not used again: the arenas of frames are worth more
+        return [tail.output.text for tail in tails]
 
-    def _begun(
+    def _start_tail(
         self, owner: Owner, place: Fork, prompt: Prompt, said: Sequence[Choice], rule: Rule, limit: int
     ) -> _Tail:
         begun = [*said[: place.at], said[place.at]._replace(token=place.token)]
         ids = np.concatenate((prompt.ids, _tokens(begun)))
-        arena = self._pool.take(owner, ids[:-1])
-        return _Tail(Saying(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit)
+        arena = self._pool.acquire(owner, ids[:-1])
+        return _Tail(Output(self._sampler, self._ends, prompt.stub, rule), arena, prompt, begun, limit)
 
-    def _go_on(self, tails: Sequence[_Tail]) -> None:
-        """One pass for all of them."""
+    def _advance(self, tails: Sequence[_Tail]) -> None:
+        """Compute one pass for all of them."""
         spans = [tail.span(self._decoder.chunk) for tail in tails]
         for tail, row in zip(tails, self._decoder.forward_spans(spans), strict=True):
             if tail.ready:
-                tail.go_on(self._sampler, row)
+                tail.extend(self._sampler, row)
 
 
 class _Tail:
-    """One of the answers in the making, in an arena that holds the beginning of its row."""
+    """An answer being decoded, in an arena that holds the beginning of its row."""
 
-    def __init__(self, saying: Saying, arena: Arena, prompt: Prompt, begun: Sequence[Choice], limit: int) -> None:
-        """Go on behind what is `begun`, up to `limit` tokens of the answer."""
-        self.saying, self._arena, self._left = saying, arena, limit
+    def __init__(self, output: Output, arena: Arena, prompt: Prompt, begun: Sequence[Choice], limit: int) -> None:
+        """Continue after the tokens `begun`, up to `limit` tokens of the answer."""
+        self.output, self._arena, self._left = output, arena, limit
         self._ids, self._history = prompt.ids, prompt.history
         for choice in begun:
             self._take(choice)
@@ -92,8 +92,8 @@ class _Tail:
 
     @property
     def done(self) -> bool:
-        """Whether the answer is complete, or has no room for another token."""
-        return self.saying.complete or not self._left or len(self._ids) > self._arena.capacity
+        """Whether the answer is complete or has no room for another token."""
+        return self.output.complete or not self._left or len(self._ids) > self._arena.capacity
 
     @property
     def ready(self) -> bool:
@@ -101,24 +101,24 @@ class _Tail:
         return self._arena.length == len(self._ids)
 
     def span(self, chunk: int) -> Span:
-        """What the arena lacks of the row, at most a chunk: all of the prompt where that was known without a pass."""
+        """Return what the arena lacks of the row, at most a chunk; that can include the whole prompt."""
         start = self._arena.length
         return Span(self._ids[start : start + chunk], self._arena)
 
-    def go_on(self, sampler: Sampler, logits: torch.Tensor) -> None:
+    def extend(self, sampler: Sampler, logits: torch.Tensor) -> None:
         """Choose the next token by the logits [vocab] that follow the row."""
-        self._take(sampler.pick(logits, self._history, self.saying.stub))
+        self._take(sampler.pick(logits, self._history, self.output.stub))
 
     def _take(self, choice: Choice) -> None:
-        self.saying.say(choice)
+        self.output.append(choice)
         self._left -= 1
         self._ids, self._history = (np.append(row, np.int32(choice.token)) for row in (self._ids, self._history))
 
 
 def forks(sampler: Sampler, said: Sequence[Choice], stub: bytes, ends: Collection[int], count: int) -> list[Fork]:
-    """The `count` likeliest places where another answer leaves what was `said` after a prompt with this stub.
+    """Return the `count` likeliest places where another answer departs from `said`, after a prompt with this stub.
 
-    Tokens that spell what was said anyway, in other pieces, lead nowhere else.
+    Tokens that merely spell the same text in other pieces are left out.
     """
     found: list[Fork] = []
     reached = 1.0
@@ -136,7 +136,7 @@ def forks(sampler: Sampler, said: Sequence[Choice], stub: bytes, ends: Collectio
 
 
 def _unlike(sampler: Sampler, found: Sequence[Fork], count: int) -> list[Fork]:
-    """The first of them, without those that begin as one before them does at the same place."""
+    """Return the first `count` of them, skipping those that begin like an earlier one at the same place."""
     kept: list[Fork] = []
     for fork in found:
         spelled = sampler.token_bytes[fork.token]

@@ -1,4 +1,4 @@
-"""One answer in the making, over one arena: which token comes next, with as few passes as can be."""
+"""Decodes one answer in one arena: chooses the next token with as few passes as possible."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import torch
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.engine.choices import Choices
-from model_runtime.engine.drafts import NOTHING, Drafts, after
-from model_runtime.engine.pass_costs import Pace
+from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 
-NEAR = 8  # tokens after which what an arena held before says nothing about what comes now
+STALE_AFTER = 8  # tokens after which the text an arena held before says nothing about the text to come
 
 
 class Stopped(Exception):
-    """Someone else's request came first; what was computed so far stays in the arena."""
+    """Another request took precedence; what was computed so far stays in the arena."""
 
 
 @dataclass(frozen=True)
-class Means:
-    """What answers are made with, and what is learnt from one for the next."""
+class DecodeContext:
+    """What every answer is decoded with, and what is learnt from one for the next."""
 
     decoder: AnyDecoder
     sampler: Sampler
-    pace: Pace
+    costs: PassCosts
     drafts: Drafts
 
 
 @dataclass
-class Spent:
-    """What an answer has cost: tokens of the prompt that were computed, and what `answer.Costs` tells besides."""
+class DecodeStats:
+    """What an answer cost: prompt tokens recomputed, tokens known without a pass, decode passes, drafted tokens."""
 
     recomputed: int = 0
     known: int = 0
@@ -47,45 +47,45 @@ class Spent:
 
 
 class Decoding:
-    """Chooses the tokens behind a prompt one by one; `count` of them so far, the first at `first_at` (perf_counter).
+    """Chooses the tokens after a prompt one by one; `count` of them so far, the first at `first_at` (perf_counter).
 
-    The row is the prompt and what was chosen. The arena holds the beginning of the row, all of it or not, or the
-    whole row and after it tokens of an earlier answer or of a draft, which are taken where they come true.
+    The row is the prompt and the chosen tokens. The arena holds a prefix of the row, or the whole row followed by
+    tokens of an earlier answer or of a draft, which are kept if they turn out right.
     """
 
     def __init__(
         self,
-        means: Means,
+        context: DecodeContext,
         arena: Arena,
         prompt: Prompt,
         expected: Ids,
         limit: int,
         stopped: Callable[[], bool],
     ) -> None:
-        """Begin behind a prompt; at most `limit` tokens will be asked for, of which `expected` are thought likely."""
-        self.spent, self.count, self.first_at = Spent(), 0, 0.0
-        self._means, self._arena, self._prompt, self._stopped = means, arena, prompt, stopped
+        """Begin after a prompt; at most `limit` tokens will be asked for, and `expected` ones are likely."""
+        self.stats, self.count, self.first_at = DecodeStats(), 0, 0.0
+        self._context, self._arena, self._prompt, self._stopped = context, arena, prompt, stopped
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
-        self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NOTHING, 0
-        self._choices = self._recalled()
+        self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NO_DRAFT, 0
+        self._choices = self._recall_choices()
         self._expected = self._begin(expected)
 
     @property
     def full(self) -> bool:
-        """Whether arena or limit has no room for another token; for the first there always is."""
+        """Whether arena or limit has no room for another token; there is always room for the first."""
         return self.count > 0 and (self.count == len(self._room) or self._length > self._arena.capacity)
 
     def next(self, stub: bytes) -> Choice:
-        """Choose the next token, which must spell on with the stub; raises Stopped rather than begin a pass."""
-        choice = self._choices.at(self._length, stub, self._means.sampler.spells)
+        """Choose the next token, which must fit the stub; raises Stopped instead of starting a pass when stopped."""
+        choice = self._choices.at(self._length, stub, self._context.sampler.spells)
         if choice is None:
             logits = self._logits(stub)
-            choice = self._means.sampler.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
+            choice = self._context.sampler.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
             self._choices.add(self._length, choice, stub)
         else:
-            self.spent.known += 1
+            self.stats.known += 1
         self._take(choice.token)
         return choice
 
@@ -93,42 +93,43 @@ class Decoding:
     def _length(self) -> int:
         return len(self._prompt.ids) + self.count
 
-    def _recalled(self) -> Choices:
-        prompt, cache, choices = self._prompt, self._means.sampler.local_cache, self._arena.choices
-        if choices is None or not choices.hold(prompt.ids, prompt.history, cache):
-            choices = self._arena.choices = Choices(prompt.ids, prompt.history, cache)
+    def _recall_choices(self) -> Choices:
+        prompt, cache, memo = self._prompt, self._context.sampler.ngram_cache, self._arena.memo
+        if isinstance(memo, Choices) and memo.apply_to(prompt.ids, prompt.history, cache):
+            return memo
+        self._arena.memo = choices = Choices(prompt.ids, prompt.history, cache)
         return choices
 
     def _begin(self, expected: Ids) -> Ids:
-        """Leave only what the prompt needs in the arena; what lay beyond it is expected where nothing better is."""
+        """Truncate the arena to what the prompt shares with it; what lay beyond is expected if nothing better is."""
         ids, arena = self._prompt.ids, self._arena
         held = arena.common(ids)
-        arena.need(held)
-        if not len(expected) and len(ids) - held <= NEAR:
+        arena.mark_needed(held)
+        if not len(expected) and len(ids) - held <= STALE_AFTER:
             expected = arena.ids[held:].copy()
             for token in ids[held:]:
-                expected = after(expected, int(token))
+                expected = advance(expected, int(token))
         if held < len(ids):
             arena.truncate(held)
         return expected
 
     def _take(self, token: int) -> None:
-        """Go on behind a token: with what the arena holds already, where it is that token."""
+        """Continue after a token, with what the arena holds already if it holds that token."""
         n, arena = self._length, self._arena
         held = n < arena.length and int(arena.ids[n]) == token
         if 0 <= n - self._rows_at < len(self._draft):
-            self._means.drafts.learn(self._kind, held)
-            self.spent.accepted += held
+            self._context.drafts.record(self._kind, held)
+            self.stats.accepted += held
         if not held:
             arena.truncate(min(n, arena.length))
-            self._rows, self._draft = self._rows[:0], NOTHING
+            self._rows, self._draft = self._rows[:0], NO_DRAFT
         self._row[n] = self._history[len(self._prompt.history) + self.count] = token
-        self._expected = after(self._expected, token)
+        self._expected = advance(self._expected, token)
         self.first_at = self.first_at or perf_counter()
         self.count += 1
 
     def _logits(self, stub: bytes) -> torch.Tensor:
-        """The logits [vocab] that follow the row."""
+        """Return the logits [vocab] that follow the row."""
         n = self._length
         if self._arena.logits is not None and self._arena.logits_at == n:
             return self._arena.logits
@@ -137,36 +138,36 @@ class Decoding:
         return self._rows[n - self._rows_at]
 
     def _pass(self, stub: bytes) -> None:
-        """Compute what the arena lacks of the row, and a draft with it."""
+        """Compute what the arena lacks of the row, together with a draft."""
         n, arena = self._length, self._arena
-        if arena.length >= n:  # keys and values are there, what follows them is not: the last token once more
+        if arena.length >= n:  # keys and values are there but no logits: compute the last token once more
             self._expected = self._expected if len(self._expected) else arena.ids[n:].copy()
             arena.truncate(n - 1)
-        self.spent.recomputed += max(0, len(self._prompt.ids) - arena.length)
-        self.spent.passes += self.count > 0
-        chunk = self._means.decoder.chunk
+        self.stats.recomputed += max(0, len(self._prompt.ids) - arena.length)
+        self.stats.passes += self.count > 0
+        chunk = self._context.decoder.chunk
         while n - arena.length > chunk:
             self._forward(self._row[arena.length : arena.length + chunk], 1)
-        self._draft, self._kind = self._drafted(stub)
-        self.spent.drafted += len(self._draft)
+        self._draft, self._kind = self._propose_draft(stub)
+        self.stats.drafted += len(self._draft)
         self._rows_at = n
         self._rows = self._forward(np.concatenate((self._row[arena.length : n], self._draft)), 1 + len(self._draft))
         if not self.count:
             arena.keep_logits(self._rows[0].clone(), n)
 
-    def _drafted(self, stub: bytes) -> tuple[Ids, int]:
-        """A draft and its kind; where a stub has to be spelled, only what is expected may spell it."""
-        if stub and not (len(self._expected) and self._means.sampler.spells(int(self._expected[0]), stub)):
-            return NOTHING, 0
+    def _propose_draft(self, stub: bytes) -> tuple[Ids, int]:
+        """Return a draft and its kind; while a stub has to be spelled, only expected tokens are drafted."""
+        if stub and not (len(self._expected) and self._context.sampler.spells(int(self._expected[0]), stub)):
+            return NO_DRAFT, 0
         most = min(len(self._room) - self.count - 1, self._arena.capacity - self._length)
         history = self._history[: len(self._prompt.history) + self.count]
-        draft, kind = self._means.drafts.propose(history, self._expected, self._means.pace)
+        draft, kind = self._context.drafts.propose(history, self._expected, self._context.costs)
         return draft[: max(most, 0)], kind
 
     def _forward(self, ids: Ids, rows: int) -> torch.Tensor:
         if self._stopped():
             raise Stopped
         began = perf_counter()
-        logits = self._means.decoder.forward(ids, self._arena, rows)
-        self._means.pace.note(len(ids), (perf_counter() - began) * 1e3)
+        logits = self._context.decoder.forward(ids, self._arena, rows)
+        self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
         return logits

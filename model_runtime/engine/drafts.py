@@ -1,7 +1,7 @@
-"""Guesses at the next tokens, verified in one pass: the old suggestion, or what followed the same words before.
+"""Drafts of the next tokens, verified in one pass: the old suggestion, or what followed the same tokens before.
 
-Prompt lookup, as in https://github.com/apoorvumang/prompt-lookup-decoding; how far a guess goes is decided by what
-passes cost on this machine and by how often guesses came true.
+Prompt lookup, as in https://github.com/apoorvumang/prompt-lookup-decoding; the length of a draft follows from what
+passes cost on this machine and how often drafts were right.
 """
 
 from __future__ import annotations
@@ -9,60 +9,60 @@ from __future__ import annotations
 import numpy as np
 
 from model_runtime.engine.ngram_cache import matches
-from model_runtime.engine.pass_costs import Pace
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
 
 LONGEST_MATCH = 8  # tokens; longer matches are no better
-MOST = 15  # tokens of one draft
-DOUBT = 0.5  # how often guesses come true, before any was seen
-MEMORY = 0.9  # what one guess leaves of the experience before it
-FORGIVENESS = 0.01  # of a kind's bad experience that is forgotten whenever it is not tried
-NOTHING = np.zeros(0, dtype=np.int32)
+LONGEST_DRAFT = 15  # tokens of one draft
+INITIAL_HIT_RATE = 0.5  # how often drafted tokens are right, before any was tried
+HIT_RATE_DECAY = 0.9  # weight of the hit rate so far when a drafted token is recorded
+HIT_RATE_RECOVERY = 0.01  # share of the way back to the initial rate whenever a kind is not tried
+NO_DRAFT = np.zeros(0, dtype=np.int32)
 
 
 class Drafts:
-    """Proposes drafts and learns how often they come true, by the length of the match that they come from.
+    """Proposes drafts and learns how often they are right, by the length of the match that they come from.
 
-    What is proposed changes the cost of an answer, never its tokens.
+    Drafts change the cost of an answer, never its tokens.
     """
 
     def __init__(self) -> None:
-        """Know nothing yet."""
-        self._hits = np.full(LONGEST_MATCH + 2, DOUBT)  # the last: an expected text
+        """Start with the same rate for every kind."""
+        self._hits = np.full(LONGEST_MATCH + 2, INITIAL_HIT_RATE)  # the last: an expected text
 
-    def propose(self, history: Ids, expected: Ids, pace: Pace) -> tuple[Ids, int]:
-        """A draft of what follows the history, perhaps none, and its kind; `expected` is what is thought to come."""
-        draft, kind = self._worth(expected, LONGEST_MATCH + 1, pace), LONGEST_MATCH + 1
+    def propose(self, history: Ids, expected: Ids, costs: PassCosts) -> tuple[Ids, int]:
+        """Return a draft (perhaps empty) of what follows the history, and its kind; `expected` is tried first."""
+        draft, kind = self._profitable(expected, LONGEST_MATCH + 1, costs), LONGEST_MATCH + 1
         if not len(draft):
             draft, kind = lookup(history)
-            draft = self._worth(draft, kind, pace)
+            draft = self._profitable(draft, kind, costs)
         return draft, kind
 
-    def _worth(self, draft: Ids, kind: int, pace: Pace) -> Ids:
-        """As much of a draft as pays; a kind that does not is trusted a little more each time, to be tried again."""
-        size = pace.worth(float(self._hits[kind]), min(len(draft), MOST))
+    def _profitable(self, draft: Ids, kind: int, costs: PassCosts) -> Ids:
+        """Return as much of a draft as pays; a kind that does not pay recovers slowly, so that it is tried again."""
+        size = costs.best_draft_length(float(self._hits[kind]), min(len(draft), LONGEST_DRAFT))
         if len(draft) and not size:
-            self._hits[kind] += FORGIVENESS * (DOUBT - self._hits[kind])
+            self._hits[kind] += HIT_RATE_RECOVERY * (INITIAL_HIT_RATE - self._hits[kind])
         return draft[:size]
 
-    def learn(self, kind: int, came_true: bool) -> None:
-        """Take in whether a drafted token came true, where those before it had."""
-        self._hits[kind] = MEMORY * self._hits[kind] + (1 - MEMORY) * came_true
+    def record(self, kind: int, came_true: bool) -> None:
+        """Record whether a drafted token was right, given that those before it were."""
+        self._hits[kind] = HIT_RATE_DECAY * self._hits[kind] + (1 - HIT_RATE_DECAY) * came_true
 
 
 def lookup(history: Ids) -> tuple[Ids, int]:
-    """What followed the longest, then nearest match of the history's end, and the length of that match."""
+    """Return what followed the longest, then nearest match of the history's end, and the length of that match."""
     places, lengths = matches(history, LONGEST_MATCH)
     if not len(places):
-        return NOTHING, 0
+        return NO_DRAFT, 0
     longest = int(lengths.max())
     at = int(places[lengths == longest][-1]) + 1
-    following = history[at : at + MOST]
+    following = history[at : at + LONGEST_DRAFT]
     breaks = np.flatnonzero(following < 0)
     return (following[: breaks[0]] if len(breaks) else following), longest
 
 
-def after(expected: Ids, token: int) -> Ids:
-    """What is expected after a token: where the expected text goes on after it, else one token further on."""
+def advance(expected: Ids, token: int) -> Ids:
+    """Return what is expected after a token: what follows it in `expected`, else all but the first token."""
     found = np.flatnonzero(expected == token)
     return expected[int(found[0]) + 1 :] if len(found) else expected[1:]

@@ -1,4 +1,4 @@
-"""Answers prompts: reuses what arenas hold, computes the rest, decodes greedily until a stop; prepares prompts."""
+"""Answers prompts: reuses what arenas hold, computes the rest and decodes greedily; computes prompts in advance."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
-from model_runtime.engine.decoding import Decoding, Means, Spent
-from model_runtime.engine.drafts import NOTHING, Drafts
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.output import Rule, Saying
-from model_runtime.engine.pass_costs import Pace
+from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
+from model_runtime.engine.drafts import NO_DRAFT, Drafts
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.output import Output, Rule
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
 
-class Backing(Protocol):
-    """A place beyond the arenas that keeps keys and values."""
+class KvSource(Protocol):
+    """A store beyond the arenas from which keys and values can be read back."""
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
-        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
+        """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
 
-        Once `stopped()` is true it ends within one read.
+        What the arena holds beyond that prefix is dropped. Once `stopped()` is true, it ends within one read.
         """
         ...
 
     def filled(self, ids: Ids, computed: int, /) -> int:
-        """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
+        """Count the tokens of `ids` that an arena with `computed` of them would hold once filled."""
         ...
 
 
@@ -41,18 +41,18 @@ class Backing(Protocol):
 class Generation:
     """New text after the prompt's typed text, and what it cost; times in milliseconds.
 
-    Of the `reused` tokens `fetched` came from the engine's backing, and `approximate` are not quite what the model
-    computes. `prefill_ms` runs to the first new token. `complete` is false where the limit of new tokens cut the text
-    off. `said` are the new tokens, `confidence` is the probability of those of its first line together.
+    Of the `reused` tokens, `fetched` came from the engine's KV source and `approximate` are not quite what the model
+    computes. `prefill_ms` runs to the first new token. `complete` is false if the limit of new tokens cut the text
+    off. `choices` are the new tokens, and `confidence` is the joint probability of those of the first line.
     """
 
     text: str
-    said: tuple[Choice, ...]
+    choices: tuple[Choice, ...]
     confidence: float
     reused: int
     fetched: int
     approximate: int
-    spent: Spent
+    stats: DecodeStats
     restore_ms: float
     prefill_ms: float
     decode_ms: float
@@ -60,15 +60,12 @@ class Generation:
 
     @property
     def new_tokens(self) -> int:
-        """How many tokens are new."""
-        return len(self.said)
+        """Number of new tokens."""
+        return len(self.choices)
 
 
 class Engine:
-    """Generates with one decoder. Used on the engine thread only.
-
-    `backing`, where there is one, fills arenas with what they lack.
-    """
+    """Generates with one decoder. Used on the engine thread only."""
 
     def __init__(
         self,
@@ -76,28 +73,28 @@ class Engine:
         tokenizer: Tokenizer,
         pool: Pool[Arena],
         capacity: int,
-        local_cache: LocalCache | None,
+        ngram_cache: NgramCache | None,
         ends: frozenset[int] = frozenset(),
+        kv_source: KvSource | None = None,
     ) -> None:
-        """Take over the parts; a `local_cache` mixes the document's own next-token counts into the model's.
+        """Take over the parts; an `ngram_cache` mixes the document's own next-token counts into the model's.
 
-        `ends` end a text besides special tokens and those that the model's config names.
-
-        `capacity` is the most tokens of a prompt and its answer together: the size of the pool's arenas.
+        `ends` end a text besides special tokens and those that the model's config names. `capacity` is the size of
+        the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills arenas with stored tokens.
         """
         self.capacity = capacity
-        self.backing: Backing | None = None
+        self._kv_source = kv_source
         self.computed_ahead = 0
-        self._asked: Owner | None = None
+        self._last_owner: Owner | None = None
         self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
         self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
-        sampler = Sampler(tokenizer, local_cache, self._ends)
-        self._means = Means(decoder, sampler, Pace(decoder.chunk), Drafts())
+        sampler = Sampler(tokenizer, ngram_cache, self._ends)
+        self._context = DecodeContext(decoder, sampler, PassCosts(decoder.chunk), Drafts())
         self.alternatives = Alternatives(decoder, sampler, pool, self._ends)
 
-    def mixing(self, local_cache: LocalCache | None) -> Engine:
-        """An engine over the same model and arenas that mixes other counts in, or none."""
-        return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, local_cache, self._ends)
+    def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Engine:
+        """Return an engine over the same model and arenas that mixes in another cache, or none."""
+        return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends)
 
     def generate(
         self,
@@ -106,46 +103,46 @@ class Engine:
         rule: Rule,
         limit: int,
         stopped: Callable[[], bool],
-        expected: Ids = NOTHING,
+        expected: Ids = NO_DRAFT,
     ) -> Generation:
         """Complete the prompt greedily by at most `limit` tokens; raises Stopped soon after `stopped()` is true.
 
-        `expected` tokens are verified in one pass where they are likely; they never change what is said.
+        `expected` tokens are verified in one pass if they are likely; they never change the answer.
         """
         started = perf_counter()
-        arena, self._asked = self._pool.take(owner, prompt.ids), owner
-        fetched = self.backing.fill(arena, prompt.ids, stopped) if self.backing else 0
+        arena, self._last_owner = self._pool.acquire(owner, prompt.ids), owner
+        fetched = self._kv_source.fill(arena, prompt.ids, stopped) if self._kv_source else 0
         restored = perf_counter()
-        decoding = Decoding(self._means, arena, prompt, expected, limit, stopped)
-        saying = Saying(self._means.sampler, self._ends, prompt.stub, rule)
+        decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
+        output = Output(self._context.sampler, self._ends, prompt.stub, rule)
         said: list[Choice] = []
-        while not (saying.complete or decoding.full):
-            said.append(decoding.next(saying.stub))
-            saying.say(said[-1])
+        while not (output.complete or decoding.full):
+            said.append(decoding.next(output.stub))
+            output.append(said[-1])
         return Generation(
-            text=saying.text,
-            said=tuple(said),
-            confidence=saying.confidence,
-            reused=len(prompt.ids) - decoding.spent.recomputed,
+            text=output.text,
+            choices=tuple(said),
+            confidence=output.confidence,
+            reused=len(prompt.ids) - decoding.stats.recomputed,
             fetched=fetched,
             approximate=arena.approximate(len(prompt.ids)),
-            spent=decoding.spent,
+            stats=decoding.stats,
             restore_ms=(restored - started) * 1e3,
             prefill_ms=(decoding.first_at - restored) * 1e3,
             decode_ms=(perf_counter() - decoding.first_at) * 1e3,
-            complete=saying.complete,
+            complete=output.complete,
         )
 
     def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
-        """Compute a prompt that nobody waits for, as far as `stopped()` lets it; true when no more is to be done.
+        """Compute a prompt in advance until `stopped()` is true; returns whether it is finished.
 
-        The arena of the last answer is left alone, should there be no other.
+        If only the arena of the last answer is left, nothing is done.
         """
-        if self._asked is not None and owner != self._asked == self._pool.holder(owner):
+        if self._last_owner is not None and owner != self._last_owner == self._pool.current_owner(owner):
             return True
-        arena = self._pool.take(owner, ids)
-        if self.backing:
-            self.backing.fill(arena, ids, stopped)
+        arena = self._pool.acquire(owner, ids)
+        if self._kv_source:
+            self._kv_source.fill(arena, ids, stopped)
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)
@@ -155,27 +152,29 @@ class Engine:
 
     @property
     def wasted_ahead(self) -> int:
-        """Tokens that were computed ahead and given up before an answer needed them."""
+        """Tokens computed ahead of need and dropped before an answer needed them."""
         return self._pool.wasted
 
     def reusable(self, owner: Owner, ids: Ids) -> int:
-        """Tokens of the owner's prompt that are computed already; changes nothing."""
+        """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
         reusable = self._pool.reusable(owner, ids)
-        return max(reusable, min(self.backing.filled(ids, reusable), len(ids) - 1)) if self.backing else reusable
+        if self._kv_source is None:
+            return reusable
+        return max(reusable, min(self._kv_source.filled(ids, reusable), len(ids) - 1))
 
     def arena(self, owner: Owner) -> Arena | None:
-        """The arena that belongs to a frame; it changes with the next call."""
-        return self._pool.owned(owner)
+        """Return the frame's arena, if it has one; it changes with the next call."""
+        return self._pool.get(owner)
 
     def release(self, document: str) -> None:
-        """Say that the document is not in use any more."""
-        self._pool.release(document)
+        """Let the document's arenas be reused first."""
+        self._pool.release_document(document)
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length
-        chunk = ids[start : start + self._means.pace.chunk_ahead]
+        chunk = ids[start : start + self._context.costs.background_chunk]
         logits = self._decoder.forward(chunk, arena)
         arena.mark_unneeded(start)
         arena.keep_logits(logits[0], arena.length)
         self.computed_ahead += len(chunk)
-        self._means.pace.note(len(chunk), (perf_counter() - began) * 1e3)
+        self._context.costs.record(len(chunk), (perf_counter() - began) * 1e3)

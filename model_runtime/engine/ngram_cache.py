@@ -8,7 +8,6 @@ so on up to the longest match.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,19 +18,19 @@ import numpy.typing as npt
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
-FILE = "local_cache.json"
+LOCAL_CACHE_FILE = "local_cache.json"
 MOST_SHARES = 64
-MOST_HALVINGS = 64  # a place farther back than so many half-lives counts as if it stood there
+MOST_HALVINGS = 64  # a place farther back than this many half-lives counts as if it stood there
 
 Indices = npt.NDArray[np.int64]
-Weights = npt.NDArray[np.float64]
+PlaceWeights = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LocalCache:
-    """How the counts are mixed in; the figures are fitted to one model and lie in its folder.
+class NgramCache:
+    """How next-token counts are mixed in; the figures are fitted to one model and stored in its folder.
 
-    `shares[n - 1]` is what the counts after matches of n tokens and more take of the mixture of everything shorter.
+    `shares[n - 1]` is the share of counts after matches of n tokens or more, in the mixture with everything shorter.
     `half_life` is the number of tokens after which an occurrence counts half.
     """
 
@@ -41,8 +40,8 @@ class LocalCache:
     def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
         """Mix the model's [vocab] probabilities with what followed earlier occurrences of the history's end.
 
-        `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. Pure:
-        the same texts give the same mixture, whatever was cached.
+        `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. A
+        pure function: the same texts give the same mixture, whatever was cached.
         """
         places, lengths = matches(history, len(self.shares))
         if not len(places):
@@ -53,10 +52,10 @@ class LocalCache:
         np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
         return mixed
 
-    def _gains(self, weights: Weights) -> tuple[float, Weights]:
-        """What the model keeps, and what a place of weight 1 gains; places' `weights` and gains by match length.
+    def _gains(self, weights: PlaceWeights) -> tuple[float, PlaceWeights]:
+        """Return the model's share, and what a place of weight 1 gains by match length, as `weights` are.
 
-        The longest match takes its share of the whole, a shorter one of what the longer ones left.
+        The longest match takes its share of the whole, shorter ones of what the longer ones left.
         """
         totals = np.cumsum(weights[::-1])[:-1]  # of the longest matches, of those and the next shorter, ...
         shares = np.array(self.shares[len(totals) - 1 :: -1])
@@ -64,21 +63,19 @@ class LocalCache:
         taken = shares * np.concatenate(([1.0], left[:-1])) / totals
         return float(left[-1]), np.concatenate(([0.0], np.cumsum(taken[::-1])))
 
-    def alone(self) -> LocalCache:
-        """The counts without the model, wherever there are counts."""
+    def without_model(self) -> NgramCache:
+        """Return a cache that replaces the model's distribution wherever there are counts."""
         return replace(self, shares=(1.0, *self.shares[1:]))
 
-    def write(self, folder: Path) -> None:
-        """Write the figures beside the model's weights, atomically."""
-        beside = folder / f"{FILE}.new"
-        beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, folder / FILE)
+    def to_json(self) -> str:
+        """Return the text of the file that `read_ngram_cache` reads."""
+        return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def matches(history: Ids, most: int) -> tuple[Indices, Indices]:
-    """Where the history's last token stood before and something followed, and the length of each such match.
+    """Return earlier places of the history's last token that something followed, and the length of each match.
 
-    A match is as many equal tokens, up to `most`, backwards from the place and from the history's end.
+    A match counts equal tokens, up to `most`, backwards from the place and from the history's end.
     """
     end = len(history) - 1
     if end < 1 or history[end] < 0:
@@ -95,14 +92,14 @@ def matches(history: Ids, most: int) -> tuple[Indices, Indices]:
     return places, lengths
 
 
-def recency(places: Indices, now: int, half_life: float) -> Weights:
-    """The weight of each place: half for every `half_life` tokens that it lies back, never nothing."""
+def recency(places: Indices, now: int, half_life: float) -> PlaceWeights:
+    """Return the weight of each place: halved for every `half_life` tokens that it lies back, never 0."""
     return np.exp2(-np.minimum((now - places) / half_life, MOST_HALVINGS))
 
 
-def read(folder: Path) -> LocalCache | None:
-    """The figures fitted to the model in a folder, None where there are none; ModelError where they are damaged."""
-    path = folder / FILE
+def read_ngram_cache(folder: Path) -> NgramCache | None:
+    """Read the figures fitted to the model in a folder, or None if it has none; ModelError if they are damaged."""
+    path = folder / LOCAL_CACHE_FILE
     try:
         raw: object = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -112,8 +109,8 @@ def read(folder: Path) -> LocalCache | None:
     fields = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
     shares, half_life = fields.get("shares"), fields.get("half_life")
     if not _are_shares(shares) or not _is_number(half_life, 1.0, 1e9):
-        raise ModelError(f"{path} holds no fit of a local cache: fetch the model again")
-    return LocalCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
+        raise ModelError(f"{path} holds no fitted local cache: fetch the model again")
+    return NgramCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
 
 
 def _are_shares(value: object) -> bool:

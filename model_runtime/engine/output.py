@@ -1,4 +1,4 @@
-"""The text of an answer in the making: what its tokens spell, where it ends, and how sure the model is of it."""
+"""The text of an answer as it is decoded: what its tokens spell, where it ends, and how sure the model is."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from model_runtime.engine.sampler import Choice, Sampler
 
 
 class Rule(Protocol):
-    """Says where a suggestion ends."""
+    """Where a suggestion ends."""
 
     def cut(self, text: str, /) -> int | None:
-        """Length of the finished suggestion at the start of `text`, None while it may go on."""
+        """Return the length of the finished suggestion at the start of `text`, or None while it may go on."""
         ...
 
 
-class Saying:
-    """What was said after a prompt, token by token.
+class Output:
+    """The text after a prompt, token by token.
 
-    `stub` has still to be spelled. `complete` is true once an end token or the rule ended the text. `confidence` is
-    the probability of the first line that is not blank, with its end where that is said: of all its tokens together.
+    `stub` has still to be spelled. `complete` is true once an end token or the rule has ended the text. `confidence`
+    is the joint probability of all tokens of the first line that is not blank, including its end once that is there.
     """
 
     def __init__(self, sampler: Sampler, ends: Collection[int], stub: bytes, rule: Rule) -> None:
-        """Nothing is said yet; `ends` are the tokens that end a text."""
+        """Start empty; `ends` are the tokens that end a text."""
         self.stub, self.complete, self.confidence = stub, False, 1.0
         self._sampler, self._ends, self._rule = sampler, ends, rule
         self._spelled = b""
 
-    def say(self, choice: Choice) -> None:
-        """Go on with a token."""
+    def append(self, choice: Choice) -> None:
+        """Append a token."""
         if "\n" not in _text(self._spelled).lstrip():
             self.confidence *= self._sampler.probability(choice, self.stub)
         self.complete = choice.token in self._ends
@@ -42,7 +42,7 @@ class Saying:
 
     @property
     def text(self) -> str:
-        """The text up to where the rule ends it; of several lines that a limit cut off, the whole ones."""
+        """The text up to where the rule ends it; without an end, the whole lines of a text of several."""
         text = _text(self._spelled)
         return text[: self._rule.cut(text)] if self.complete or "\n" not in text else text.rpartition("\n")[0]
 

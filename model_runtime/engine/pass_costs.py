@@ -1,49 +1,50 @@
-"""What passes cost on this machine, learnt from the passes themselves."""
+"""What passes cost on this machine, learnt from timed passes."""
 
 from __future__ import annotations
 
-FADE = 0.95  # what one pass leaves of the weight of those before it
-FIRST_GUESS = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
-CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
-CHUNK_MS = 20.0  # milliseconds that a pass ahead of need should take; at most 30
-LEAST_CHUNK = 4
-SMALL = 16  # rows up to which a pass is a decode step with a draft
+from model_runtime.decoder.decoder import CHUNK
+
+DECAY = 0.95  # weight of earlier passes each time one is recorded
+DEFAULT_EXTRA_ROW_COST = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
+BACKGROUND_PASS_MS = 20.0  # milliseconds that a background pass should take; at most 30
+LEAST_BACKGROUND_CHUNK = 4
+DECODE_ROWS = 16  # most rows of a decode step with a draft
 
 
-class Pace:
-    """Milliseconds of a pass as a line over its rows, fitted to small passes, and of a row of the last wider one."""
+class PassCosts:
+    """Milliseconds of a decode step as a linear function of its rows, and of one row of the last wider pass."""
 
     def __init__(self, chunk: int = CHUNK) -> None:
-        """Nothing is measured yet; `chunk` is the most rows of a prefill pass."""
+        """Start without measurements; `chunk` is the most rows of a prefill pass."""
         self._chunk = chunk
         self._sums = [0.0] * 5  # weights, rows, rows², ms, rows · ms
         self._ms_per_row: float | None = None
 
-    def note(self, rows: int, ms: float) -> None:
-        """Take in what a pass cost."""
-        if rows <= SMALL:
+    def record(self, rows: int, ms: float) -> None:
+        """Record the time of a pass."""
+        if rows <= DECODE_ROWS:
             terms = (1.0, rows, rows * rows, ms, rows * ms)
-            self._sums = [FADE * old + new for old, new in zip(self._sums, terms, strict=True)]
-        if rows >= LEAST_CHUNK:
+            self._sums = [DECAY * old + new for old, new in zip(self._sums, terms, strict=True)]
+        if rows >= LEAST_BACKGROUND_CHUNK:
             self._ms_per_row = max(ms, 1e-3) / rows
 
     @property
-    def further_row(self) -> float:
-        """Cost of one more row in a small pass, in passes of one row."""
+    def extra_row_cost(self) -> float:
+        """Cost of one more row in a decode step, in passes of one row."""
         n, x, xx, y, xy = self._sums
         spread = n * xx - x * x
         if spread < 1e-6 * max(1.0, xx):
-            return FIRST_GUESS
+            return DEFAULT_EXTRA_ROW_COST
         slope = (n * xy - x * y) / spread
         one = (y - slope * (x - n)) / n
-        return max(slope, 0.0) / one if one > 0 else FIRST_GUESS
+        return max(slope, 0.0) / one if one > 0 else DEFAULT_EXTRA_ROW_COST
 
-    def worth(self, chance: float, most: int) -> int:
-        """How many tokens to draft, of which each comes true with this chance if those before it did.
+    def best_draft_length(self, chance: float, most: int) -> int:
+        """Return how many tokens to draft if each is right with this chance, given that those before it are.
 
-        As many as give the most tokens for the time of a pass.
+        That is the number with the most tokens for the time of a pass.
         """
-        best, rate, gain, each, cost = 0, 1.0, 1.0, 1.0, self.further_row
+        best, rate, gain, each, cost = 0, 1.0, 1.0, 1.0, self.extra_row_cost
         for drafted in range(1, most + 1):
             each *= chance
             gain += each
@@ -52,8 +53,8 @@ class Pace:
         return best
 
     @property
-    def chunk_ahead(self) -> int:
-        """Rows of a pass that nobody waits for: as many as a keystroke can wait for."""
+    def background_chunk(self) -> int:
+        """Rows of a background pass: as many as a keystroke can afford to wait for."""
         if self._ms_per_row is None:
-            return LEAST_CHUNK
-        return max(LEAST_CHUNK, min(self._chunk, int(CHUNK_MS / self._ms_per_row)))
+            return LEAST_BACKGROUND_CHUNK
+        return max(LEAST_BACKGROUND_CHUNK, min(self._chunk, int(BACKGROUND_PASS_MS / self._ms_per_row)))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model_runtime.engine.closers import is_closers
-from model_runtime.engine.meeting import evidence, meeting
+from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
 
 OPENERS = (":", "(", "[", "{")
 
 
 @dataclass(frozen=True)
 class StopRule:
-    """Where a suggestion ends: at the end of its line, or of its indented block, or where it meets code after it.
+    """Where a suggestion ends: at the end of its line or of its indented block, or at code that follows it.
 
-    `rest` is that code, right of the cursor on its line, and empty where there is none; before code a suggestion has
-    one line.
-    `indent` is the least indentation, in columns, of the lines that belong to the block; a line that begins with a
-    closing bracket may stand further out and ends the block with it.
+    `rest` is that code, right of the cursor on its line, or empty; before code, a suggestion has one line. `indent`
+    is the least indentation, in columns, of the block's lines; a line that begins with a closing bracket may be
+    indented less, and is the last of the block.
     """
 
     multiline: bool
@@ -26,12 +24,12 @@ class StopRule:
     rest: str = ""
 
     def cut(self, text: str) -> int | None:
-        r"""Length of the finished suggestion at the start of `text` (lines end in \n), None while it may go on.
+        r"""Return the length of the finished suggestion at the start of `text` (lines end in \n), or None.
 
-        It counts what the text says of the rest: with it goes the evidence that the text has met the rest.
+        None means that it may go on. The length includes what the text repeats of the rest, the evidence for the end.
         """
         lines = text.split("\n")
-        if self.rest and (met := meeting(lines[0], self.rest)) is not None:
+        if self.rest and (met := find_rest(lines[0], self.rest)) is not None:
             return met + len(evidence(self.rest))
         if not self.multiline:
             return len(lines[0]) if len(lines) > 1 else None
@@ -46,30 +44,30 @@ class StopRule:
         line, ended = lines[i].strip(), i + 1 < len(lines)
         if i >= self.max_lines or (i > 1 and ended and not line and not lines[i - 1].strip()):
             return True
-        return bool(line) and width(lines[i]) < self.indent and not self._closes(lines[i])
+        return bool(line) and indent_width(lines[i]) < self.indent and not self._closes(lines[i])
 
     def _closes(self, line: str) -> bool:
-        return line.strip()[:1] in tuple(")]}") and width(line) < self.indent
+        return line.strip()[:1] in tuple(")]}") and indent_width(line) < self.indent
 
 
 def stop_rule(before: str, rest: str, explicit: bool, max_lines: int) -> StopRule:
-    """Choose by the cursor's line: several lines where it is blank, where it opens a block, or on demand.
+    """Return the rule for a cursor's line: several lines if it is blank, if it opens a block, or on demand.
 
-    `before` and `rest` are the text of the line on either side of the cursor. Where the rest is code, not only
-    closers, a suggestion is one line and ends where it meets the rest.
+    `before` and `rest` are the text of the line on either side of the cursor. If the rest is code and not
+    only closers, a suggestion is one line and ends where it repeats the rest.
     """
     ending, code = before.rstrip(), "" if is_closers(rest) else rest
     several = not code and (explicit or not ending or _opens_block(ending))
-    return StopRule(several, width(before) + ending.endswith(OPENERS), max_lines, code)
+    return StopRule(several, indent_width(before) + ending.endswith(OPENERS), max_lines, code)
 
 
 def _opens_block(line: str) -> bool:
-    """Whether a line ends with a block's opener, and not in the middle of a signature, a call or a literal."""
+    """Return whether a line ends with a block's opener, outside of a signature, a call or a literal."""
     opened, closed = (sum(map(line[:-1].count, brackets)) for brackets in ("([{", ")]}"))
     return line.endswith((":", "{")) and opened == closed
 
 
-def width(line: str) -> int:
-    """Indentation of a line in columns, a tab reaching to the next multiple of four."""
+def indent_width(line: str) -> int:
+    """Return the indentation of a line in columns; a tab reaches to the next multiple of four."""
     expanded = line.expandtabs(4)
     return len(expanded) - len(expanded.lstrip())

@@ -1,1 +1,1 @@
-"""From a folder to a model that is ready to run on this machine."""
+"""Loads a checkpoint's folder as a model that is ready to run on this machine."""

@@ -1,20 +1,18 @@
-"""Which decoder a model gets on a CPU: measured once for each shape of model and machine, then remembered."""
+"""Chooses a model's decoder on a CPU: measured once for each shape of model and machine, then remembered."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import platform
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import astuple, replace
 from datetime import date
 from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 import torch
@@ -24,24 +22,40 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import AnyDecoder, Decoder
 from model_runtime.decoder.linear import Format, int8_is_exact, packed_format
-from model_runtime.decoder.native.decoder import NativeDecoder, missing
-from model_runtime.decoder.native.library import built
+from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
+from model_runtime.decoder.native.library import library_path
 from model_runtime.errors import ModelError
 
-CONTEXT = 256  # tokens before those that are timed
-SHARES = {1: 10.0, 4: 1.0, 64: 0.5}  # passes of so many rows in a keystroke that needs the model, about
-REPEATS = 5
-ENOUGH = 1 << 24  # parameters of a sample: further layers cost what these do
+TIMED_CONTEXT = 256  # tokens before the timed ones
+PASS_COUNTS = {
+    1: 10.0,
+    4: 1.0,
+    64: 0.5,
+}  # rows of a pass: about how many such passes a keystroke that needs the model takes
+TIMED_REPEATS = 5
+SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-Kept = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
+Measurements = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
 
 logger = logging.getLogger(__name__)
 
 
-class Way(NamedTuple):
-    """How a model is computed: its weights' format, and by the compiled part or by torch."""
+class SpeedNotes(Protocol):
+    """Where measured speeds are kept between runs; `str` names the place in the log."""
+
+    def read(self) -> str:
+        """Return what was written last; raises OSError."""
+        ...
+
+    def write(self, text: str, /) -> None:
+        """Replace what is there; raises OSError."""
+        ...
+
+
+class CpuMethod(NamedTuple):
+    """How a model is computed on a CPU: the format of its weights, by the compiled part or by torch."""
 
     form: Format
     compiled: bool
@@ -51,43 +65,43 @@ class Way(NamedTuple):
 
     @property
     def kv(self) -> str:
-        """What keys and values depend on; of fp16 they are the same by either, of int8 they are not."""
+        """What keys and values depend on: fp16 gives the same compiled or by torch, int8 does not."""
         return str(self) if self.form == "int8" else self.form
 
     def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
-        """Prepare the weights; torch's own number of threads is the caller's to set."""
+        """Return a decoder with prepared weights; the caller sets torch's own number of threads."""
         if self.compiled:
             return NativeDecoder(config, weights, self.form, threads)
         return Decoder(config, weights, self.form)
 
 
-def formats(config: ModelConfig) -> list[Format]:
-    """The formats that this CPU can compute a model in."""
-    return list(dict.fromkeys(way.form for way in _ways(config)))
+def supported_formats(config: ModelConfig) -> list[Format]:
+    """Return the formats in which this CPU can compute a model."""
+    return list(dict.fromkeys(way.form for way in _methods(config)))
 
 
-def remembered(config: ModelConfig, threads: int, notes: Path | None) -> dict[str, float]:
-    """Milliseconds of a keystroke's pass by way, as far as they were measured here: the sample's, scaled up."""
+def remembered_ms(config: ModelConfig, threads: int, notes: SpeedNotes | None) -> dict[str, float]:
+    """Return milliseconds of a pass by method, if they were measured here; a sample's figures are scaled up."""
     _, figures = _read(notes).get(_key(config, threads)) or ("", {})
     sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
     return {way: ms * sizes[0] / sizes[1] for way, ms in figures.items()}
 
 
-def choose(
+def choose_method(
     config: ModelConfig,
     wanted: Literal["auto", "fp32", "fp16", "int8"],
     threads: int,
-    notes: Path | None,
+    notes: SpeedNotes | None,
     fitting: Collection[str] = FORMATS,
-) -> tuple[Way, str]:
+) -> tuple[CpuMethod, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
-    All ways give a token alone what it gets among others. `notes` is the file where what was measured is kept,
-    `fitting` are the formats for which there is memory.
+    All ways compute a token alone exactly as they compute it among others. `notes` keep what was measured; `fitting`
+    are the formats for which there is enough memory.
     """
-    possible = [way for way in _ways(config) if wanted in ("auto", way.form)]
+    possible = [way for way in _methods(config) if wanted in ("auto", way.form)]
     ways = [way for way in possible if way.form in fitting]
-    why_not = missing(config)
+    why_not = native_missing(config)
     if not ways:
         raise ModelError(
             f"weights {wanted!r} cannot be used here ({why_not or 'no products of that kind'}): set weights to 'auto'"
@@ -99,8 +113,10 @@ def choose(
     key, kept = _key(config, threads), _read(notes)
     day, figures = kept.get(key) or (None, {})
     if not set(map(str, ways)) <= figures.keys():
-        day, figures = None, _measured(config, _ways(config), threads)
-        _write(notes, _read(notes) | {key: (date.today().isoformat(), figures)})  # others may have written meanwhile
+        day, figures = None, _measure(config, _methods(config), threads)
+        _write(
+            notes, _read(notes) | {key: (date.today().isoformat(), figures)}
+        )  # another server may have written meanwhile
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
     when = f"measured on {day}" if day else "measured now"
     return min(
@@ -108,22 +124,22 @@ def choose(
     ), f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
 
 
-def _ways(config: ModelConfig) -> list[Way]:
-    ways = [Way("fp32", False)] + [Way("fp16", False)] * (packed_format() == "fp16")
-    if missing(config):
-        return ways + [Way("int8", False)] * int8_is_exact()
-    return [*ways, Way("fp16", True), Way("int8", True)]
+def _methods(config: ModelConfig) -> list[CpuMethod]:
+    ways = [CpuMethod("fp32", False)] + [CpuMethod("fp16", False)] * (packed_format() == "fp16")
+    if native_missing(config):
+        return ways + [CpuMethod("int8", False)] * int8_is_exact()
+    return [*ways, CpuMethod("fp16", True), CpuMethod("int8", True)]
 
 
-def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:
-    """Milliseconds of a pass, weighted as a keystroke needs them; the ways take turns."""
+def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
+    """Return milliseconds of a pass, weighted as a keystroke needs passes; the methods take turns."""
     sample = _sample(config)
     generator = torch.Generator().manual_seed(0)
     shapes = expected_shapes(sample).items()
     weights = {name: torch.randn(shape, generator=generator) * 0.02 for name, shape in shapes}
     runs = {str(way): _timer(way.decoder(sample, weights, threads), sample) for way in ways}
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(REPEATS):
+    for _ in range(TIMED_REPEATS):
         for name, run in runs.items():
             times[name].append(run())
     return {name: median(each) for name, each in times.items()}
@@ -132,27 +148,32 @@ def _measured(config: ModelConfig, ways: list[Way], threads: int) -> dict[str, f
 def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], float]:
     arena = Arena(config, config.context)
     ids = np.arange(config.context, dtype=np.int32) % config.vocab
-    decoder.forward(ids[:CONTEXT], arena)
+    decoder.forward(ids[:TIMED_CONTEXT], arena)
 
     def one(rows: int) -> float:
-        arena.truncate(CONTEXT)
+        arena.truncate(TIMED_CONTEXT)
         began = perf_counter()
         decoder.forward(ids[:rows], arena)
         return (perf_counter() - began) * 1e3
 
-    return lambda: sum(share * one(rows) for rows, share in SHARES.items()) / sum(SHARES.values())
+    return lambda: sum(share * one(rows) for rows, share in PASS_COUNTS.items()) / sum(PASS_COUNTS.values())
 
 
 def _sample(config: ModelConfig) -> ModelConfig:
-    """The model's shape with fewer layers and words; times of the whole are in proportion."""
+    """Return the model's shape with fewer layers and tokens; times of the whole model are in proportion."""
     layer = config.hidden * (config.head_dim * (2 * config.heads + 2 * config.kv_heads) + 3 * config.intermediate)
-    layers = max(1, min(config.layers, ENOUGH // layer))
-    return replace(config, layers=layers, vocab=min(config.vocab, SAMPLE_VOCAB), context=CONTEXT + max(SHARES))
+    layers = max(1, min(config.layers, SAMPLE_PARAMETERS // layer))
+    return replace(
+        config,
+        layers=layers,
+        vocab=min(config.vocab, SAMPLE_VOCAB),
+        context=TIMED_CONTEXT + max(PASS_COUNTS),
+    )
 
 
 def _key(config: ModelConfig, threads: int) -> str:
-    """What the figures depend on; when the compiled part was built stands for what it does."""
-    path = built()
+    """Return what the figures depend on; the time of its build stands for what the compiled part does."""
+    path = library_path()
     machine = [_cpu(), torch.__version__, path.stat().st_mtime_ns if path else 0, threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
 
@@ -166,10 +187,10 @@ def _cpu() -> str:
     return next(names, f"{platform.machine()} {platform.processor()}")
 
 
-def _read(notes: Path | None) -> Kept:
-    """What was kept; nothing where it cannot be read: it is measured again then."""
+def _read(notes: SpeedNotes | None) -> Measurements:
+    """Return what was measured before; nothing if it cannot be read, and then it is measured again."""
     try:
-        found = cast(dict[str, Any], json.loads(notes.read_text(encoding="utf-8"))) if notes else {}
+        found = cast(dict[str, Any], json.loads(notes.read())) if notes else {}
         return {
             key: (str(day), {way: float(ms) for way, ms in figures.items()}) for key, (day, figures) in found.items()
         }
@@ -177,23 +198,12 @@ def _read(notes: Path | None) -> Kept:
         return {}
 
 
-def _write(notes: Path | None, kept: Kept) -> None:
+def _write(notes: SpeedNotes | None, kept: Measurements) -> None:
     if notes is None:
         return
-    beside = notes.with_name(f".new-{os.getpid()}")  # as the store begins such names, so that `cache clear` finds it
     try:
-        _make_private(notes.parent)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(kept, file, indent=1)
-        beside.replace(notes)
+        notes.write(json.dumps(kept, indent=1))
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        logger.info("what was measured cannot be kept in %s (%s): it is measured at every start", notes, error)
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder and those above it for their owner alone: mkdir's own parents are for everyone."""
-    if not folder.is_dir():
-        _make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        logger.info(
+            "measured speeds cannot be written to %s (%s): they are measured again at every start", notes, error
+        )

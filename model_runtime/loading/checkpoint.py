@@ -1,22 +1,27 @@
-"""All of a checkpoint but its weights."""
+"""Everything in a checkpoint's folder except its weights: configuration, tokenizer and prompt template."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.loading.architecture import read_architecture
-from model_runtime.loading.checking import read_tokenizer
+from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, read_config
+from model_runtime.errors import ModelError
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-Override = Sequence[tuple[str, str | Sequence[str]]]  # of the infilling markers: what a user says of them
+MARKER_SHAPE = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # the look of a marker that its tokenizer treats as text
+SENTENCEPIECE_FILE = "tokenizer.model"
+MOST_PADDING = 1024  # entries that models have beyond their tokenizers', to round their sizes
+MOST_PADDING_SHARE = 0.05  # the same for large vocabularies
+
+TemplateOverride = Sequence[tuple[str, str | Sequence[str]]]  # what a user sets in place of the infilling markers
 
 
 class Checkpoint(NamedTuple):
-    """What prompts for a model are made with, and where its weights are."""
+    """What is needed to build prompts for a model, and the folder of its weights."""
 
     folder: Path
     config: ModelConfig
@@ -24,8 +29,49 @@ class Checkpoint(NamedTuple):
     template: Template
 
 
-def read_checkpoint(folder: Path, override: Override = ()) -> Checkpoint:
-    """Read a folder; ModelError names what is wrong with it."""
+def read_checkpoint(folder: Path, override: TemplateOverride = ()) -> Checkpoint:
+    """Read a folder; ModelError says what is wrong with it."""
     config = read_architecture(folder)
     tokenizer = read_tokenizer(folder, config)
     return Checkpoint(folder, config, tokenizer, find_template(tokenizer, dict(override), config.end_ids))
+
+
+def read_architecture(folder: Path) -> ModelConfig:
+    """Read `config.json`; ModelError if neither our decoder nor transformers can compute the model."""
+    try:
+        return read_config(folder)
+    except UnknownArchitecture as error:
+        try:
+            from model_runtime.decoder.hf.config import hf_config  # transformers takes two seconds to import
+        except ImportError as missing:
+            reason = str(missing).partition("\n")[0]
+            needed = f"transformers 5.23 or newer, which may know it, is not here ({reason})"
+            raise ModelError(f"{error}; {needed}: pip install 'efim-ls[foreign]'") from None
+        return hf_config(folder)
+
+
+def read_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
+    """Read a checkpoint's tokenizer; ModelError if it is missing or another model's.
+
+    Another model's would give wrong text without any error.
+    """
+    path = folder / "tokenizer.json"
+    if not path.exists() and (folder / SENTENCEPIECE_FILE).exists():
+        how = "convert it with AutoTokenizer and save_pretrained of transformers"
+        raise ModelError(f"{folder} has no tokenizer.json, only {SENTENCEPIECE_FILE}, which is not read: {how}")
+    tokenizer = Tokenizer(path)
+    _check(tokenizer, config)
+    return tokenizer
+
+
+def _check(tokenizer: Tokenizer, config: ModelConfig) -> None:
+    """Refuse a tokenizer of a very different size, and one whose end token is no marker."""
+    has, wants = tokenizer.vocab, config.vocab
+    if not 0 <= wants - has <= max(MOST_PADDING, wants * MOST_PADDING_SHARE):
+        sizes = f"the tokenizer has {has} tokens, the model {wants}"
+        raise ModelError(f"tokenizer.json is another model's ({sizes}): fetch the model again")
+    for end in config.end_ids:
+        spelled = tokenizer.token_bytes[end].decode("utf-8", "replace") if end < has else ""
+        if spelled and not MARKER_SHAPE.fullmatch(spelled):
+            told = f"config.json ends texts at token {end}, which is {spelled!r} here"
+            raise ModelError(f"tokenizer.json is another model's ({told}): fetch the model again")

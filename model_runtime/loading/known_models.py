@@ -1,15 +1,15 @@
-"""Models on the hub that are known to fill in the middle: what a user may want to know before one is fetched."""
+"""Models on the hub that are known to fill in the middle, with what a user wants to know before fetching one."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class Known(NamedTuple):
+class KnownModel(NamedTuple):
     """A repository of the hub.
 
-    `matrix` are the elements of the largest one, vocabulary times hidden size; `context` is in tokens, as far as this
-    server's attention reaches.
+    `matrix` is the number of elements of its largest matrix, vocabulary times hidden size; `context` is in tokens, as
+    far as this server's attention reaches.
     """
 
     name: str
@@ -21,45 +21,47 @@ class Known(NamedTuple):
 
 
 # Parameters as the hub counts them in the safetensors files; licences and contexts as the repositories' cards say.
-KNOWN = (
+KNOWN_MODELS = (
     # huggingface.co/Qwen/Qwen2.5-Coder-0.5B and the cards of the other sizes; arxiv.org/abs/2409.12186, table 1
-    Known("Qwen/Qwen2.5-Coder-0.5B", 494_032_768, 151936 * 896, 32768, "Apache-2.0", "qwen"),
-    Known("Qwen/Qwen2.5-Coder-1.5B", 1_543_714_304, 151936 * 1536, 32768, "Apache-2.0", "qwen"),
-    Known("Qwen/Qwen2.5-Coder-3B", 3_085_938_688, 151936 * 2048, 32768, "Qwen research", "qwen"),
-    Known("Qwen/Qwen2.5-Coder-7B", 7_615_616_512, 152064 * 3584, 32768, "Apache-2.0", "qwen"),
-    Known("Qwen/Qwen2.5-Coder-14B", 14_770_033_664, 152064 * 5120, 32768, "Apache-2.0", "qwen"),
-    Known("Qwen/Qwen2.5-Coder-32B", 32_763_876_352, 152064 * 5120, 32768, "Apache-2.0", "qwen"),
+    KnownModel("Qwen/Qwen2.5-Coder-0.5B", 494_032_768, 151936 * 896, 32768, "Apache-2.0", "qwen"),
+    KnownModel("Qwen/Qwen2.5-Coder-1.5B", 1_543_714_304, 151936 * 1536, 32768, "Apache-2.0", "qwen"),
+    KnownModel("Qwen/Qwen2.5-Coder-3B", 3_085_938_688, 151936 * 2048, 32768, "Qwen research", "qwen"),
+    KnownModel("Qwen/Qwen2.5-Coder-7B", 7_615_616_512, 152064 * 3584, 32768, "Apache-2.0", "qwen"),
+    KnownModel("Qwen/Qwen2.5-Coder-14B", 14_770_033_664, 152064 * 5120, 32768, "Apache-2.0", "qwen"),
+    KnownModel("Qwen/Qwen2.5-Coder-32B", 32_763_876_352, 152064 * 5120, 32768, "Apache-2.0", "qwen"),
     # huggingface.co/deepseek-ai/deepseek-coder-6.7b-base; arxiv.org/abs/2401.14196
-    Known("deepseek-ai/deepseek-coder-1.3b-base", 1_346_471_936, 32256 * 2048, 16384, "DeepSeek", "deepseek"),
-    Known("deepseek-ai/deepseek-coder-6.7b-base", 6_740_512_768, 32256 * 4096, 16384, "DeepSeek", "deepseek"),
+    KnownModel("deepseek-ai/deepseek-coder-1.3b-base", 1_346_471_936, 32256 * 2048, 16384, "DeepSeek", "deepseek"),
+    KnownModel("deepseek-ai/deepseek-coder-6.7b-base", 6_740_512_768, 32256 * 4096, 16384, "DeepSeek", "deepseek"),
     # huggingface.co/bigcode/starcoder2-3b: 16,384 tokens, of which the attention of a layer sees the last 4,096
-    Known("bigcode/starcoder2-3b", 3_030_371_328, 49152 * 3072, 4096, "BigCode OpenRAIL-M", "starcoder"),
-    Known("bigcode/starcoder2-7b", 7_173_923_840, 49152 * 4608, 4096, "BigCode OpenRAIL-M", "starcoder"),
-    Known("bigcode/starcoder2-15b", 15_957_889_024, 49152 * 6144, 4096, "BigCode OpenRAIL-M", "starcoder"),
+    KnownModel("bigcode/starcoder2-3b", 3_030_371_328, 49152 * 3072, 4096, "BigCode OpenRAIL-M", "starcoder"),
+    KnownModel("bigcode/starcoder2-7b", 7_173_923_840, 49152 * 4608, 4096, "BigCode OpenRAIL-M", "starcoder"),
+    KnownModel("bigcode/starcoder2-15b", 15_957_889_024, 49152 * 6144, 4096, "BigCode OpenRAIL-M", "starcoder"),
     # github.com/meta-llama/codellama, MODEL_CARD.md: 7B and 13B infill, others do not
-    Known("codellama/CodeLlama-7b-hf", 6_738_546_688, 32016 * 4096, 16384, "Llama 2", "codellama"),
-    Known("codellama/CodeLlama-13b-hf", 13_016_028_160, 32016 * 5120, 16384, "Llama 2", "codellama"),
+    KnownModel("codellama/CodeLlama-7b-hf", 6_738_546_688, 32016 * 4096, 16384, "Llama 2", "codellama"),
+    KnownModel("codellama/CodeLlama-13b-hf", 13_016_028_160, 32016 * 5120, 16384, "Llama 2", "codellama"),
     # huggingface.co/google/codegemma-1.1-2b, for which terms have to be accepted
-    Known("google/codegemma-1.1-2b", 2_506_172_416, 256000 * 2048, 8192, "Gemma, gated", "codegemma"),
-    Known("google/codegemma-7b", 8_537_680_896, 256000 * 3072, 8192, "Gemma, gated", "codegemma"),
+    KnownModel("google/codegemma-1.1-2b", 2_506_172_416, 256000 * 2048, 8192, "Gemma, gated", "codegemma"),
+    KnownModel("google/codegemma-7b", 8_537_680_896, 256000 * 3072, 8192, "Gemma, gated", "codegemma"),
     # huggingface.co/mistralai/Codestral-22B-v0.1
-    Known("mistralai/Codestral-22B-v0.1", 22_247_282_688, 32768 * 6144, 32768, "MNPL-0.1, gated", "codestral"),
+    KnownModel("mistralai/Codestral-22B-v0.1", 22_247_282_688, 32768 * 6144, 32768, "MNPL-0.1, gated", "codestral"),
     # arxiv.org/abs/2405.04324 (Granite Code)
-    Known("ibm-granite/granite-3b-code-base-2k", 3_482_503_680, 49152 * 2560, 2048, "Apache-2.0", "starcoder"),
-    Known("ibm-granite/granite-8b-code-base-4k", 8_054_910_976, 49152 * 4096, 4096, "Apache-2.0", "starcoder"),
+    KnownModel("ibm-granite/granite-3b-code-base-2k", 3_482_503_680, 49152 * 2560, 2048, "Apache-2.0", "starcoder"),
+    KnownModel("ibm-granite/granite-8b-code-base-4k", 8_054_910_976, 49152 * 4096, 4096, "Apache-2.0", "starcoder"),
     # huggingface.co/ByteDance-Seed/Seed-Coder-8B-Base
-    Known("ByteDance-Seed/Seed-Coder-8B-Base", 8_250_462_208, 155136 * 4096, 32768, "MIT", "seed-coder"),
+    KnownModel("ByteDance-Seed/Seed-Coder-8B-Base", 8_250_462_208, 155136 * 4096, 32768, "MIT", "seed-coder"),
     # huggingface.co/01-ai/Yi-Coder-9B
-    Known("01-ai/Yi-Coder-1.5B", 1_476_495_360, 64000 * 2048, 131072, "Apache-2.0", "starcoder"),
-    Known("01-ai/Yi-Coder-9B", 8_829_407_232, 64000 * 4096, 131072, "Apache-2.0", "starcoder"),
+    KnownModel("01-ai/Yi-Coder-1.5B", 1_476_495_360, 64000 * 2048, 131072, "Apache-2.0", "starcoder"),
+    KnownModel("01-ai/Yi-Coder-9B", 8_829_407_232, 64000 * 4096, 131072, "Apache-2.0", "starcoder"),
     # github.com/gty111/EFIM: trained on fragments for EFIM's prompts
-    Known(
+    KnownModel(
         "instinctguo/deepseek-coder-6.7b-enhance", 6_740_512_768, 32256 * 4096, 16384, "not stated", "deepseek-efim"
     ),
-    Known("instinctguo/llama3.1-8b-enhance", 8_030_261_248, 128256 * 4096, 131072, "not stated", "llama-efim"),
+    KnownModel("instinctguo/llama3.1-8b-enhance", 8_030_261_248, 128256 * 4096, 131072, "not stated", "llama-efim"),
 )
 
 
-def largest_within(parameters: int) -> Known | None:
-    """The largest known model of up to so many parameters; among equals, the one named first."""
-    return max((each for each in KNOWN if each.parameters <= parameters), key=lambda k: k.parameters, default=None)
+def largest_within(parameters: int) -> KnownModel | None:
+    """Return the largest known model of at most `parameters`; among equals the first in the list."""
+    return max(
+        (each for each in KNOWN_MODELS if each.parameters <= parameters), key=lambda k: k.parameters, default=None
+    )

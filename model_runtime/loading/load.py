@@ -1,4 +1,4 @@
-"""From a checkpoint folder to an engine."""
+"""Loads a checkpoint: chooses device and decoder, prepares weights and arenas, and makes the engine."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 import torch
 
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
-from model_runtime.arena.kv_format import KvFormat, fingerprint, hashing
+from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.hub.names import origin
+from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, count, read_weights
+from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights
 from model_runtime.decoder import attention
-from model_runtime.decoder.gpu.device import BF16, Choice, Device, choose_device, form_of
+from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.gpu.device import BF16, Device, DeviceChoice, choose_device, gpu_format
 from model_runtime.decoder.linear import Format, packed_format
-from model_runtime.decoder.runtime import Runtime
-from model_runtime.engine.engine import Engine
-from model_runtime.engine.ngram_cache import FILE, LocalCache
-from model_runtime.engine.ngram_cache import read as read_local_cache
-from model_runtime.loading.autotune import choose
+from model_runtime.engine.engine import Engine, KvSource
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
+from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint import Checkpoint
-from model_runtime.loading.memory_fit import usable
+from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MOST_ARENAS = 64  # each is looked at for every prompt
+MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
+
+OpenSource = Callable[[KvFormat, str], KvSource]  # from the format of keys and values and the model's name
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Description:
-    """What runs, where, and why it was chosen; `revision` is the commit of a model from the hub, else empty."""
+class ModelDescription:
+    """What runs, where, and why it was chosen; `revision` is the commit of a hub model, else empty."""
 
     model: str
     revision: str
@@ -61,82 +62,95 @@ class Description:
 class Model:
     """A loaded model: its tokenizer and template for planning, its engine for answers.
 
-    `local_cache` is what the engine mixes in: the figures in the model's folder, where the setting allows it.
+    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it.
     """
 
     tokenizer: Tokenizer
     template: Template
     engine: Engine
-    local_cache: LocalCache | None
+    ngram_cache: NgramCache | None
     kv: KvFormat
-    description: Description
+    description: ModelDescription
 
 
-class Wanted(TypedDict):
+class DecoderOptions(TypedDict):
     """Where and how a model is to be computed.
 
-    `weights` says fp16 and fp32 of a CPU alone: a GPU computes bf16, or int8 where that is asked for. `threads` are a
-    CPU's; `measured` is the file that remembers which decoder is the fastest there.
+    `weights` of fp16 and fp32 apply to a CPU only: a GPU computes bf16, or int8 if that is asked for. `threads` are a
+    CPU's; `speed_notes` remember which decoder is the fastest there.
     """
 
     device: NotRequired[Device]
     weights: Literal["auto", "fp32", "fp16", "int8"]
     threads: int
-    measured: Path | None
+    speed_notes: SpeedNotes | None
 
 
-class Asked(Wanted):
-    """The same, with the most tokens that an arena is to hold.
+class LoadOptions(DecoderOptions):
+    """How to load a model: `capacity` is the most tokens of an arena.
 
-    All arenas take no more than `kv_memory_mib`, save that there is one; on a CPU they are allocated when they are
-    first needed.
+    All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
+    needed.
     """
 
     capacity: int
     kv_memory_mib: int
 
 
-class Prepared(NamedTuple):
-    """Where a model is to be computed, how many tokens and arenas there is room for; on a CPU, in which formats."""
+class LoadPlan(NamedTuple):
+    """Where a model will be computed, with how many arenas of which capacity; on a CPU, in which formats."""
 
-    choice: Choice
+    choice: DeviceChoice
     capacity: int
     arenas: int
     forms: list[Format]
 
 
-def prepare(checkpoint: Checkpoint, **asked: Unpack[Asked]) -> Prepared:
-    """Look whether a model can be computed on this machine, before its weights are there; ModelError says why not."""
-    config, mib = checkpoint.config, asked["kv_memory_mib"]
-    capacity = min(asked["capacity"], config.context)
+def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPlan:
+    """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
+    config, mib = checkpoint.config, options["kv_memory_mib"]
+    capacity = min(options["capacity"], config.context)
     frame = arena_bytes(config, capacity) // FP32 * BF16
-    choice = choose_device(asked.get("device", "auto"), config, max(mib, -(-frame // MIB)), form_of(asked["weights"]))
-    arenas = _arenas(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
+    choice = choose_device(
+        options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
+    )
+    arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
     kv = arenas * arena_bytes(config, capacity)
-    forms = usable(config, asked["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
-    return Prepared(choice, capacity, arenas, forms)
+    forms = usable_formats(config, options["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
+    return LoadPlan(choice, capacity, arenas, forms)
 
 
 def load(
-    checkpoint: Checkpoint, *, local_cache: bool, progress: Callable[[str, int], None], **asked: Unpack[Asked]
+    checkpoint: Checkpoint,
+    *,
+    local_cache: bool,
+    progress: Callable[[str, int], None],
+    open_source: OpenSource | None = None,
+    **options: Unpack[LoadOptions],
 ) -> Model:
-    """Load a checkpoint's weights; ModelError names what is wrong with it."""
+    """Load a checkpoint's weights; ModelError says what is wrong with it.
+
+    `open_source` opens the store from which the engine reads keys and values back, if there is one.
+    """
     folder, config, tokenizer, template = checkpoint
-    prepared = prepare(checkpoint, **asked)
-    torch.set_num_threads(asked["threads"])
+    plan = plan_load(checkpoint, **options)
+    torch.set_num_threads(options["threads"])
     progress("reading the weights", 20)
-    hashed = hashing([*weight_files(folder), folder / "tokenizer.json"])
-    runtime = _runtime(checkpoint, prepared, asked, progress)
-    cache, cache_reason = _local_cache(folder, local_cache)
+    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
+    runtime = _load_runtime(checkpoint, plan, options, progress)
+    cache, cache_reason = _read_ngram_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
-    engine = Engine(runtime.decoder, tokenizer, pool, prepared.capacity, cache, template.ends)
-    model, revision = origin(folder)
-    description = Description(
+    model, revision = hub_origin(folder)
+    shape = (config.layers, config.kv_heads, config.head_dim)
+    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
+    source = open_source(kv, model) if open_source else None
+    engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source)
+    description = ModelDescription(
         model=model,
         revision=revision,
         parameters=runtime.parameters,
-        device=prepared.choice.device,
-        device_reason=prepared.choice.reason,
+        device=plan.choice.device,
+        device_reason=plan.choice.reason,
         weights=runtime.weights,
         decoder=runtime.name,
         decoder_reason=runtime.reason,
@@ -144,43 +158,46 @@ def load(
         attention_reason=runtime.attention_reason,
         context=config.context,
         arenas=runtime.arenas,
-        threads=asked["threads"],
+        threads=options["threads"],
         local_cache=cache is not None,
         local_cache_reason=cache_reason,
     )
-    shape = (config.layers, config.kv_heads, config.head_dim)
-    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
     return Model(tokenizer, template, engine, cache, kv, description)
 
 
-def _runtime(
-    checkpoint: Checkpoint, prepared: Prepared, wanted: Wanted, progress: Callable[[str, int], None]
+def _load_runtime(
+    checkpoint: Checkpoint, plan: LoadPlan, options: DecoderOptions, progress: Callable[[str, int], None]
 ) -> Runtime:
-    """What is not needed is not imported: a GPU's part may not be installed, and transformers takes seconds."""
+    """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
     folder, config, *_ = checkpoint
-    choice, capacity, arenas, forms = prepared
+    choice, capacity, arenas, forms = plan
     if config.foreign:
-        from model_runtime.decoder.hf.load import on_transformers
+        from model_runtime.decoder.hf.load import load_with_transformers
 
         form = packed_format() if packed_format() in forms else forms[-1]
-        return on_transformers(folder, config, capacity, arenas, form)
+        return load_with_transformers(folder, config, capacity, arenas, form)
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
     if choice.device == "cuda":
-        from model_runtime.decoder.gpu.load import on_gpu
+        from model_runtime.decoder.gpu.load import load_on_gpu
 
-        return on_gpu(config, tensors, capacity, arenas, form_of(wanted["weights"]))
-    return on_cpu(config, tensors, capacity, arenas, wanted, forms)
+        return load_on_gpu(config, tensors, capacity, arenas, gpu_format(options["weights"]))
+    return load_on_cpu(config, tensors, capacity, arenas, options, forms)
 
 
-def on_cpu(
-    config: ModelConfig, tensors: Weights, capacity: int, arenas: int, wanted: Wanted, forms: Collection[Format]
+def load_on_cpu(
+    config: ModelConfig,
+    tensors: Weights,
+    capacity: int,
+    arenas: int,
+    options: DecoderOptions,
+    forms: Collection[Format],
 ) -> Runtime:
-    """Prepare a model for the CPU in the way that is wanted, or the fastest of those with one of the formats."""
-    way, reason = choose(config, wanted["weights"], wanted["threads"], wanted["measured"], forms)
+    """Load a model on the CPU by the fastest method that the options and the formats allow."""
+    way, reason = choose_method(config, options["weights"], options["threads"], options["speed_notes"], forms)
     return Runtime(
-        parameters=count(tensors),
-        decoder=way.decoder(config, tensors, wanted["threads"]),
+        parameters=count_parameters(tensors),
+        decoder=way.decoder(config, tensors, options["threads"]),
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
         weights=way.form,
@@ -192,17 +209,17 @@ def on_cpu(
     )
 
 
-def _local_cache(folder: Path, wanted: bool) -> tuple[LocalCache | None, str]:
-    """Shares that were fitted to another model would weigh this one wrongly: there is no default."""
-    if not wanted:
+def _read_ngram_cache(folder: Path, enabled: bool) -> tuple[NgramCache | None, str]:
+    """Read the fit in the model's folder, with the reason; no default: another model's shares would be wrong."""
+    if not enabled:
         return None, "switched off"
-    cache = read_local_cache(folder)
-    return cache, "fitted to this model" if cache else f"the model's folder has no {FILE}"
+    cache = read_ngram_cache(folder)
+    return cache, "fitted to this model" if cache else f"the model's folder has no {LOCAL_CACHE_FILE}"
 
 
-def _arenas(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
-    """How many arenas of elements of so many bytes fit; without one there are no answers."""
+def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:
+    """Return how many arenas with elements of `element` bytes fit, at least the one that an answer needs."""
     size = arena_bytes(config, capacity) // FP32 * element
     if size > mib * MIB:
-        logger.info("kv_memory_mib is %d, the one frame that is kept takes %d MiB", mib, -(-size // MIB))
+        logger.info("kv_memory_mib is %d, but the one arena needs %d MiB", mib, -(-size // MIB))
     return max(1, min(MOST_ARENAS, mib * MIB // size))

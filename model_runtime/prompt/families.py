@@ -1,6 +1,6 @@
-"""How families of models were trained to infill: their markers, the order of the parts, and what ends a text.
+"""How families of models were trained to infill: their markers, the order of the parts, and the ends of a text.
 
-All that is known of a model is data here. Where a family's page and its tokenizer disagree, the tokenizer counts:
+Everything specific to a family is data here. If a family's page and its tokenizer disagree, the tokenizer counts:
 whether a text begins with a BOS is read from it (`Tokenizer.bos`).
 """
 
@@ -14,10 +14,10 @@ class Family:
     """Names of markers, and how they stand around the parts of a prompt.
 
     The order is EFIM's, `prefix head suffix tail middle typed`, or the tail comes first: `suffix tail prefix head
-    middle typed`; a family may have no middle. `lead` is what the head begins with, as the family's own tokenizer put
-    it there in training. `ends` end a text although the config does not say so; `end_id` does, too, and tells a model
-    from others with the same markers, as the names of `folders` in its path do. Markers may be `spelled`: plain text,
-    where the tokenizer has no tokens for them. With `fragments` a model was trained to go on inside words.
+    middle typed`; a family may have no middle. `lead` is the text that the family's own tokenizer put before the head
+    in training. `ends` end a text although the config does not say so; so does `end_id`, which also distinguishes a
+    model from others with the same markers, as the names of `folders` in its path do. Markers may be `spelled` as
+    plain text if the tokenizer has no tokens for them. A model with `fragments` was trained to continue inside words.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Family:
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """The names of the markers that it has."""
+        """Names of the markers that the family has."""
         return tuple(name for name in (self.prefix, self.suffix, self.middle) if name)
 
 
@@ -99,4 +99,4 @@ FAMILIES = (
     # GLM-4.5's tokenizer, in the order that github.com/zed-industries/zed writes it
     Family("glm", prefix="<|code_prefix|>", suffix="<|code_suffix|>", middle="<|code_middle|>"),
 )
-NAMES = frozenset(name for family in FAMILIES for name in (*family.markers, *family.ends))
+MARKER_NAMES = frozenset(name for family in FAMILIES for name in (*family.markers, *family.ends))

@@ -10,16 +10,18 @@ from model_runtime.ids import Ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
+HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-gram cache do not cross it
 LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
-LONGEST_STUB = 48  # bytes, and at most as many new tokens to spell them again; a longer word is sent as it is
+LONGEST_STUB_BYTES = (
+    48  # bytes, and at most as many new tokens to spell them again; a longer word stays in the prompt
+)
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Texts that no prompt has room for, for the local cache alone: `before` the head, `after` the tail, other files.
+    """Texts that no prompt has room for, read by the n-gram cache only: `before` the head, `after` the tail, others.
 
-    `others` begin with the one that matters least.
+    `others` are other files, the least important first.
     """
 
     before: str = ""
@@ -27,17 +29,17 @@ class Surroundings:
     others: tuple[str, ...] = ()
 
 
-NOTHING = Surroundings()
+NO_SURROUNDINGS = Surroundings()
 
 
 @dataclass(frozen=True)
 class Prompt:
     """Token ids to compute, and the text that the first new tokens must spell.
 
-    `stub` is the unfinished word at the cursor: taken out of the prompt so that the model may finish it with the
-    tokens it would have used, and so that typing on inside the word leaves the prompt as it is.
-    `history` is what the local cache reads, the nearest last: other files, what follows the cursor, what leads up to
-    it; between them are breaks.
+    `stub` is the unfinished word at the cursor: taken out of the prompt so that the model can finish it with the
+    tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
+    the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
+    between them. `head`, `tail` and `typed` are numbers of tokens.
     """
 
     ids: Ids
@@ -48,8 +50,8 @@ class Prompt:
     typed: int
 
 
-def in_order(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
-    """The ids of `PREFIX head SUFFIX tail MIDDLE typed`, or as the template orders them.
+def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
+    """Return the ids of `PREFIX head SUFFIX tail MIDDLE typed`, or as the template orders them.
 
     FIM's and SPM's orders leave typed or head empty.
     """
@@ -64,9 +66,9 @@ def _ids(marker: tuple[int, ...]) -> Ids:
 
 
 def build(
-    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str, around: Surroundings = NOTHING
+    tokenizer: Tokenizer, template: Template, head: str, tail: str, typed: str, around: Surroundings = NO_SURROUNDINGS
 ) -> Prompt:
-    """Put the prompt together; a pure function of its texts, whatever was built before."""
+    """Build the prompt; a pure function of its texts, whatever was built before."""
     done, stub = heal(tokenizer, typed)
     return assemble(tokenizer, template, head, tail, done, stub, around)
 
@@ -78,32 +80,32 @@ def assemble(
     tail: str,
     typed: str,
     stub: str = "",
-    around: Surroundings = NOTHING,
+    around: Surroundings = NO_SURROUNDINGS,
 ) -> Prompt:
-    """Put the prompt together as it is: typed is not healed, `stub` was taken out of it before."""
+    """Build the prompt without healing: `stub` has already been taken out of typed."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
     prompt = Prompt(
-        ids=in_order(template, h, t, y),
+        ids=order_parts(template, h, t, y),
         stub=stub.encode("utf-8", "replace"),
-        history=np.concatenate((t, BREAK, h, y)),
+        history=np.concatenate((t, HISTORY_BREAK, h, y)),
         head=len(h),
         tail=len(t),
         typed=len(y),
     )
-    return prompt if around == NOTHING else surrounded(tokenizer, prompt, around)
+    return prompt if around == NO_SURROUNDINGS else surrounded(tokenizer, prompt, around)
 
 
 def surrounded(tokenizer: Tokenizer, prompt: Prompt, around: Surroundings) -> Prompt:
     """Return a prompt that was built without surroundings, with these in its history."""
-    others = [part for text in around.others for part in (tokenizer.encode(text), BREAK)]
+    others = [part for text in around.others for part in (tokenizer.encode(text), HISTORY_BREAK)]
     before, after = tokenizer.encode(around.before), tokenizer.encode(around.after)
-    tail, window = prompt.history[: prompt.tail], prompt.history[prompt.tail + len(BREAK) :]
-    return replace(prompt, history=np.concatenate((*others, tail, after, BREAK, before, window)))
+    tail, window = prompt.history[: prompt.tail], prompt.history[prompt.tail + len(HISTORY_BREAK) :]
+    return replace(prompt, history=np.concatenate((*others, tail, after, HISTORY_BREAK, before, window)))
 
 
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
-    """Split typed into what stays in the prompt and the stub, the end that may come to be spelled otherwise."""
+    """Split typed into what stays in the prompt and the stub, whose tokens may change as the user types on."""
     cut = tokenizer.unfinished(typed)
-    if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB:
+    if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB_BYTES:
         return typed, ""
     return typed[:cut], typed[cut:]

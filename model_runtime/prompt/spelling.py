@@ -1,4 +1,4 @@
-"""What the tokens of a `tokenizer.json` spell in bytes, and how to make it read every text exactly as it is."""
+"""Tells what the tokens of a `tokenizer.json` spell in bytes, and makes it read every text unchanged."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, cast
 
 from model_runtime.errors import ModelError
 
-Content = dict[str, Any]
-Spell = Callable[[str], bytes]
+JsonObject = dict[str, Any]
+SpellToken = Callable[[str], bytes]
 
-SPACE = "▁"  # SentencePiece writes a space so
-BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # and so a byte of a character that has no token
-BRACKETED = re.compile(r"<.*>|\[.*\]", re.DOTALL)
+SPACE_SIGN = "▁"  # how SentencePiece writes a space
+BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # and how a byte of a character that has no token
+BRACKETED_NAME = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 # Gemma has tokens of its own for these tags. They are text: everything else in brackets is a marker.
-TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
+TEXT_TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
 
 
-def spelling(content: Content) -> Spell:
-    """How an entry of the vocabulary spells bytes (KeyError where it does not); ModelError for other vocabularies."""
-    model = cast(Content, content.get("model") or {})
+def token_speller(content: JsonObject) -> SpellToken:
+    """Return the function from a vocabulary entry to its bytes (KeyError if none); ModelError if unsupported."""
+    model = cast(JsonObject, content.get("model") or {})
     kind = model.get("type") or ("BPE" if "merges" in model else "unknown")
     if kind != "BPE":
         raise ModelError(f"{kind} tokenizers are not supported: use a model with a BPE tokenizer")
@@ -33,13 +33,13 @@ def spelling(content: Content) -> Spell:
     return _sentence_piece
 
 
-def is_byte_level(content: Content) -> bool:
-    """Whether the vocabulary is of bytes (GPT-2's kind), not of characters (SentencePiece's)."""
+def is_byte_level(content: JsonObject) -> bool:
+    """Return whether the vocabulary is of bytes (GPT-2's kind), not of characters (SentencePiece's)."""
     return any(step["type"] == "ByteLevel" for step in _steps(content.get("pre_tokenizer")))
 
 
-def as_it_is(content: Content) -> Content:
-    """Take out whatever changes a text or reads markers in it: each fragment is spelled by its tokens, exactly."""
+def without_rewriting(content: JsonObject) -> JsonObject:
+    """Remove whatever changes a text or reads markers in it: each fragment is spelled exactly by its tokens."""
     for step in _steps(content.get("pre_tokenizer")):
         if "add_prefix_space" in step:
             step["add_prefix_space"] = False
@@ -52,33 +52,35 @@ def as_it_is(content: Content) -> Content:
     return content | {"normalizer": spaces, "model": content["model"] | {"dropout": None}}
 
 
-def _is_text(token: Content) -> bool:
-    """Whether an added token is a piece of text: runs of blanks, tags, letters that the vocabulary lacked.
+def _is_text(token: JsonObject) -> bool:
+    """Return whether an added token is text: runs of blanks, tags, letters that the vocabulary lacked.
 
-    Markers are none, even where a file says that they are not special: texts would spell them.
+    Markers are not text, even if the file says that they are not special: texts could spell them.
     """
     name = cast(str, token["content"])
-    return not token["special"] and (not BRACKETED.fullmatch(name) or bool(TAG.fullmatch(name)))
+    return not token["special"] and (not BRACKETED_NAME.fullmatch(name) or bool(TEXT_TAG.fullmatch(name)))
 
 
-_REPLACE_SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+_REPLACE_SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_SIGN}
 
 
-def _steps(step: Content | None) -> Iterator[Content]:
-    """The parts that a pre-tokenizer is made of."""
+def _steps(step: JsonObject | None) -> Iterator[JsonObject]:
+    """Yield a pre-tokenizer and all of its parts."""
     if step:
         yield step
-        for part in cast(list[Content], step.get("pretokenizers") or []):
+        for part in cast(list[JsonObject], step.get("pretokenizers") or []):
             yield from _steps(part)
 
 
 def _spells_all_bytes(vocab: Mapping[str, int]) -> bool:
-    return all(f"<0x{b:02X}>" in vocab or (b < 128 and (SPACE if b == 32 else chr(b)) in vocab) for b in range(256))
+    return all(
+        f"<0x{b:02X}>" in vocab or (b < 128 and (SPACE_SIGN if b == 32 else chr(b)) in vocab) for b in range(256)
+    )
 
 
 def _sentence_piece(token: str) -> bytes:
-    byte = BYTE.fullmatch(token)
-    return bytes.fromhex(byte[1]) if byte else token.replace(SPACE, " ").encode()
+    byte = BYTE_TOKEN.fullmatch(token)
+    return bytes.fromhex(byte[1]) if byte else token.replace(SPACE_SIGN, " ").encode()
 
 
 def _byte_level(token: str) -> bytes:
@@ -86,7 +88,7 @@ def _byte_level(token: str) -> bytes:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The printable stand-ins of the 256 bytes in byte-level vocabularies (GPT-2's table)."""
+    """Return the bytes by the printable characters that stand for them in vocabularies (GPT-2's table)."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}

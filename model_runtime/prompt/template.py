@@ -1,4 +1,4 @@
-"""A model's way to infill, in token ids: found by the markers that its tokenizer has, or as a user says."""
+"""How a model infills, in token ids: found by the markers of its tokenizer, or as a user sets it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES, Family
 from model_runtime.prompt.tokenizer import Tokenizer
 
-MARKERS = ("prefix", "suffix", "middle")
-KEYS = ("family", *MARKERS, "order", "bos", "end")
+MARKER_KEYS = ("prefix", "suffix", "middle")
+TEMPLATE_KEYS = ("family", *MARKER_KEYS, "order", "bos", "end")
 FAMILY_NAMES = tuple(family.name for family in FAMILIES)
-ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
-REMEDY = "use a code model trained to infill, or name its markers in the setting template"
+PROMPT_ORDERS = {"efim": False, "psm": False, "spm": True}  # whether the tail comes first
+NO_TEMPLATE_REMEDY = "use a code model trained to infill, or name its markers in the setting template"
 
 
 @dataclass(frozen=True)
 class Template:
     """Marker ids of the prompt `bos prefix head suffix tail middle typed`, or with `suffix tail` before `prefix`.
 
-    A marker is one token or, where it is plain text to the tokenizer, several; a family may have no middle. `lead` is
+    A marker is one token or, if it is plain text to the tokenizer, several; a family may have no middle. `lead` is
     text before the head. `ends` end a text besides the tokenizer's special tokens and those that the config names.
     """
 
@@ -38,29 +38,29 @@ class Template:
 
     @property
     def marker_ids(self) -> tuple[int, ...]:
-        """The tokens of a prompt without any text."""
+        """Tokens of a prompt without any text."""
         first, second = (self.suffix, self.prefix) if self.tail_first else (self.prefix, self.suffix)
         return (*self.bos, *first, *second, *self.middle)
 
     @property
     def markers(self) -> int:
-        """The most tokens of a prompt that are of no text of the document."""
+        """Most tokens of a prompt that do not come from the document."""
         return len(self.marker_ids) + len(self.lead)
 
 
 def find_template(
     tokenizer: Tokenizer, override: Mapping[str, object] | None = None, end_ids: Collection[int] = ()
 ) -> Template:
-    """The template of the family whose markers the tokenizer has, with what a user overrides.
+    """Return the template of the family whose markers the tokenizer has, with the user's overrides.
 
-    `end_ids` are those of the config. ModelError where there is no such family, or no token of a name.
+    `end_ids` are those of the config. ModelError if there is no such family, or no token for a name.
     """
     wanted = _known(override or {})
     family = _chosen(wanted) or _found(tokenizer, end_ids) or Family("own", prefix="", suffix="")
-    markers = {key: name for key in MARKERS if (name := _text(wanted, key)) is not None}
+    markers = {key: name for key in MARKER_KEYS if (name := _text(wanted, key)) is not None}
     family = replace(family, **markers, tail_first=_tail_first(wanted, family))
     if not (family.prefix and family.suffix):
-        raise ModelError(f"the tokenizer has no fill-in-the-middle tokens: {REMEDY}")
+        raise ModelError(f"the tokenizer has no fill-in-the-middle tokens: {NO_TEMPLATE_REMEDY}")
     prefix, suffix, middle = (_ids(tokenizer, family, name) for name in (family.prefix, family.suffix, family.middle))
     bos = _text(wanted, "bos")
     return Template(
@@ -77,15 +77,15 @@ def find_template(
 
 
 def _known(override: Mapping[str, object]) -> Mapping[str, object]:
-    if unknown := [key for key in override if key not in KEYS]:
-        raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(KEYS)}")
+    if unknown := [key for key in override if key not in TEMPLATE_KEYS]:
+        raise ModelError(f"the setting template has {unknown[0]!r}: use one of {', '.join(TEMPLATE_KEYS)}")
     return override
 
 
 def _text(wanted: Mapping[str, object], key: str) -> str | None:
     value = wanted.get(key)
     if value is not None and not isinstance(value, str):
-        raise ModelError(f"the setting template: {key} is {value!r}, no text: name a token")
+        raise ModelError(f"the setting template: {key} is {value!r}, not a text: name a token")
     return value
 
 
@@ -100,9 +100,9 @@ def _chosen(wanted: Mapping[str, object]) -> Family | None:
 def _tail_first(wanted: Mapping[str, object], family: Family) -> bool:
     if (order := _text(wanted, "order")) is None:
         return family.tail_first
-    if order not in ORDERS:
-        raise ModelError(f"the setting template: no order {order!r}: use {' or '.join(ORDERS)}")
-    return ORDERS[order]
+    if order not in PROMPT_ORDERS:
+        raise ModelError(f"the setting template: no order {order!r}: use {' or '.join(PROMPT_ORDERS)}")
+    return PROMPT_ORDERS[order]
 
 
 def _found(tokenizer: Tokenizer, end_ids: Collection[int]) -> Family | None:
@@ -110,29 +110,29 @@ def _found(tokenizer: Tokenizer, end_ids: Collection[int]) -> Family | None:
 
 
 def _fits(family: Family, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
-    """Whether the tokenizer has the family's markers; one that shares them is told by an end token or its folders."""
+    """Return whether the tokenizer is of the family, by markers; by end token or folder if others share them."""
     has = all(name in tokenizer.special for name in (*family.markers, *family.ends))
     if not family.folders:
         return has
     ends = family.end_id is not None and (family.end_id in end_ids or family.end_id in tokenizer.special.values())
-    parts = tokenizer.folder.absolute().parts  # of which the hub's cache calls one models--owner--name
+    parts = tokenizer.folder.absolute().parts  # the hub's cache names one of them models--owner--name
     folders = {part.lower().rpartition("--")[2] for part in parts}
     return (has or family.spelled) and (ends or not folders.isdisjoint(family.folders))
 
 
 def _ends(tokenizer: Tokenizer, family: Family, wanted: Mapping[str, object]) -> frozenset[int]:
-    """The family's ends, those that a user names and, as a matter of course, the markers that are tokens."""
+    """Return the family's end tokens, those that a user names, and the markers that are tokens."""
     named = wanted.get("end") or ()
     names = [named] if isinstance(named, str) else cast(Sequence[object], named)
     if not isinstance(named, str | Sequence) or not all(isinstance(name, str) and name for name in names):
-        raise ModelError(f"the setting template: end is {named!r}, no list of texts: name tokens")
+        raise ModelError(f"the setting template: end is {named!r}, not a list of texts: name tokens")
     asked = (_ids(tokenizer, family, cast(str, name)) for name in names)
     own = (tokenizer.token(name) for name in (*family.markers, *family.ends))
     return frozenset(i for i in (*own, family.end_id, *chain.from_iterable(asked)) if i is not None)
 
 
 def _ids(tokenizer: Tokenizer, family: Family, name: str) -> tuple[int, ...]:
-    """The token of a marker's name, or those that spell it; none for no name."""
+    """Return the token of a marker's name, or those that spell it; none for an empty name."""
     if not name:
         return ()
     if (token := tokenizer.token(name)) is not None:

@@ -1,4 +1,4 @@
-"""Text to token ids and back, fragment by fragment, so that an edit tokenizes one line anew."""
+"""Text to token ids and back, fragment by fragment, so that an edit re-tokenizes one line only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ import tokenizers
 
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.prompt.families import NAMES
+from model_runtime.prompt.families import MARKER_NAMES
 from model_runtime.prompt.fragments import LINE_CUT, exact_cut, fragments
-from model_runtime.prompt.spelling import SPACE, Content, Spell, as_it_is, is_byte_level, spelling
+from model_runtime.prompt.spelling import (
+    SPACE_SIGN,
+    JsonObject,
+    SpellToken,
+    is_byte_level,
+    token_speller,
+    without_rewriting,
+)
 from model_runtime.prompt.vocabulary import Vocabulary
 
 CACHED_FRAGMENTS = 1 << 15
@@ -24,21 +31,21 @@ CACHED_FRAGMENTS = 1 << 15
 class Tokenizer:
     """A BPE `tokenizer.json`, of bytes or SentencePiece's. Markers in a text are text: never read as special tokens.
 
-    `special` are the ids of markers by name, `token_bytes` what each token spells (special ones nothing), `bos` what
-    the model wants every text to begin with.
+    `special` are the ids of markers by name, `token_bytes` what each token spells (nothing for special ones), `bos`
+    the ids with which every text must begin.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file; ModelError where it is missing, damaged or of a kind that cannot spell every text."""
+        """Read the file; ModelError if it is missing, damaged or of a kind that cannot spell every text."""
         content, spell, self._bpe = _read(path)
         self.folder, self._byte_level, self._vocab = path.parent, is_byte_level(content), self._bpe.get_vocab()
         self._added = self._bpe.get_added_tokens_decoder()
-        named = {name: self._vocab[name] for name in NAMES if name in self._vocab}
+        named = {name: self._vocab[name] for name in MARKER_NAMES if name in self._vocab}
         self.special = {t.content: i for i, t in self._added.items() if t.special} | named
         self.token_bytes = self._read_bytes(path, spell)
         self.bos = self._read_bos()
         self._cut = exact_cut(self._boundaries, self.token_bytes)
-        self._space = [self._vocab.get(f"<0x{byte:02X}>", 0) for byte in SPACE.encode()]
+        self._space = [self._vocab.get(f"<0x{byte:02X}>", 0) for byte in SPACE_SIGN.encode()]
         self._fragment = lru_cache(CACHED_FRAGMENTS)(self._encode_fragment)
         self.encode = lru_cache(64)(self._encode)
 
@@ -49,22 +56,22 @@ class Tokenizer:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Finds tokens by what they spell."""
+        """Index of the tokens by what they spell."""
         return Vocabulary(self.token_bytes)
 
     def token(self, name: str) -> int | None:
-        """The id of a marker or any other entry by its name, with or without SentencePiece's sign for a space."""
-        return self._vocab.get(name, self._vocab.get(SPACE + name))
+        """Return the id of a marker or another entry by name, with or without SentencePiece's sign for a space."""
+        return self._vocab.get(name, self._vocab.get(SPACE_SIGN + name))
 
     def last_piece(self, line: str) -> int:
-        """Where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
+        """Return where the last piece that the pre-tokenizer cuts out of a line begins, in characters."""
         return max(self._boundaries(line), default=0)
 
     def unfinished(self, text: str) -> int:
-        """Where the end of a text begins that other tokens might spell once it goes on, in characters.
+        """Return where the end of a text begins that may get other tokens once the text continues, in characters.
 
-        With a pre-tokenizer it is its last piece: never part of an earlier line, except where pieces reach over line
-        ends. Without one it begins at the first of the last tokens from which on some longer token spells the text.
+        With a pre-tokenizer that is its last piece: never part of an earlier line unless pieces cross line ends.
+        Without one it begins at the first of the last tokens from which some longer token could spell the text.
         """
         *_, last = self.fragments(text) or [""]
         start = len(text) - len(last)
@@ -76,26 +83,26 @@ class Tokenizer:
         return start + self._with_blank(last)
 
     def fragments(self, text: str) -> list[str]:
-        """What is tokenized apart."""
+        """Return the parts of a text that are tokenized apart."""
         return list(fragments(text, self._cut))
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
-        """The fragments of a text, each with its number of tokens."""
+        """Return the fragments of a text, each with its number of tokens."""
         return [(fragment, len(self._fragment(fragment))) for fragment in self.fragments(text)]
 
     def decode(self, ids: Ids) -> str:
-        """Text of the ids with special tokens by name; what is not UTF-8 is replaced."""
+        """Return the text of the ids, with special tokens by name; invalid UTF-8 is replaced."""
         names = {i: name.encode() for name, i in self.special.items()}
         return b"".join(names.get(i) or self.token_bytes[i] for i in map(int, ids)).decode("utf-8", "replace")
 
     def _with_blank(self, fragment: str) -> int:
-        """Where the last piece begins, with the blank before it where that was parted from others for its sake."""
+        """Return where the last piece begins, or the single blank before it that was cut from other blanks for it."""
         *_, before, last = (0, 0, *sorted(self._boundaries(fragment)))
         parted = 0 < before == last - 1 and fragment[before - 1 : last].isspace()
         return before if parted else last
 
     def _extendable(self, fragment: str) -> int:
-        """Where in a fragment the text begins that a longer token may spell, at one of its tokens' beginnings."""
+        """Return the first beginning of a token in a fragment from which a longer token may spell the rest."""
         spelled = _unicode(fragment).encode()
         starts = accumulate((len(self.token_bytes[int(i)]) for i in self._fragment(fragment)), initial=0)
         near = (at for at in starts if len(spelled) - at < self.vocabulary.longest)
@@ -103,28 +110,28 @@ class Tokenizer:
         return len(spelled[:first].decode())
 
     def _boundaries(self, text: str) -> set[int]:
-        """Where the pieces begin that the pre-tokenizer cuts out of a text."""
+        """Return where the pieces begin that the pre-tokenizer cuts out of a text."""
         pre = self._bpe.pre_tokenizer
         return {start for _, (start, _) in pre.pre_tokenize_str(_unicode(text))} if pre and text else set()
 
     def _encode(self, text: str) -> Ids:
-        """Token ids of a text, each of its fragments tokenized apart (cached: heads and tails come again)."""
+        """Return the token ids of a text, each fragment tokenized apart; cached, since heads and tails recur."""
         parts = [self._fragment(fragment) for fragment in self.fragments(text)]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
 
     def _encode_fragment(self, fragment: str) -> Ids:
-        ids = self._encoded(_unicode(fragment)) if self._byte_level else self._without_spaces_sign(fragment)
+        ids = self._encoded(_unicode(fragment)) if self._byte_level else self._encode_space_signs(fragment)
         return np.array(ids, dtype=np.int32)
 
-    def _without_spaces_sign(self, fragment: str) -> list[int]:
-        """SentencePiece's sign for a space would be read as one: where a text has it, its bytes stand for it."""
-        first, *others = _unicode(fragment).split(SPACE)
+    def _encode_space_signs(self, fragment: str) -> list[int]:
+        """Encode a fragment with the bytes of any space sign in it, which would be read as a space."""
+        first, *others = _unicode(fragment).split(SPACE_SIGN)
         return self._encoded(first) + [i for part in others for i in (*self._space, *self._encoded(part))]
 
     def _encoded(self, text: str) -> list[int]:
         return self._bpe.encode(text, add_special_tokens=False).ids
 
-    def _read_bytes(self, path: Path, spell: Spell) -> list[bytes]:
+    def _read_bytes(self, path: Path, spell: SpellToken) -> list[bytes]:
         size = max(self._vocab.values(), default=-1) + 1
         if size > 2 * len(self._vocab):
             raise ModelError(f"{path} has gaps in its ids: fetch the model again")
@@ -138,13 +145,13 @@ class Tokenizer:
         return table
 
     def _read_bos(self) -> tuple[int, ...]:
-        """What tokenizer_config.json says; where it says nothing, what the tokenizer itself puts before a text."""
+        """Return the BOS that tokenizer_config.json names, else what the tokenizer itself puts before a text."""
         config = _config(self.folder)
         if config.get("add_bos_token") is None:
             special, ids = set(self.special.values()), self._bpe.encode("a", add_special_tokens=True).ids
             return tuple(takewhile(special.__contains__, ids))
         given: object = config.get("bos_token")
-        name = cast(Content, given).get("content") if isinstance(given, dict) else given
+        name = cast(JsonObject, given).get("content") if isinstance(given, dict) else given
         if not config["add_bos_token"] or name is None:
             return ()
         if (token := self.special.get(str(name))) is None:
@@ -152,12 +159,12 @@ class Tokenizer:
         return (token,)
 
 
-def _read(path: Path) -> tuple[Content, Spell, tokenizers.Tokenizer]:
-    """The file's content, how its tokens spell bytes, and the tokenizer that reads texts as they are."""
+def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer]:
+    """Read the file's content, how its tokens spell bytes, and the tokenizer that reads texts unchanged."""
     try:
-        content = cast(Content, json.loads(path.read_text(encoding="utf-8")))
-        spell = spelling(content)
-        bpe = tokenizers.Tokenizer.from_str(json.dumps(as_it_is(content)))
+        content = cast(JsonObject, json.loads(path.read_text(encoding="utf-8")))
+        spell = token_speller(content)
+        bpe = tokenizers.Tokenizer.from_str(json.dumps(without_rewriting(content)))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
@@ -168,11 +175,11 @@ def _read(path: Path) -> tuple[Content, Spell, tokenizers.Tokenizer]:
     return content, spell, bpe
 
 
-def _config(folder: Path) -> Content:
-    """The `tokenizer_config.json` beside a tokenizer, empty where there is none."""
+def _config(folder: Path) -> JsonObject:
+    """Read the `tokenizer_config.json` beside a tokenizer, or nothing if there is none."""
     path = folder / "tokenizer_config.json"
     try:
-        return cast(Content, dict(json.loads(path.read_text(encoding="utf-8"))))
+        return cast(JsonObject, dict(json.loads(path.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -180,5 +187,5 @@ def _config(folder: Path) -> Content:
 
 
 def _unicode(text: str) -> str:
-    """Replace lone surrogates, which LSP's JSON may carry, one by one: they are not text to a tokenizer."""
+    """Replace lone surrogates, which LSP's JSON can carry, one by one: a tokenizer does not take them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

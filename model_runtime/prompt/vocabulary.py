@@ -1,4 +1,4 @@
-"""Which tokens may come next when the text to come is partly known."""
+"""Finds the tokens that may come next when the coming text is partly known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model_runtime.ids import Ids
 
 
 class Vocabulary:
-    """Finds tokens by the bytes they spell. Pure; tokens without bytes (special ones) are never found."""
+    """An index of tokens by the bytes they spell. Pure; tokens without bytes (special ones) are never found."""
 
     def __init__(self, token_bytes: list[bytes]) -> None:
         """Sort the tokens by their bytes."""
@@ -22,16 +22,16 @@ class Vocabulary:
         self.fitting = lru_cache(256)(self._fitting)
 
     def extends(self, text: bytes) -> bool:
-        """Whether some token spells a text and more."""
+        """Return whether some token spells a text and more."""
         at = bisect_right(self._spelled, text)
         return at < len(self._spelled) and self._spelled[at].startswith(text)
 
     def _fitting(self, stub: bytes) -> Ids:
-        """Tokens that begin with the stub, or that the stub begins with; stub is not empty."""
+        """Return the tokens that begin with the stub or with which the stub begins; stub is not empty."""
         first = bisect_left(self._spelled, stub)
         last = bisect_left(self._spelled, stub + b"\xff" * self.longest, lo=first)
         return np.concatenate([self._ids[first:last], *(self._spelling(stub[:n]) for n in range(1, len(stub)))])
 
     def _spelling(self, text: bytes) -> Ids:
-        """The tokens that spell exactly this; a byte of SentencePiece and the character of that byte are two."""
+        """Return the tokens that spell exactly this: a byte of SentencePiece and its character are two tokens."""
         return self._ids[bisect_left(self._spelled, text) : bisect_right(self._spelled, text)]

@@ -15,9 +15,9 @@ from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
 from model_runtime.decoder.linear import Format
-from model_runtime.engine.drafts import NOTHING
-from model_runtime.engine.engine import Engine, Generation
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.drafts import NO_DRAFT
+from model_runtime.engine.engine import Engine, Generation, KvSource
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.engine.stops import StopRule
@@ -27,7 +27,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
-CACHE = LocalCache((0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9), half_life=500.0)
+CACHE = NgramCache((0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9), half_life=500.0)
 
 
 def never() -> bool:
@@ -62,7 +62,7 @@ class Log:
     @property
     def tokens(self) -> list[int]:
         """What was said after the prompt."""
-        return [choice.token for choice in self.made.said] if self.made else []
+        return [choice.token for choice in self.made.choices] if self.made else []
 
 
 class Watched(Engine):
@@ -74,13 +74,14 @@ class Watched(Engine):
         tokenizer: Tokenizer,
         capacity: int = 512,
         arenas: int = 2,
-        cache: LocalCache | None = None,
+        cache: NgramCache | None = None,
+        kv_source: KvSource | None = None,
     ) -> None:
         self.log = Log()
         self._watched = decoder
         pool = _Pool(decoder.config, capacity, arenas, self)
-        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache)
-        self._means = replace(self._means, sampler=_Listening(tokenizer, cache, self))
+        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache, kv_source=kv_source)
+        self._context = replace(self._context, sampler=_Listening(tokenizer, cache, self))
 
     def generate(
         self,
@@ -89,7 +90,7 @@ class Watched(Engine):
         rule: Rule,
         limit: int,
         stopped: Callable[[], bool],
-        expected: Ids = NOTHING,
+        expected: Ids = NO_DRAFT,
     ) -> Generation:
         """As an engine does."""
         log = self.log = Log(prompt)
@@ -110,7 +111,7 @@ class Watched(Engine):
 
 
 class _Listening(Sampler):
-    def __init__(self, tokenizer: Tokenizer, cache: LocalCache | None, engine: Watched) -> None:
+    def __init__(self, tokenizer: Tokenizer, cache: NgramCache | None, engine: Watched) -> None:
         super().__init__(tokenizer, cache)
         self._engine = engine
 
@@ -142,8 +143,8 @@ class _Pool(Pool[Arena]):
         super().__init__(lambda: Arena(config, capacity), size)
         self._engine = engine
 
-    def take(self, owner: Owner, ids: Ids) -> Arena:
-        self._engine.log.arena = arena = super().take(owner, ids)
+    def acquire(self, owner: Owner, ids: Ids) -> Arena:
+        self._engine.log.arena = arena = super().acquire(owner, ids)
         return arena
 
 

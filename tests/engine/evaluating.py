@@ -10,7 +10,7 @@ from pathlib import Path
 
 from efim_lab.evaluation.humaneval import tasks as humaneval
 from efim_lab.evaluation.humaneval.tasks import Task
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 
 
 def task(name: str, prompt: str, suffix: str, test: str) -> Task:
@@ -34,5 +34,5 @@ def write_tasks(folder: Path, tasks: Sequence[Task] = (ONE, WRONG)) -> Path:
 def with_local_cache(folder: Path, copy: Path) -> Path:
     """Copy a model and give it a local cache that rules wherever the text's end was there before."""
     shutil.copytree(folder, copy)
-    LocalCache((0.0, 1.0, 1.0, 1.0), 500.0).write(copy)
+    (copy / LOCAL_CACHE_FILE).write_text(NgramCache((0.0, 1.0, 1.0, 1.0), 500.0).to_json())
     return copy

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import read_config
-from model_runtime.engine.drafts import NOTHING
+from model_runtime.decoder.decoder import CHUNK
+from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import Rule
-from model_runtime.engine.pass_costs import CHUNK, Pace
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt, build, heal
 from model_runtime.prompt.template import find_template
@@ -25,27 +26,27 @@ A, B, C = Owner("a"), Owner("b"), Owner("c")
 TIE = 1e-4  # two tokens whose scores are this close are equally good
 
 
-class Eager(Pace):
+class Eager(PassCosts):
     """Drafts whatever there is, and works ahead in the largest chunks."""
 
-    def worth(self, chance: float, most: int) -> int:
+    def best_draft_length(self, chance: float, most: int) -> int:
         return most
 
     @property
-    def chunk_ahead(self) -> int:
+    def background_chunk(self) -> int:
         return CHUNK
 
 
-class Shy(Pace):
+class Shy(PassCosts):
     """Drafts nothing."""
 
-    def worth(self, chance: float, most: int) -> int:
+    def best_draft_length(self, chance: float, most: int) -> int:
         return 0
 
 
-def paced(engine: Watched, pace: Pace) -> Watched:
+def paced(engine: Watched, costs: PassCosts) -> Watched:
     """The engine, which from now on takes passes to cost what it is told."""
-    engine._means = replace(engine._means, pace=pace)
+    engine._context = replace(engine._context, costs=costs)
     return engine
 
 
@@ -60,7 +61,7 @@ def generate(
     limit: int = 12,
     owner: Owner = A,
     stopped: Callable[[], bool] = never,
-    expected: Ids = NOTHING,
+    expected: Ids = NO_DRAFT,
 ) -> Generation:
     return engine.generate(owner, prompt, rule, limit, stopped, expected)
 

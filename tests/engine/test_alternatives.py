@@ -13,8 +13,8 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import Fork, forks
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.engine import Generation
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.output import Rule, Saying
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -36,33 +36,33 @@ def alternatives(
     limit: int = LIMIT,
 ) -> list[str]:
     engine.log.events.clear()
-    return engine.alternatives.say(A, prompt, made.said, rule, limit, count, engine._asking(stopped))
+    return engine.alternatives.generate(A, prompt, made.choices, rule, limit, count, engine._asking(stopped))
 
 
 def said_alone(engine: Watched, prompt: Prompt, said: Sequence[Choice], fork: Fork, rule: Rule) -> str:
     """What the model goes on to say behind a fork, token by token, with nothing computed before."""
-    saying = Saying(engine._means.sampler, engine._ends, prompt.stub, rule)
+    output = Output(engine._context.sampler, engine._ends, prompt.stub, rule)
     for choice in (*said[: fork.at], said[fork.at]._replace(token=fork.token)):
-        saying.say(choice)
+        output.append(choice)
     row, history = (
         np.concatenate((ids, ids_of([*(choice.token for choice in said[: fork.at]), fork.token])))
         for ids in (prompt.ids, prompt.history)
     )
     for _ in range(LIMIT - fork.at - 1):
-        if saying.complete:
+        if output.complete:
             break
         logits = engine._watched.forward(row, engine._pool._make(), 1)[0]
-        choice = engine._means.sampler.pick(logits, history, saying.stub)
-        saying.say(choice)
+        choice = engine._context.sampler.pick(logits, history, output.stub)
+        output.append(choice)
         row, history = (np.append(ids, np.int32(choice.token)) for ids in (row, history))
-    return saying.text
+    return output.text
 
 
 @pytest.mark.parametrize("cache", [None, CACHE])
 @settings(deadline=None, max_examples=25)
 @given(typed=TYPED, count=st.integers(1, 4), again=st.booleans(), rule=st.sampled_from([ENDLESS, ONE_LINE]))
 def test_each_is_what_the_model_says_alone_behind_its_fork(
-    decoder: Decoder, tokenizer: Tokenizer, cache: LocalCache | None, typed: str, count: int, again: bool, rule: Rule
+    decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None, typed: str, count: int, again: bool, rule: Rule
 ) -> None:
     """Whatever the arenas held before, and however many go on in one pass."""
     engine, prompt = Watched(decoder, tokenizer, arenas=6, cache=cache), prompt_of(tokenizer, typed)
@@ -70,9 +70,9 @@ def test_each_is_what_the_model_says_alone_behind_its_fork(
     if again:
         alternatives(engine, prompt_of(tokenizer, "y"), generate(engine, prompt_of(tokenizer, "y"), ENDLESS, LIMIT))
         made = generate(engine, prompt, rule, LIMIT)
-    places = forks(engine._means.sampler, made.said, prompt.stub, engine._ends, count)
+    places = forks(engine._context.sampler, made.choices, prompt.stub, engine._ends, count)
     found = alternatives(engine, prompt, made, count, rule)
-    assert found == [said_alone(engine, prompt, made.said, fork, rule) for fork in places]
+    assert found == [said_alone(engine, prompt, made.choices, fork, rule) for fork in places]
 
 
 def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -134,10 +134,10 @@ def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: Decoder,
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     for owner in (A, B, C):
-        engine._pool.take(owner, ids_of([1])).truncate(0)
-    places = forks(engine._means.sampler, made.said, prompt.stub, engine._ends, 2)
+        engine._pool.acquire(owner, ids_of([1])).truncate(0)
+    places = forks(engine._context.sampler, made.choices, prompt.stub, engine._ends, 2)
     found = alternatives(engine, prompt, made, 2)
-    assert found == [said_alone(engine, prompt, made.said, fork, ENDLESS) for fork in places]
+    assert found == [said_alone(engine, prompt, made.choices, fork, ENDLESS) for fork in places]
     assert max(engine.log.passes) <= 2 * decoder.chunk
 
 

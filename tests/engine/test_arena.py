@@ -146,7 +146,7 @@ class ArenaPool(RuleBasedStateMachine):
     @rule(owner=OWNERS, tokens=token_lists(), computed=st.floats(0, 1), ahead=st.booleans())
     def request(self, owner: Owner, tokens: list[int], computed: float, ahead: bool) -> None:
         told = self.pool.reusable(owner, ids_of(tokens))
-        arena = self.pool.take(owner, ids_of(tokens))
+        arena = self.pool.acquire(owner, ids_of(tokens))
         assert told == arena.reusable(ids_of(tokens))
         assert_sound(arena)
         common = arena.common(ids_of(tokens))
@@ -159,7 +159,7 @@ class ArenaPool(RuleBasedStateMachine):
 
     @rule(document=st.sampled_from("ab"))
     def release(self, document: str) -> None:
-        self.pool.release(document)
+        self.pool.release_document(document)
 
     @invariant()
     def every_arena_is_sound_and_where_it_was(self) -> None:
@@ -177,9 +177,9 @@ TestArenaPool = ArenaPool.TestCase
 
 def test_a_long_common_prefix_is_copied_and_the_arena_it_comes_from_keeps_it() -> None:
     pool = Pool(lambda: Arena(CONFIG, CAPACITY), 2)
-    first = pool.take(Owner("a"), ids_of(TEXTS[0]))
+    first = pool.acquire(Owner("a"), ids_of(TEXTS[0]))
     compute(first, TEXTS[0])
-    second = pool.take(Owner("b"), ids_of(TEXTS[3]))
+    second = pool.acquire(Owner("b"), ids_of(TEXTS[3]))
     assert second.ids.tolist() == [1] * 24
     assert first.ids.tolist() == TEXTS[0]
     assert_sound(second)
@@ -191,18 +191,18 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
     for arena in (source, target):
         compute(arena, [1, 2, 3, 4, 5])
         keep_logits(arena, max(1, length))
-        arena.choices = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
+        arena.memo = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
     target.copy_prefix(source, length)
-    assert (target.logits_at, target.choices) == (-1, None)
-    assert source.choices is not None
+    assert (target.logits_at, target.memo) == (-1, None)
+    assert source.memo is not None
 
 
 def test_truncating_leaves_what_was_chosen() -> None:
     arena = Arena(CONFIG, CAPACITY)
     compute(arena, [1, 2, 3])
-    arena.choices = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
+    arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
     arena.truncate(1)
-    assert arena.choices is chosen
+    assert arena.memo is chosen
 
 
 def test_the_bytes_of_an_arena_are_those_of_its_keys_and_values() -> None:

@@ -18,7 +18,7 @@ from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import read_config
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import MIB, Model, load
@@ -52,18 +52,18 @@ def loaded_from(folder: Path, *, local_cache: bool = False) -> Model:
         capacity=CAPACITY,
         kv_memory_mib=64,
         local_cache=local_cache,
-        measured=None,
+        speed_notes=None,
         progress=lambda *_: None,
     )
 
 
-def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: LocalCache | None = CACHE) -> Make:
+def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: NgramCache | None = CACHE) -> Make:
     """Makes completers that have seen nothing, and the engine in each."""
     decoder, model = decoder_of(folder), loaded_from(folder)
 
     def make_one() -> tuple[Completer, Watched]:
         engine = Watched(decoder, model.tokenizer, CAPACITY, arenas, cache)
-        made = replace(model, engine=engine, local_cache=cache)
+        made = replace(model, engine=engine, ngram_cache=cache)
         return Completer(made, settings, BUDGET, in_memory(model, BUDGET)), engine
 
     return make_one
@@ -128,8 +128,8 @@ def test_the_memory_for_the_kv_cache_is_what_the_settings_allow(folder: Path) ->
 def test_a_local_cache_is_used_where_the_folder_has_one_and_the_setting_allows_it(tmp_path: Path) -> None:
     folder = make(tmp_path)
     without = completer_of(folder).describe()
-    CACHE.write(folder)
-    assert loaded_from(folder, local_cache=True).local_cache == CACHE
+    (folder / LOCAL_CACHE_FILE).write_text(CACHE.to_json())
+    assert loaded_from(folder, local_cache=True).ngram_cache == CACHE
     found = [each.describe() for each in (completer_of(folder), completer_of(folder, local_cache=False))]
     assert [each["local_cache"] for each in (without, *found)] == [False, True, False]
     assert len({each["local_cache_reason"] for each in (without, *found)}) == 3

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.pass_costs import CHUNK
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
-from model_runtime.prompt.prompt import NOTHING, Surroundings, build
+from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
@@ -44,7 +43,7 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
     for typed, owner, limit in requests:
         prompt = prompt_of(tokenizer, typed)
         made = generate(engine, prompt, limit=limit, owner=owner)
-        spent, passes = made.spent, engine.log.passes
+        spent, passes = made.stats, engine.log.passes
         assert made.reused + spent.recomputed == len(prompt.ids)
         assert spent.known + len(engine.log.gaps) == made.new_tokens <= limit
         assert 0 <= spent.accepted <= spent.drafted
@@ -57,7 +56,7 @@ def test_what_an_answer_is_said_to_cost_is_what_it_cost(
 def test_without_drafts_each_new_token_but_the_first_is_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def wri")
     made = generate(engine, prompt, limit=9)
-    assert (made.spent.recomputed, made.spent.passes, made.spent.drafted) == (len(prompt.ids), made.new_tokens - 1, 0)
+    assert (made.stats.recomputed, made.stats.passes, made.stats.drafted) == (len(prompt.ids), made.new_tokens - 1, 0)
     assert sum(engine.log.passes) == len(prompt.ids) + made.new_tokens - 1
 
 
@@ -65,8 +64,8 @@ def test_an_unchanged_prompt_costs_no_forward_pass(decoder: Decoder, tokenizer: 
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     first = generate(engine, prompt)
     again = generate(engine, prompt)
-    assert first.spent.recomputed == len(prompt.ids)
-    assert (again.reused, again.spent.recomputed, engine.log.passes) == (len(prompt.ids), 0, [])
+    assert first.stats.recomputed == len(prompt.ids)
+    assert (again.reused, again.stats.recomputed, engine.log.passes) == (len(prompt.ids), 0, [])
     assert again.text == first.text
 
 
@@ -77,11 +76,12 @@ def test_an_unchanged_prompt_with_another_history_costs_no_prefill(
     """What follows the prompt is kept, whatever the local cache then makes of it."""
     template = find_template(tokenizer)
     prompt, other = (
-        build(tokenizer, template, HEAD, TAIL, typed, each) for each in (NOTHING, Surroundings(before="zebra = 1\n"))
+        build(tokenizer, template, HEAD, TAIL, typed, each)
+        for each in (NO_SURROUNDINGS, Surroundings(before="zebra = 1\n"))
     )
     engine, cold = Watched(decoder, tokenizer, cache=CACHE), Watched(decoder, tokenizer, cache=CACHE)
     generate(paced(engine, Eager()), prompt, expected=ids_of([9, 8, 7]))
-    assert generate(engine, other).spent.recomputed == 0
+    assert generate(engine, other).stats.recomputed == 0
     generate(cold, other)
     assert_same_tokens(engine.log, cold.log)
 
@@ -110,7 +110,7 @@ def test_typing_words_through_recomputes_at_most_two_tokens_a_keystroke(
     assert all(len(tokenizer.encode(word)) == 1 for word in words)
     line, engine = "".join(words), Watched(decoder, tokenizer)
     generate(engine, prompt_of(tokenizer, ""))
-    costs = [generate(engine, prompt_of(tokenizer, line[:n])).spent.recomputed for n in range(1, len(line) + 1)]
+    costs = [generate(engine, prompt_of(tokenizer, line[:n])).stats.recomputed for n in range(1, len(line) + 1)]
     assert max(costs) <= 2
     assert sum(costs) <= 2 * len(words)
 
@@ -119,21 +119,21 @@ def test_typing_on_inside_a_word_recomputes_nothing(decoder: Decoder, tokenizer:
     engine, word = Watched(decoder, tokenizer), "incomprehensibility"
     generate(engine, prompt_of(tokenizer, "x = " + word[0]))
     for n in range(2, len(word) + 1):
-        assert generate(engine, prompt_of(tokenizer, "x = " + word[:n])).spent.recomputed == 0
+        assert generate(engine, prompt_of(tokenizer, "x = " + word[:n])).stats.recomputed == 0
 
 
 def test_taking_back_keystrokes_recomputes_at_most_one_token(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, line = Watched(decoder, tokenizer), "return record.value for record in records"
     generate(engine, prompt_of(tokenizer, line))
     for n in range(len(line) - 1, -1, -1):
-        assert generate(engine, prompt_of(tokenizer, line[:n]), limit=1).spent.recomputed <= 1
+        assert generate(engine, prompt_of(tokenizer, line[:n]), limit=1).stats.recomputed <= 1
 
 
 def test_a_second_document_that_begins_alike_is_copied_not_computed(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     first = generate(engine, prompt, owner=A)
     second = generate(engine, prompt, owner=B)
-    assert second.spent.recomputed <= 1
+    assert second.stats.recomputed <= 1
     assert second.text == first.text
 
 
@@ -167,7 +167,7 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
 
 
 @dataclass(frozen=True)
-class Seen(LocalCache):
+class Seen(NgramCache):
     """A local cache that keeps the histories it was asked about."""
 
     histories: list[list[int]] = field(default_factory=list[list[int]])
@@ -179,7 +179,7 @@ class Seen(LocalCache):
 
 def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:
     seen, prompt = Seen(CACHE.shares, CACHE.half_life), prompt_of(tokenizer, "def ")
-    made = Watched(decoder, tokenizer).mixing(seen).generate(A, prompt, ENDLESS, 7, never)
+    made = Watched(decoder, tokenizer).with_ngram_cache(seen).generate(A, prompt, ENDLESS, 7, never)
     engine = Watched(decoder, tokenizer, cache=CACHE)
     assert generate(engine, prompt, limit=7).text == made.text
     tokens = engine.log.tokens
@@ -191,11 +191,11 @@ def test_engines_that_mix_otherwise_share_what_was_computed_and_not_what_was_cho
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     plain = generate(engine, prompt)
-    mixed = engine.mixing(CACHE.alone()).generate(A, prompt, ENDLESS, 12, never)
-    assert (mixed.reused, mixed.spent.recomputed, mixed.spent.known) == (len(prompt.ids), 0, 0)
-    assert mixed.text == generate(Watched(decoder, tokenizer, cache=CACHE.alone()), prompt).text != plain.text
-    again = engine.mixing(None).generate(A, prompt, ENDLESS, 12, never)
-    assert (again.text, again.spent.recomputed) == (plain.text, 0)
+    mixed = engine.with_ngram_cache(CACHE.without_model()).generate(A, prompt, ENDLESS, 12, never)
+    assert (mixed.reused, mixed.stats.recomputed, mixed.stats.known) == (len(prompt.ids), 0, 0)
+    assert mixed.text == generate(Watched(decoder, tokenizer, cache=CACHE.without_model()), prompt).text != plain.text
+    again = engine.with_ngram_cache(None).generate(A, prompt, ENDLESS, 12, never)
+    assert (again.text, again.stats.recomputed) == (plain.text, 0)
 
 
 PHRASE = "\nzebra.quagga(wombat, 77)\n"
@@ -208,7 +208,7 @@ def test_a_phrase_that_no_prompt_shows_is_finished_from_the_surroundings(
     decoder: Decoder, tokenizer: Tokenizer, around: Surroundings
 ) -> None:
     template = find_template(tokenizer)
-    prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NOTHING)]
-    engine = Watched(decoder, tokenizer, cache=CACHE.alone())
+    prompts = [build(tokenizer, template, HEAD, TAIL, "zebra.qu", each) for each in (around, NO_SURROUNDINGS)]
+    engine = Watched(decoder, tokenizer, cache=CACHE.without_model())
     texts = [generate(engine, prompt, ONE_LINE, limit=40).text for prompt in prompts]
     assert texts[0] == "agga(wombat, 77)" != texts[1]

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.arena.pool import Owner
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.pass_costs import CHUNK, Pace
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, never
@@ -39,10 +39,10 @@ def other_of(tokenizer: Tokenizer) -> Prompt:
     return prompt_of(tokenizer, OTHER, "# another head\n" + CODE[:100], "")
 
 
-@pytest.mark.parametrize("pace", [Pace, Eager])
+@pytest.mark.parametrize("pace", [PassCosts, Eager])
 @pytest.mark.parametrize("chunks", range(9))
 def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_the_same(
-    decoder: Decoder, tokenizer: Tokenizer, chunks: int, pace: Callable[[], Pace]
+    decoder: Decoder, tokenizer: Tokenizer, chunks: int, pace: Callable[[], PassCosts]
 ) -> None:
     prompt = prompt_of(tokenizer, "def wri")
     engine, cold = paced(Watched(decoder, tokenizer), pace()), Watched(decoder, tokenizer)
@@ -51,7 +51,7 @@ def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_th
     assert sum(engine.log.passes) == engine.computed_ahead
     assert engine.reusable(A, prompt.ids) == engine.computed_ahead
     made = generate(engine, prompt)
-    assert made.spent.recomputed == len(prompt.ids) - engine.computed_ahead
+    assert made.stats.recomputed == len(prompt.ids) - engine.computed_ahead
     assert engine.wasted_ahead == 0
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
@@ -63,7 +63,7 @@ def test_a_prompt_that_was_prepared_costs_no_pass_before_its_first_token(
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     assert engine.prepare(A, prompt.ids, never)
     made = generate(engine, prompt, limit=1)
-    assert (made.spent.recomputed, engine.log.passes) == (0, [])
+    assert (made.stats.recomputed, engine.log.passes) == (0, [])
 
 
 def test_pieces_add_up(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -80,7 +80,7 @@ def test_pieces_add_up(decoder: Decoder, tokenizer: Tokenizer) -> None:
 def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wait(
     decoder: Decoder, tokenizer: Tokenizer
 ) -> None:
-    for pace in (Pace(), Eager()):
+    for pace in (PassCosts(), Eager()):
         engine = paced(Watched(decoder, tokenizer), pace)
         engine.prepare(A, prompt_of(tokenizer, "def wri").ids, never)
         events = engine.log.events
@@ -119,7 +119,7 @@ def test_preparing_another_prompt_costs_the_suggestion_its_keys_but_not_its_text
     assert engine.prepare(A, other.ids, never)
     assert engine.reusable(A, prompt.ids) < len(prompt.ids)
     made = generate(engine, prompt, ONE_LINE)
-    assert (made.text, made.spent.known, engine.log.passes) == (" record.value", made.new_tokens, [])
+    assert (made.text, made.stats.known, engine.log.passes) == (" record.value", made.new_tokens, [])
 
 
 def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
@@ -131,7 +131,7 @@ def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
     made = generate(engine, prompt, limit=12)
     generate(cold, prompt, limit=12)
     assert_same_tokens(engine.log, cold.log)
-    assert made.spent.known == 5
+    assert made.stats.known == 5
     assert max(engine.log.passes) <= CHUNK
 
 
@@ -141,7 +141,7 @@ def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, t
     generate(engine, prompt)
     assert engine.prepare(B, longer.ids, never)
     assert engine.computed_ahead == len(longer.ids) - len(prompt.ids) > 0
-    assert generate(engine, prompt, limit=1, owner=A).spent.recomputed == 0
+    assert generate(engine, prompt, limit=1, owner=A).stats.recomputed == 0
 
 
 def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -180,7 +180,7 @@ def common(one: Prompt, other: Prompt) -> int:
 def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     engine.prepare(A, prompt.ids, never)
-    assert engine.mixing(CACHE).generate(A, prompt, ONE_LINE, 1, never).spent.recomputed == 0
+    assert engine.with_ngram_cache(CACHE).generate(A, prompt, ONE_LINE, 1, never).stats.recomputed == 0
 
 
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\n", OTHER, "x = 1\ny"])
@@ -228,4 +228,4 @@ def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder
     generate(engine, prompt)
     assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, never)
     assert engine.log.passes == []
-    assert generate(engine, prompt).spent.recomputed == 0
+    assert generate(engine, prompt).stats.recomputed == 0

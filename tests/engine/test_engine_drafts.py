@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.drafts import LONGEST_MATCH, MOST, NOTHING, Drafts, lookup
-from model_runtime.engine.pass_costs import Pace
+from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, lookup
+from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
@@ -34,7 +34,7 @@ def typed_texts(draw: st.DrawFn) -> str:
     typed=typed_texts(),
     guesses=st.lists(st.one_of(st.none(), tokens, tokens), max_size=14),
     dropped=st.integers(0, 3),
-    pace=st.sampled_from([Eager, Pace]),
+    pace=st.sampled_from([Eager, PassCosts]),
     cache=st.booleans(),
     warm=st.booleans(),
     limit=st.integers(1, 14),
@@ -47,7 +47,7 @@ def test_whatever_is_expected_and_drafted_the_same_is_said(
     typed: str,
     guesses: list[int | None],
     dropped: int,
-    pace: type[Pace],
+    pace: type[PassCosts],
     cache: bool,
     warm: bool,
     limit: int,
@@ -64,26 +64,26 @@ def test_whatever_is_expected_and_drafted_the_same_is_said(
         generate(engine, prompt_of(tokenizer, typed + "x = "))
     made = generate(engine, prompt, limit=limit, expected=ids_of(expected[dropped:]))
     assert_same_tokens(engine.log, cold.log)
-    assert made.spent.accepted <= made.spent.drafted
+    assert made.stats.accepted <= made.stats.drafted
     assert engine.log.arena is not None
-    assert engine.log.arena.length <= len(prompt.ids) + made.new_tokens + MOST
+    assert engine.log.arena.length <= len(prompt.ids) + made.new_tokens + LONGEST_DRAFT
 
 
 def test_nothing_is_drafted_where_it_does_not_pay(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def ")
     made = generate(engine, prompt, expected=ids_of([9, 9, 9]))
-    assert (made.spent.drafted, made.spent.accepted) == (0, 0)
+    assert (made.stats.drafted, made.stats.accepted) == (0, 0)
     assert max(engine.log.passes[-5:]) == 1
 
 
 def test_a_text_that_is_expected_is_said_in_one_pass(folder: Path, tokenizer: Tokenizer) -> None:
     prompt, script = prompt_of(tokenizer, "x ="), canonical(tokenizer, "x =", " record.value for record in records")
-    assert len(script) <= MOST
+    assert len(script) <= LONGEST_DRAFT
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     made = generate(engine, prompt, ONE_LINE, limit=60, expected=ids_of(script))
     assert made.text == " record.value for record in records"
-    assert (made.spent.recomputed, made.spent.passes) == (len(prompt.ids), 0)
-    assert made.spent.drafted == made.spent.accepted == len(script)
+    assert (made.stats.recomputed, made.stats.passes) == (len(prompt.ids), 0)
+    assert made.stats.drafted == made.stats.accepted == len(script)
     assert sum(engine.log.passes) == len(prompt.ids) + len(script)
 
 
@@ -96,8 +96,8 @@ def test_a_draft_is_accepted_up_to_the_first_token_that_is_not_said(
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     made = generate(engine, prompt, ONE_LINE, limit=len(script), expected=ids_of(expected))
     assert made.text == " record.value for record in records"
-    assert made.spent.passes == 1, "what is expected after the wrong token comes true in a second pass"
-    assert made.spent.accepted == len(script) - 2, "all but that one and the last, which the limit leaves out"
+    assert made.stats.passes == 1, "what is expected after the wrong token comes true in a second pass"
+    assert made.stats.accepted == len(script) - 2, "all but that one and the last, which the limit leaves out"
     assert engine.log.arena is not None
     assert engine.log.arena.ids[len(prompt.ids) :].tolist() == script[:-1]
 
@@ -110,18 +110,18 @@ def test_a_line_that_stood_there_before_is_drafted_from_it(folder: Path, tokeniz
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     made = generate(engine, prompt, ONE_LINE, limit=60)
     assert made.text == suggestion
-    assert made.spent.accepted >= len(script) // 2
-    assert made.spent.passes < len(script) // 2
+    assert made.stats.accepted >= len(script) // 2
+    assert made.stats.passes < len(script) // 2
 
 
 def test_an_unfinished_word_is_not_drafted_unless_something_is_expected(folder: Path, tokenizer: Tokenizer) -> None:
     typed, suggestion = "x = record.value, reco", "rd.value"
     prompt, script = prompt_of(tokenizer, typed), canonical(tokenizer, typed, suggestion)
     assert prompt.stub and len(lookup(prompt.history)[0])
-    for expected, drafted in ((NOTHING, 0), (ids_of(script), 1)):
+    for expected, drafted in ((NO_DRAFT, 0), (ids_of(script), 1)):
         engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
         made = generate(engine, prompt, limit=2, expected=expected)
-        assert (made.text, made.spent.drafted, made.spent.accepted) == ("rd.value", drafted, drafted)
+        assert (made.text, made.stats.drafted, made.stats.accepted) == ("rd.value", drafted, drafted)
 
 
 class Noting(Drafts):
@@ -131,15 +131,15 @@ class Noting(Drafts):
         super().__init__()
         self.told: list[tuple[int, bool]] = []
 
-    def learn(self, kind: int, came_true: bool) -> None:
+    def record(self, kind: int, came_true: bool) -> None:
         self.told.append((kind, came_true))
-        super().learn(kind, came_true)
+        super().record(kind, came_true)
 
 
 def noting(engine: Watched) -> tuple[Watched, Noting]:
     """The engine, and what it learns."""
     drafts = Noting()
-    engine._means = replace(engine._means, drafts=drafts)
+    engine._context = replace(engine._context, drafts=drafts)
     return engine, drafts
 
 
@@ -163,20 +163,20 @@ def test_a_draft_that_was_rejected_is_learnt_from_once_though_known_tokens_follo
     drafts.told.clear()
     shorter = prompt_of(tokenizer, typed[:-1])
     made = generate(engine, shorter, ONE_LINE, limit=30, expected=ids_of([*script[:2], *[7] * 13]))
-    assert made.spent.known > 1
+    assert made.stats.known > 1
     assert [came_true for _, came_true in drafts.told] == [True, False]
 
 
 def fitting(engine: Watched, prompt: Prompt) -> int:
     """A token that spells the prompt's stub, unlikely to be the one that is said."""
-    return int(engine._means.sampler._vocabulary.fitting(prompt.stub)[-1])
+    return int(engine._context.sampler._vocabulary.fitting(prompt.stub)[-1])
 
 
 def test_nothing_is_drafted_that_cannot_spell_the_stub(folder: Path, tokenizer: Tokenizer) -> None:
     typed = "    return self.updat"
     prompt, script = prompt_of(tokenizer, typed), canonical(tokenizer, typed, "e(value)")
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
-    assert generate(engine, prompt, ONE_LINE, limit=1, expected=ids_of([7] * 15)).spent.drafted == 0
+    assert generate(engine, prompt, ONE_LINE, limit=1, expected=ids_of([7] * 15)).stats.drafted == 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
@@ -184,7 +184,7 @@ def test_no_more_is_drafted_than_the_limit_leaves(folder: Path, tokenizer: Token
     prompt, script = prompt_of(tokenizer, "x ="), canonical(tokenizer, "x =", " record.value for record in records")
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     made = generate(engine, prompt, ONE_LINE, limit=limit, expected=ids_of(script))
-    assert (made.new_tokens, made.spent.drafted, made.spent.passes) == (limit, limit - 1, 0)
+    assert (made.new_tokens, made.stats.drafted, made.stats.passes) == (limit, limit - 1, 0)
 
 
 @pytest.mark.parametrize("spare", [0, 1, 5])
@@ -192,7 +192,7 @@ def test_no_more_is_drafted_than_the_arena_has_room_for(decoder: Decoder, tokeni
     prompt = prompt_of(tokenizer, "def ")
     engine = paced(Watched(decoder, tokenizer, capacity=len(prompt.ids) + spare), Eager())
     made = generate(engine, prompt, limit=30, expected=ids_of([fitting(engine, prompt), *[9] * 29]))
-    assert made.spent.drafted >= spare
+    assert made.stats.drafted >= spare
     assert made.new_tokens == spare + 1
 
 

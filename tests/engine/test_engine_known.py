@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.prompt.prompt import Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -40,7 +40,7 @@ def assert_known(engine: Watched, tokenizer: Tokenizer, typed: str, rest: str) -
     made = generate(engine, prompt, ONE_LINE, limit=60)
     assert (made.text, made.complete) == (rest, True)
     assert engine.log.passes == []
-    assert (made.reused, made.spent.recomputed, made.spent.passes) == (len(prompt.ids), 0, 0)
+    assert (made.reused, made.stats.recomputed, made.stats.passes) == (len(prompt.ids), 0, 0)
 
 
 @each_suggestion
@@ -71,7 +71,7 @@ def test_going_on_after_an_accepted_suggestion_computes_what_was_typed_since(
     computed = len(prompt_of(tokenizer, typed).ids) + len(canonical(tokenizer, typed, suggestion)) - len("\n")
     prompt = prompt_of(tokenizer, typed + suggestion + "\n    y")
     made = generate(engine, prompt, ONE_LINE)
-    assert made.spent.recomputed == len(prompt.ids) - computed > 0
+    assert made.stats.recomputed == len(prompt.ids) - computed > 0
 
 
 @each_suggestion
@@ -102,8 +102,8 @@ def test_backspace_in_a_word_of_several_tokens_needs_a_pass_for_each_that_spelle
         made = generate(engine, shorter, ONE_LINE, limit=60)
         assert (made.text, made.complete) == (typed[-n:] + suggestion, True)
         spelling = spelling_tokens(tokenizer, engine.log.tokens, before.stub)
-        assert (made.spent.recomputed, made.spent.known) == (0, made.new_tokens - spelling)
-        assert made.spent.passes <= spelling - 1
+        assert (made.stats.recomputed, made.stats.known) == (0, made.new_tokens - spelling)
+        assert made.stats.passes <= spelling - 1
         before = shorter
 
 
@@ -129,7 +129,7 @@ def test_a_suggestion_stays_known_while_its_arena_works_on_something_else(folder
 
 @pytest.mark.parametrize("cache", [None, CACHE])
 def test_typing_through_what_a_model_says_needs_no_pass_where_its_tokens_are_those_of_the_text(
-    decoder: Decoder, tokenizer: Tokenizer, cache: LocalCache | None
+    decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None
 ) -> None:
     inside, beyond = 0, 0
     for line in CODE.splitlines()[8:40]:
@@ -138,7 +138,7 @@ def test_typing_through_what_a_model_says_needs_no_pass_where_its_tokens_are_tho
         engine = paced(Watched(decoder, tokenizer, cache=cache), Eager())
         generate(engine, prompt, ONE_LINE, limit)
         said = engine.log.tokens
-        unlikely = sum(not choice.whole for choice in engine.log.made.said) if engine.log.made else 0
+        unlikely = sum(not choice.whole for choice in engine.log.made.choices) if engine.log.made else 0
         text = spelled(engine.log, tokenizer)[len(prompt.stub) :].decode("utf-8", "ignore").split("\n")[0]
         for n in range(len(text) + 1):
             now = prompt_of(tokenizer, typed + text[:n])
@@ -161,14 +161,14 @@ def test_what_was_said_after_another_prompt_is_not_known(folder: Path, tokenizer
     engine = suggesting(folder, tokenizer, typed, suggestion)
     generate(engine, prompt_of(tokenizer, typed, "# another head\n"), ONE_LINE)
     assert engine.log.made is not None
-    assert engine.log.made.spent.known == 0
+    assert engine.log.made.stats.known == 0
 
 
 def test_after_a_word_that_was_typed_otherwise_nothing_is_known(folder: Path, tokenizer: Tokenizer) -> None:
     typed, suggestion = SUGGESTIONS[0]
     engine = suggesting(folder, tokenizer, typed, suggestion)
     made = generate(engine, prompt_of(tokenizer, typed + " record_"), ONE_LINE)
-    assert made.spent.known == 0
+    assert made.stats.known == 0
 
 
 # A keystroke that was not suggested
@@ -183,8 +183,8 @@ def test_after_a_keystroke_that_diverges_the_old_suggestion_is_a_draft(
     engine = paced(suggesting(folder, tokenizer, typed, suggestion), Eager())
     made = generate(engine, prompt_of(tokenizer, typed + keystroke), ONE_LINE)
     said = ids_of(engine.log.tokens)
-    assert made.spent.accepted > 0
-    assert made.spent.passes < len(said) - 1
+    assert made.stats.accepted > 0
+    assert made.stats.passes < len(said) - 1
 
 
 @pytest.mark.parametrize(("keystrokes", "left"), [(" Q.", ".j-z+k*v/w"), (" Q.J-", "-z+k*v/w")])
@@ -199,7 +199,7 @@ def test_what_the_old_suggestion_said_after_what_diverged_is_verified_in_the_fir
     now = prompt_of(tokenizer, typed + keystrokes, "", "")
     made = generate(engine, now, ONE_LINE, limit=60)
     assert now.stub.decode() + made.text == left
-    assert (made.spent.passes, made.spent.accepted) == (0, made.new_tokens - 1)
+    assert (made.stats.passes, made.stats.accepted) == (0, made.new_tokens - 1)
 
 
 @pytest.mark.parametrize("expected", [0, 1])
@@ -213,5 +213,5 @@ def test_what_was_said_is_verified_in_one_pass_where_the_history_is_another(
     engine = paced(scripted(folder, prompt, script, tokenizer), Eager())
     generate(engine, prompt, ONE_LINE, limit=60)
     made = generate(engine, other, ONE_LINE, limit=60, expected=ids_of(script[:expected]))
-    assert (made.text, made.spent.known, made.spent.recomputed) == (suggestion, 0, 0)
-    assert made.spent.passes == 1
+    assert (made.text, made.stats.known, made.stats.recomputed) == (suggestion, 0, 0)
+    assert made.stats.passes == 1

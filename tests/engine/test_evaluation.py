@@ -23,7 +23,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
-from model_runtime.prompt.prompt import BREAK, Prompt, build, heal
+from model_runtime.prompt.prompt import HISTORY_BREAK, Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
@@ -68,7 +68,7 @@ def test_every_prompt_is_the_document(
         prompt = prompt_of(arm, tokenizer, context)
         head, rest = tokenizer.decode(prompt.ids).removeprefix("<|fim_prefix|>").split("<|fim_suffix|>")
         assert head + rest.removeprefix(tail + "<|fim_middle|>") + prompt.stub.decode() == before
-        parts = [tokenizer.encode(tail), BREAK, *np.split(_without_tail(prompt), [prompt.head])]
+        parts = [tokenizer.encode(tail), HISTORY_BREAK, *np.split(_without_tail(prompt), [prompt.head])]
         np.testing.assert_array_equal(prompt.history, np.concatenate(parts))
         assert len(prompt.ids) == 3 + prompt.head + prompt.tail + prompt.typed
         assert prompt.stub == b"" or prompt.stub.decode() == heal(tokenizer, typed)[1]

@@ -11,8 +11,14 @@ from torch.nn import functional as F
 from xformers.ops.fmha import flash, triton_splitk
 from xformers.ops.fmha.common import Inputs
 
-from model_runtime.decoder.gpu.attention import PROGRAMS, SPLIT_DIMS, grouped, materialized, split_operator
-from model_runtime.decoder.gpu.biases import Block, bias_of, bias_of_rows, move
+from model_runtime.decoder.gpu.attention import (
+    BUSY_PROGRAMS,
+    SPLIT_DIMS,
+    attend_materialized,
+    grouped,
+    split_operator,
+)
+from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias
 
 CAPACITY, SLOTS, GAP = 12, 5, 3
 TOTAL = CAPACITY * SLOTS + GAP
@@ -20,17 +26,17 @@ CPU = torch.device("cpu")
 
 
 @st.composite
-def passes(draw: st.DrawFn) -> list[Block]:
+def passes(draw: st.DrawFn) -> list[BiasBlock]:
     """Spans of arenas, each another, in any order."""
     slots = draw(st.lists(st.integers(0, SLOTS - 1), min_size=1, max_size=SLOTS, unique=True))
-    blocks = list[Block]()
+    blocks = list[BiasBlock]()
     for slot in slots:
         length = draw(st.integers(1, CAPACITY))
-        blocks.append(Block(slot * CAPACITY, length, draw(st.integers(1, length))))
+        blocks.append(BiasBlock(slot * CAPACITY, length, draw(st.integers(1, length))))
     return blocks
 
 
-def seen(blocks: list[Block]) -> torch.Tensor:
+def seen(blocks: list[BiasBlock]) -> torch.Tensor:
     """Which slab rows each new row sees, said key by key."""
     rows = [(block, i) for block in blocks for i in range(block.new)]
     mask = torch.zeros(len(rows), TOTAL, dtype=torch.bool)
@@ -61,16 +67,16 @@ def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor,
 
 @settings(deadline=None, max_examples=60)
 @given(blocks=passes(), heads=st.sampled_from([(4, 4), (4, 2), (6, 1)]))
-def test_a_bias_written_out_gives_what_a_plain_mask_gives(blocks: list[Block], heads: tuple[int, int]) -> None:
+def test_a_bias_written_out_gives_what_a_plain_mask_gives(blocks: list[BiasBlock], heads: tuple[int, int]) -> None:
     mask = seen(blocks)
     q, k, v = tensors(len(mask), *heads)
-    found = materialized(q, k, v, bias_of(blocks, TOTAL, CPU), 0.3)
+    found = attend_materialized(q, k, v, bias_of(blocks, TOTAL, CPU), 0.3)
     assert torch.allclose(found, plain(q, k, v, mask, 0.3), atol=1e-6)
 
 
 @settings(deadline=None, max_examples=40)
 @given(blocks=passes(), before=passes())
-def test_rows_one_by_one_see_what_their_spans_see(blocks: list[Block], before: list[Block]) -> None:
+def test_rows_one_by_one_see_what_their_spans_see(blocks: list[BiasBlock], before: list[BiasBlock]) -> None:
     """One bias serves pass after pass: only what its tensors say changes."""
     rows = sum(block.new for block in blocks)
     starts = torch.full((rows + 1,), TOTAL, dtype=torch.int32)
@@ -79,13 +85,13 @@ def test_rows_one_by_one_see_what_their_spans_see(blocks: list[Block], before: l
     for spans in (before * rows, blocks):
         firsts, ends = _rows(spans)
         starts[:-1], lengths[:] = torch.as_tensor(firsts[:rows]), torch.as_tensor(ends[:rows])
-        move(bias, firsts[:rows], ends[:rows])
+        update_bias(bias, firsts[:rows], ends[:rows])
     assert torch.equal(bias.materialize((rows, TOTAL)) == 0, seen(blocks))
     assert bias.k_seqinfo.seqstart.data_ptr() == starts.data_ptr()
     assert bias.k_seqinfo.seqlen.data_ptr() == lengths.data_ptr()
 
 
-def _rows(spans: list[Block]) -> tuple[np.ndarray, np.ndarray]:
+def _rows(spans: list[BiasBlock]) -> tuple[np.ndarray, np.ndarray]:
     pairs = [(span.first, span.length - span.new + i + 1) for span in spans for i in range(span.new)]
     firsts, lengths = np.array(pairs, dtype=np.int32).T
     return firsts, lengths
@@ -99,7 +105,7 @@ def _rows(spans: list[Block]) -> tuple[np.ndarray, np.ndarray]:
 def test_the_operators_take_our_shapes_and_biases(dim: int, heads: tuple[int, int]) -> None:
     q, k, v = (each.half() for each in tensors(6, *heads, dim))
     q, k, v = grouped(q, k, v)
-    wide = bias_of([Block(0, 7, 4), Block(24, 2, 2)], TOTAL, CPU)
+    wide = bias_of([BiasBlock(0, 7, 4), BiasBlock(24, 2, 2)], TOTAL, CPU)
     starts, lengths = torch.zeros(7, dtype=torch.int32), torch.ones(6, dtype=torch.int32)
     narrow = bias_of_rows(starts, lengths, CAPACITY, TOTAL)
     for operator, bias in ((flash.FwOp, wide), (flash.FwOp, narrow), (triton_splitk.FwOp, narrow)):
@@ -122,4 +128,4 @@ def test_keys_are_grouped_without_being_copied() -> None:
 def test_keys_are_cut_until_the_device_is_busy(rows: int, longest: int, splits: int) -> None:
     found = split_operator(rows, 2, longest).SPLIT_K
     assert found == splits
-    assert rows * 2 * found <= PROGRAMS
+    assert rows * 2 * found <= BUSY_PROGRAMS

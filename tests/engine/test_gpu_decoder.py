@@ -17,13 +17,13 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes, read_weights
 from model_runtime.decoder.decoder import Decoder, Span
-from model_runtime.decoder.gpu.attention import choose
+from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.device import BF16, Form, weight_bytes
+from model_runtime.decoder.gpu.device import BF16, GpuFormat, weight_bytes
 from model_runtime.decoder.gpu.graphs import WIDTHS, Replay
-from model_runtime.decoder.gpu.parts import Parts
-from model_runtime.decoder.gpu.products import FEW, scaled
-from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE, Slab, SlabArena, slots
+from model_runtime.decoder.gpu.kernels import Kernels
+from model_runtime.decoder.gpu.products import FUSED_ROWS, scaled_product
+from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, Slab, SlabArena, most_slots
 from model_runtime.decoder.linear import quantized
 from model_runtime.ids import Ids
 from tests.models import VOCABULARY, Tiny, make
@@ -72,9 +72,9 @@ class Model:
     def slab(self, dtype: torch.dtype = torch.float32) -> Slab:
         return Slab(self.config, CONTEXT, ARENAS, dtype, torch.device("cpu"))
 
-    def decoder(self, slab: Slab, form: Form = "bf16") -> GpuDecoder:
-        attend = choose(slab.k.device, self.config.head_dim).attend
-        return GpuDecoder(self.config, self.weights, slab, attend, Parts(), at_one_place, form)
+    def decoder(self, slab: Slab, form: GpuFormat = "bf16") -> GpuDecoder:
+        attend = choose_attention(slab.k.device, self.config.head_dim).attend
+        return GpuDecoder(self.config, self.weights, slab, attend, Kernels(), at_one_place, form)
 
     def arena(self) -> Arena:
         return Arena(self.config, CONTEXT)
@@ -162,9 +162,9 @@ def test_blocks_come_back_as_they_were(one: Model, dtype: torch.dtype) -> None:
     decoder, first, second = one.decoder(slab), slab.arena(), slab.arena()
     decoder.forward(TOKENS[:70], first)
     for start in (0, 16, 32, 48):
-        blocks = first.copied(start, start + 16)
+        blocks = first.copy_out(start, start + 16)
         assert blocks.dtype == np.float32
-        second.take_in(TOKENS[start : start + 16], blocks, exact=start < 32)
+        second.copy_in(TOKENS[start : start + 16], blocks, exact=start < 32)
     assert second.approximate(64) == 32
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
         second.v[:, :, :64], first.v[:, :, :64]
@@ -180,8 +180,8 @@ def test_blocks_are_what_the_cpu_would_keep(one: Model) -> None:
     other = slab.arena()
     one.decoder(slab).forward(TOKENS[:40], other)
     one.cpu.forward(TOKENS[:40], arena)
-    assert other.copied(8, 24).shape == arena.copied(8, 24).shape
-    assert np.abs(other.copied(8, 24) - arena.copied(8, 24)).max() <= CLOSE
+    assert other.copy_out(8, 24).shape == arena.copy_out(8, 24).shape
+    assert np.abs(other.copy_out(8, 24) - arena.copy_out(8, 24)).max() <= CLOSE
     assert np.array_equal(one.decoder(slab).rotations, one.cpu.rotations)
 
 
@@ -210,7 +210,9 @@ def rounded(weights: Weights) -> Weights:
 
 
 @settings(deadline=None, max_examples=60)
-@given(rows=st.integers(1, 2 * FEW), size=st.integers(1, 40), outputs=st.integers(1, 40), seed=st.integers(0, 99))
+@given(
+    rows=st.integers(1, 2 * FUSED_ROWS), size=st.integers(1, 40), outputs=st.integers(1, 40), seed=st.integers(0, 99)
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_whole_numbers_are_multiplied_with_as_their_scales_say(
     dtype: torch.dtype, rows: int, size: int, outputs: int, seed: int
@@ -220,26 +222,26 @@ def test_whole_numbers_are_multiplied_with_as_their_scales_say(
     numbers = torch.randint(-127, 128, (outputs, size), generator=generator).to(torch.int8)
     scale = torch.rand(outputs, generator=generator) + 0.1
     exact = x.double() @ (numbers * scale[:, None]).double().T
-    found = scaled(x, numbers, scale, torch.float32)
+    found = scaled_product(x, numbers, scale, torch.float32)
     assert found.dtype == torch.float32 and torch.allclose(found.double(), exact, atol=1e-3, rtol=1e-5)
-    assert torch.equal(scaled(x, numbers, scale, dtype), found.to(dtype)), "rounded once"
+    assert torch.equal(scaled_product(x, numbers, scale, dtype), found.to(dtype)), "rounded once"
 
 
 def int8_and_fp32(model: Model, dtype: torch.dtype, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits in either way, of weights that are whole numbers with a scale."""
     slab, whole = model.slab(dtype), rounded(model.weights)
-    attend = choose(slab.k.device, model.config.head_dim).attend
-    decoder = GpuDecoder(model.config, whole, slab, attend, Parts(), at_one_place, "int8")
+    attend = choose_attention(slab.k.device, model.config.head_dim).attend
+    decoder = GpuDecoder(model.config, whole, slab, attend, Kernels(), at_one_place, "int8")
     expected = Decoder(model.config, whole, "fp32").forward(TOKENS, model.arena(), CONTEXT)
     return in_chunks(decoder, slab.arena(), TOKENS, longest, longest), expected
 
 
-@pytest.mark.parametrize("longest", [1, FEW, CONTEXT])
+@pytest.mark.parametrize("longest", [1, FUSED_ROWS, CONTEXT])
 def test_int8_loses_nothing_but_the_rounding_of_weights(model: Model, longest: int) -> None:
     assert distance(*int8_and_fp32(model, torch.float32, longest)) <= CLOSE
 
 
-@pytest.mark.parametrize("longest", [FEW, CONTEXT])
+@pytest.mark.parametrize("longest", [FUSED_ROWS, CONTEXT])
 def test_int8_in_bf16_stays_close_to_fp32(one: Model, longest: int) -> None:
     found, expected = int8_and_fp32(one, torch.bfloat16, longest)
     assert not torch.equal(found, found.bfloat16().float()), "logits have more digits than bf16"
@@ -256,7 +258,7 @@ def held(thing: object) -> dict[int, torch.Tensor]:
 
 
 @pytest.mark.parametrize("form", ["bf16", "int8"])
-def test_memory_is_foretold(model: Model, form: Form) -> None:
+def test_memory_is_foretold(model: Model, form: GpuFormat) -> None:
     """What is fp32 beside the weights is small in a model that is not."""
     decoder = vars(model.decoder(model.slab(torch.bfloat16), form))
     tensors = held([decoder[name] for name in ("_embed", "_head", "_layers")]).values()
@@ -289,7 +291,7 @@ def test_rows_that_fill_a_pass_up_touch_no_arena(one: Model) -> None:
     first = arenas[1].first
     touched = (slab.k[0, :, 0, 0] != 7.0).nonzero().flatten().tolist()
     assert [row for row in touched if row < slab.spare] == [first, first + 1, first + 2]
-    assert slab.rows - slab.spare == SPARE
+    assert slab.rows - slab.spare == SPARE_ROWS
 
 
 def test_a_slab_has_as_many_slots_as_it_was_asked_for_and_its_elements_can_be_counted(one: Model) -> None:
@@ -298,5 +300,5 @@ def test_a_slab_has_as_many_slots_as_it_was_asked_for_and_its_elements_can_be_co
     assert firsts == [0, CONTEXT, 2 * CONTEXT, 3 * CONTEXT]
     size = one.config.kv_heads * one.config.head_dim
     for capacity in (1, CONTEXT, 4096):
-        most = slots(one.config, capacity)
-        assert (most * capacity + SPARE) * size <= MOST_ELEMENTS < ((most + 1) * capacity + SPARE) * size
+        most = most_slots(one.config, capacity)
+        assert (most * capacity + SPARE_ROWS) * size <= MOST_ELEMENTS < ((most + 1) * capacity + SPARE_ROWS) * size

@@ -14,20 +14,19 @@ from model_runtime.arena.kv_format import fingerprint
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, read_weights
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import Decoder, Runtime
 from model_runtime.decoder.gpu import device
 from model_runtime.decoder.gpu import load as gpu_loading
-from model_runtime.decoder.gpu.attention import choose
+from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
-from model_runtime.decoder.gpu.graphs import as_it_is
-from model_runtime.decoder.gpu.parts import Parts
+from model_runtime.decoder.gpu.graphs import unrecorded
+from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
-from model_runtime.decoder.runtime import Runtime
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.drafts import NOTHING
+from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.sampler import LEAST, Sampler
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
@@ -42,12 +41,12 @@ MIB = 1 << 20
 def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: int) -> Runtime:
     """What the GPU would compute with, on the CPU."""
     slab = Slab(config, capacity, arenas, torch.float32, torch.device("cpu"))
-    how = choose(slab.k.device, config.head_dim)
-    decoder = GpuDecoder(config, weights, slab, how.attend, Parts(), as_it_is)
+    how = choose_attention(slab.k.device, config.head_dim)
+    decoder = GpuDecoder(config, weights, slab, how.attend, Kernels(), unrecorded)
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
 
-def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: LocalCache | None = None) -> Engine:
+def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: NgramCache | None = None) -> Engine:
     config = read_config(folder)
     runtime = gpu_runtime(config, read_weights(folder, config), CAPACITY, ARENAS)
     return Engine(runtime.decoder, tokenizer, Pool(runtime.arena, ARENAS), CAPACITY, cache)
@@ -62,7 +61,7 @@ typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\n
     cache=st.sampled_from([None, CACHE]),
 )
 def test_it_says_what_the_cpus_engine_says(
-    folder: Path, decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner]], cache: LocalCache | None
+    folder: Path, decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner]], cache: NgramCache | None
 ) -> None:
     engine, other = gpu_engine(folder, tokenizer, cache), Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
     for typed, owner in requests:
@@ -86,7 +85,7 @@ class OnDevice(torch.Tensor):
     """Numbers of which only those that are likely may be fetched."""
 
     def cpu(self) -> torch.Tensor:  # type: ignore[override]
-        assert self.numel() <= 1 / LEAST, "fetched"
+        assert self.numel() <= 1 / LEAST_CHANCE, "fetched"
         return torch.Tensor.cpu(self).as_subclass(torch.Tensor)
 
     def numpy(self) -> None:  # type: ignore[override]
@@ -108,18 +107,18 @@ def test_the_likeliest_token_is_found_where_the_logits_are(
     logits[-1] = 9999.0
     scores = logits.numpy()
     spells = [i for i in range(tokenizer.vocab) if not stub or sampler.spells(i, stub)]
-    choice = sampler.pick(logits.as_subclass(OnDevice), NOTHING, stub)
+    choice = sampler.pick(logits.as_subclass(OnDevice), NO_DRAFT, stub)
     picked = choice.token
     assert picked in spells and scores[picked] == max(scores[i] for i in spells)
     assert stub or picked == min(spells, key=lambda i: -scores[i])
     chances = torch.softmax(logits[: tokenizer.vocab], 0)
-    assert choice.whole == (not stub or chances[picked] >= LEAST)
+    assert choice.whole == (not stub or chances[picked] >= LEAST_CHANCE)
     if not choice.whole:
         among = torch.full_like(chances, -torch.inf)
         among[spells] = logits[spells]
         chances = torch.softmax(among, 0)
     assert choice.chance == pytest.approx(chances[picked].item())
-    assert sorted(choice.likely) == [i for i in range(tokenizer.vocab) if chances[i] >= LEAST]
+    assert sorted(choice.likely) == [i for i in range(tokenizer.vocab) if chances[i] >= LEAST_CHANCE]
 
 
 # Which device, and why
@@ -132,7 +131,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, free_mib: int, missing: str | None 
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
 
 
-def choice(folder: Path, wanted: device.Device, kv_memory_mib: int = 512) -> device.Choice:
+def choice(folder: Path, wanted: device.Device, kv_memory_mib: int = 512) -> device.DeviceChoice:
     return device.choose_device(wanted, read_config(folder), kv_memory_mib)
 
 
@@ -164,10 +163,10 @@ def test_memory_that_does_not_suffice_is_told_in_numbers(folder: Path, monkeypat
 def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 8000)
     large = dataclasses.replace(read_config(folder), hidden=4096, intermediate=11008, layers=32, heads=256)
-    assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.form_of("auto")).reason
-    assert device.choose_device("auto", large, 512, device.form_of("int8")).device == "cuda"
+    assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.gpu_format("auto")).reason
+    assert device.choose_device("auto", large, 512, device.gpu_format("int8")).device == "cuda"
     with pytest.raises(ModelError, match=r"int8 weights 5337, kv_memory_mib 2048"):
-        device.choose_device("cuda", large, 2048, device.form_of("int8"))
+        device.choose_device("cuda", large, 2048, device.gpu_format("int8"))
 
 
 def load_here(folder: Path, wanted: device.Device) -> Model:
@@ -179,7 +178,7 @@ def load_here(folder: Path, wanted: device.Device) -> Model:
         capacity=CAPACITY,
         kv_memory_mib=1,
         local_cache=False,
-        measured=None,
+        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 
@@ -188,7 +187,7 @@ def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeyp
     here = load_here(folder, "cpu")
     assert (here.description.device, here.description.device_reason) == ("cpu", "asked for by the setting")
     pretend(monkeypatch, 80_000)
-    monkeypatch.setattr(gpu_loading, "on_gpu", lambda *given: gpu_runtime(*given[:-1]))
+    monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:-1]))
     there = load_here(folder, "cuda")
     told = there.description
     assert (told.device, told.device_reason) == ("cuda", "A GPU, asked for by the setting")

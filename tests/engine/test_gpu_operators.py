@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xformers.ops.fmha import flash, triton_splitk
 
-from model_runtime.decoder.gpu.attention import by, materialized, split_operator
-from model_runtime.decoder.gpu.biases import Block, bias_of, bias_of_rows, move
+from model_runtime.decoder.gpu.attention import attend_materialized, attend_with, split_operator
+from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias
 
 CAPACITY, SLOTS = 300, 4
 TOTAL = CAPACITY * SLOTS
@@ -99,22 +99,24 @@ def merge(out: torch.Tensor, lse: None, parts: torch.Tensor, weights: torch.Tens
 
 
 @st.composite
-def spans(draw: st.DrawFn) -> list[Block]:
+def spans(draw: st.DrawFn) -> list[BiasBlock]:
     slots = draw(st.lists(st.integers(0, SLOTS - 1), min_size=1, max_size=3, unique=True))
     lengths = [draw(st.integers(1, 40)) for _ in slots]
     blocks = zip(slots, lengths, strict=True)
-    return [Block(slot * CAPACITY, length, draw(st.integers(1, min(5, length)))) for slot, length in blocks]
+    return [BiasBlock(slot * CAPACITY, length, draw(st.integers(1, min(5, length)))) for slot, length in blocks]
 
 
 @PATCHED
 @given(blocks=spans(), heads=HEADS)
 def test_flash_is_told_what_the_bias_says(
-    monkeypatch: pytest.MonkeyPatch, blocks: list[Block], heads: tuple[int, int]
+    monkeypatch: pytest.MonkeyPatch, blocks: list[BiasBlock], heads: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(flash.FwOp, "OPERATOR", staticmethod(varlen))
     q, k, v = tensors(sum(block.new for block in blocks), *heads)
     bias = bias_of(blocks, TOTAL, q.device)
-    assert torch.allclose(by(flash.FwOp, q, k, v, bias, 0.3), materialized(q, k, v, bias, 0.3), atol=1e-5)
+    assert torch.allclose(
+        attend_with(flash.FwOp, q, k, v, bias, 0.3), attend_materialized(q, k, v, bias, 0.3), atol=1e-5
+    )
 
 
 rows_of_arenas = st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(1, CAPACITY)), min_size=1, max_size=6)
@@ -139,7 +141,7 @@ def test_single_rows_see_what_the_tensors_say_and_nothing_that_is_only_known_on_
         "whole": triton_splitk.FwOp.get_operator(1),
         "flash": flash.FwOp,
     }[operator]
-    found = by(chosen, q, k, v, bias, 0.3)
+    found = attend_with(chosen, q, k, v, bias, 0.3)
     assert operator != "split" or chosen.SPLIT_K > 1
-    move(bias, firsts * np.int32(CAPACITY), ends)
-    assert torch.allclose(found, materialized(q, k, v, bias, 0.3), atol=1e-5)
+    update_bias(bias, firsts * np.int32(CAPACITY), ends)
+    assert torch.allclose(found, attend_materialized(q, k, v, bias, 0.3), atol=1e-5)

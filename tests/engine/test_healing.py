@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from efim_ls.settings import DEFAULTS
 from model_runtime.ids import common_prefix
 from model_runtime.prompt.fragments import LONGEST_FRAGMENT
-from model_runtime.prompt.prompt import LONGEST_STUB, assemble, build, heal
+from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, assemble, build, heal
 from model_runtime.prompt.template import find_template
 from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import generate, spelled
@@ -56,7 +56,7 @@ def engine(kind: str) -> Watched:
 def test_what_is_done_and_the_stub_make_up_what_was_typed(kind: str, typed: str) -> None:
     done, stub = heal(tokenizer(kind), typed)
     assert done + stub == typed
-    assert len(stub.encode("utf-8", "replace")) <= LONGEST_STUB < DEFAULTS.max_new_tokens
+    assert len(stub.encode("utf-8", "replace")) <= LONGEST_STUB_BYTES < DEFAULTS.max_new_tokens
     if kind != "starcoder":
         assert "\n" not in stub and "\r" not in stub
 

@@ -24,7 +24,7 @@ from efim_ls.request import Request
 from efim_ls.settings import Settings, parse
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.errors import ModelError
-from model_runtime.loading.checking import read_tokenizer
+from model_runtime.loading.checkpoint import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 
@@ -112,7 +112,7 @@ def index(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 SHARD = "model-00001-of-00002.safetensors"
 NORM = "model.layers.1.input_layernorm.weight"
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "the folder is missing": (shutil.rmtree, "no folder here"),
+    "the folder is missing": (shutil.rmtree, "not a folder here"),
     "the folder is a file": (lambda at: (shutil.rmtree(at), at.write_text("x")), "name a folder that holds a model"),
     "no config": (lambda at: (at / "config.json").unlink(), "config.json"),
     "config is no JSON": (lambda at: (at / "config.json").write_text("{'a': 1}"), "config.json"),
@@ -179,11 +179,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "only pickles, in shards": (pickles_instead, "only pytorch_model-00001-of-00002.bin, a pickle"),
     "a shard is missing": (lambda at: (shard(at), (at / SHARD).unlink()), SHARD),
     "a shard is cut off": (lambda at: (shard(at), truncate(at / SHARD, 0.5)), SHARD),
-    "a shard is in another folder": (lambda at: shard_elsewhere(at, "../x.safetensors"), "outside of its folder"),
-    "a shard is in a folder below": (lambda at: shard_elsewhere(at, "x/x.safetensors"), "outside of its folder"),
+    "a shard is in another folder": (lambda at: shard_elsewhere(at, "../x.safetensors"), "outside its folder"),
+    "a shard is in a folder below": (lambda at: shard_elsewhere(at, "x/x.safetensors"), "outside its folder"),
     "a shard is anywhere": (
         lambda at: shard_elsewhere(at, str(at.parent / "x.safetensors")),
-        "outside of its folder",
+        "outside its folder",
     ),
     "a shard is a pickle": (lambda at: shard_elsewhere(at, "pytorch_model.bin"), "nothing but safetensors is read"),
     "a shard has no name": (lambda at: index(at, lambda raw: raw["weight_map"].update({NORM: 3})), "index.json"),
@@ -210,7 +210,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "tokenizer in which texts end at a word": (
         lambda at: change_json(at / "config.json", lambda raw: raw.update(eos_token_id=[0, 300])),
-        "another model's (texts end at token 300 by config.json",
+        "another model's (config.json ends texts at token 300",
     ),
 }
 

@@ -26,7 +26,7 @@ def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Model:
         capacity=capacity,
         kv_memory_mib=mib,
         local_cache=False,
-        measured=None,
+        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 
@@ -41,13 +41,13 @@ def test_one_frame_is_kept_whatever_the_setting_says_and_the_log_tells(
     assert not caplog.records
     assert load_within(folder, 1, ROOMY.context // 2 + 1).description.arenas == 1
     (record,) = caplog.records
-    assert record.getMessage() == "kv_memory_mib is 1, the one frame that is kept takes 2 MiB"
+    assert record.getMessage() == "kv_memory_mib is 1, but the one arena needs 2 MiB"
 
 
 def test_a_frame_for_which_there_is_no_memory_is_refused_before_the_weights_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fits, "available", lambda: 2 * MIB)
+    monkeypatch.setattr(fits, "available_memory", lambda: 2 * MIB)
     folder = make(tmp_path, ROOMY)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="needs .* of memory .*KV"):

@@ -25,7 +25,7 @@ from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config,
 from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
 from model_runtime.decoder.linear import FP16_MAX, quantized
-from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, missing
+from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, native_missing
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -33,7 +33,7 @@ from tests.models import VOCABULARY, Tiny, config, make
 
 transformers_logging.disable_progress_bar()
 
-WHY = missing(parse_config(config(Tiny()))) or ""
+WHY = native_missing(parse_config(config(Tiny()))) or ""
 pytestmark = pytest.mark.skipif(WHY != "", reason=WHY)
 
 Form = Literal["fp16", "int8"]
@@ -206,12 +206,12 @@ def test_a_weight_beyond_what_sixteen_bits_hold_is_refused_with_a_remedy(model: 
 
 
 def test_every_family_is_computed(model: Model) -> None:
-    assert missing(model.config) is None
+    assert native_missing(model.config) is None
 
 
 @pytest.mark.parametrize("head_dim", [8, 24, 100])
 def test_heads_that_fill_no_lanes_are_told(head_dim: int) -> None:
-    assert f"{head_dim} dimensions" in str(missing(parse_config(config(Tiny(head_dim=head_dim)))))
+    assert f"{head_dim} dimensions" in str(native_missing(parse_config(config(Tiny(head_dim=head_dim)))))
 
 
 def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:

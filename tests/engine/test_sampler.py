@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.engine.choices import Choices
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.engine.output import Saying
-from model_runtime.engine.sampler import LEAST, Sampler
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.output import Output
+from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.engine.stops import StopRule
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
@@ -29,8 +29,8 @@ def logits_of(tokenizer: Tokenizer, seed: int, sharp: float) -> torch.Tensor:
 def distribution(sampler: Sampler, logits: torch.Tensor, stub: bytes) -> dict[int, float]:
     """The chances of all tokens that fit."""
     chances = torch.softmax(logits.double(), 0).float().numpy()
-    if sampler.local_cache is not None:
-        chances = sampler.local_cache.mix(torch.softmax(logits, 0).numpy(), HISTORY)
+    if sampler.ngram_cache is not None:
+        chances = sampler.ngram_cache.mix(torch.softmax(logits, 0).numpy(), HISTORY)
     fitting = [i for i in range(len(chances)) if not stub or sampler.spells(i, stub)]
     total = float(np.sum(chances[fitting], dtype=np.float64))
     return {i: float(chances[i]) / total for i in fitting} if total > 1e-30 else {}
@@ -39,7 +39,7 @@ def distribution(sampler: Sampler, logits: torch.Tensor, stub: bytes) -> dict[in
 @settings(deadline=None, max_examples=150)
 @given(seed=seeds, sharp=sharpness, stub=stubs, cache=caches)
 def test_the_probability_is_the_share_of_what_fits(
-    tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes, cache: LocalCache | None
+    tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes, cache: NgramCache | None
 ) -> None:
     """But for unlikely tokens, which are not counted: together they may make it a little too high."""
     sampler, logits = Sampler(tokenizer, cache), logits_of(tokenizer, seed, sharp)
@@ -48,7 +48,7 @@ def test_the_probability_is_the_share_of_what_fits(
     if not shares:
         return
     assert shares[choice.token] == pytest.approx(max(shares.values()))
-    assert choice.whole == (not stub or distribution(sampler, logits, b"")[choice.token] >= LEAST)
+    assert choice.whole == (not stub or distribution(sampler, logits, b"")[choice.token] >= LEAST_CHANCE)
     found = sampler.probability(choice, stub)
     assert 0 <= found <= 1
     unlikely = sum(share for token, share in shares.items() if token not in choice.likely.tolist())
@@ -58,7 +58,7 @@ def test_the_probability_is_the_share_of_what_fits(
 @settings(deadline=None, max_examples=150)
 @given(seed=seeds, sharp=sharpness, shorter=stubs, size=st.integers(1, 4), cache=caches)
 def test_a_choice_that_is_recalled_is_as_probable_as_one_made_anew(
-    tokenizer: Tokenizer, seed: int, sharp: float, shorter: bytes, size: int, cache: LocalCache | None
+    tokenizer: Tokenizer, seed: int, sharp: float, shorter: bytes, size: int, cache: NgramCache | None
 ) -> None:
     sampler, logits = Sampler(tokenizer, cache), logits_of(tokenizer, seed, sharp)
     choices, made = Choices(ids_of([1]), HISTORY, cache), sampler.pick(logits, HISTORY, shorter)
@@ -72,19 +72,19 @@ def test_a_choice_that_is_recalled_is_as_probable_as_one_made_anew(
             sampler.probability(anew, longer),
         )
     else:
-        assert made.chance < LEAST or not made.whole
+        assert made.chance < LEAST_CHANCE or not made.whole
 
 
-def said(tokenizer: Tokenizer, rule: StopRule, *pieces: bytes, stub: bytes = b"") -> Saying:
+def said(tokenizer: Tokenizer, rule: StopRule, *pieces: bytes, stub: bytes = b"") -> Output:
     """Tokens that each were as likely as another one that fits."""
     sampler, other = Sampler(tokenizer, None), tokenizer.token_bytes.index(b"x")
-    saying = Saying(sampler, {0}, stub, rule)
+    output = Output(sampler, {0}, stub, rule)
     for piece in pieces:
         token = tokenizer.token_bytes.index(piece) if piece else 0
         chances = np.array([0.25, 0.25], dtype=np.float32)
         choice = sampler.pick(torch.zeros(tokenizer.vocab), HISTORY, b"")
-        saying.say(choice._replace(token=token, chance=0.25, likely=ids_of([token, other]), chances=chances))
-    return saying
+        output.append(choice._replace(token=token, chance=0.25, likely=ids_of([token, other]), chances=chances))
+    return output
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def said(tokenizer: Tokenizer, rule: StopRule, *pieces: bytes, stub: bytes = b""
 def test_confidence_is_of_the_first_line_that_is_not_blank_with_its_end(
     tokenizer: Tokenizer, pieces: list[bytes], stub: bytes, text: str, confidence: float
 ) -> None:
-    saying = said(tokenizer, ENDLESS, *pieces, stub=stub)
-    assert saying.confidence == pytest.approx(confidence)
-    assert saying._spelled.decode() == text
+    output = said(tokenizer, ENDLESS, *pieces, stub=stub)
+    assert output.confidence == pytest.approx(confidence)
+    assert output._spelled.decode() == text
 
 
 def test_a_line_end_that_ends_a_suggestion_counts(tokenizer: Tokenizer) -> None:
-    saying = said(tokenizer, ONE_LINE, b"a", b"\n")
-    assert (saying.complete, saying.text, saying.confidence) == (True, "a", pytest.approx(0.25))
+    output = said(tokenizer, ONE_LINE, b"a", b"\n")
+    assert (output.complete, output.text, output.confidence) == (True, "a", pytest.approx(0.25))

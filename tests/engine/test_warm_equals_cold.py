@@ -22,9 +22,9 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.decoder.linear import Format
-from model_runtime.decoder.native.decoder import missing
-from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.loading.autotune import Way
+from model_runtime.decoder.native.decoder import native_missing
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.families import FAMILIES
@@ -212,11 +212,11 @@ sizes = st.tuples(st.sampled_from([0, 12, 24, 66]), st.sampled_from([9, 24, 66])
 class Bench:
     """A tiny model, and completers over it: warm ones that go on, cold ones for one request."""
 
-    def __init__(self, folder: Path, form: Format, cache: LocalCache | None) -> None:
+    def __init__(self, folder: Path, form: Format, cache: NgramCache | None) -> None:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
         config = read_config(folder)
-        way = Way(form, compiled=form == "int8")
+        way = CpuMethod(form, compiled=form == "int8")
         self.decoder: AnyDecoder = way.decoder(config, read_weights(folder, config), threads=1)
         self.settings = Settings(max_new_tokens=10, weights=form)
         self._model = load(
@@ -226,15 +226,15 @@ class Bench:
             capacity=CAPACITY,
             kv_memory_mib=64,
             local_cache=False,
-            measured=None,
+            speed_notes=None,
             progress=lambda *_: None,
         )
 
     def completer(self, arenas: int, store: Path | None = None) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
-        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache)
-        model: Model = replace(self._model, engine=engine, local_cache=self.cache)
-        engine.backing = backing = on_disk(model, BUDGET, store) if store else in_memory(model, BUDGET)
+        backing = on_disk(self._model, BUDGET, store) if store else in_memory(self._model, BUDGET)
+        engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache, backing)
+        model: Model = replace(self._model, engine=engine, ngram_cache=self.cache)
         return Completer(model, self.settings, BUDGET, backing), engine
 
     def cold(self, warm: Completer, request: Request) -> tuple[Answer, Log]:
@@ -257,7 +257,7 @@ def bench(
     if request.param == "qwen2, fp16 and local cache":
         return Bench(qwen_folder, "fp16", CACHE)
     one_key_head = make(tmp_path_factory.mktemp("one_key_head"), ONE_KEY_HEAD)
-    if why := missing(read_config(one_key_head)):
+    if why := native_missing(read_config(one_key_head)):
         pytest.skip(why)
     return Bench(one_key_head, "int8", CACHE)
 

@@ -22,11 +22,11 @@ from model_runtime.arena.pool import Owner  # noqa: E402
 from model_runtime.checkpoint.config import read_config  # noqa: E402
 from model_runtime.checkpoint.weights import read_weights  # noqa: E402
 from model_runtime.decoder.decoder import Decoder, Span  # noqa: E402
-from model_runtime.decoder.gpu import attention, parts  # noqa: E402
-from model_runtime.decoder.gpu.biases import Block, bias_of, bias_of_rows, move  # noqa: E402
+from model_runtime.decoder.gpu import attention, kernels  # noqa: E402
+from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias  # noqa: E402
 from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
-from model_runtime.decoder.gpu.device import Device, Form  # noqa: E402
-from model_runtime.decoder.gpu.graphs import WIDTHS, as_it_is, recorder  # noqa: E402
+from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
+from model_runtime.decoder.gpu.graphs import WIDTHS, graph_recorder, unrecorded  # noqa: E402
 from model_runtime.decoder.gpu.slab import Slab  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.decoding import Stopped  # noqa: E402
@@ -64,8 +64,10 @@ def slab(folder: Path) -> Slab:
 @pytest.fixture(scope="module")
 def decoder(folder: Path, slab: Slab) -> GpuDecoder:
     config = read_config(folder)
-    how = attention.choose(slab.k.device, config.head_dim)
-    return GpuDecoder(config, read_weights(folder, config), slab, how.attend, parts.compiled(), recorder())
+    how = attention.choose_attention(slab.k.device, config.head_dim)
+    return GpuDecoder(
+        config, read_weights(folder, config), slab, how.attend, kernels.compiled_kernels(), graph_recorder()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +96,11 @@ def tensors(rows: int, heads: int, kv_heads: int, dim: int) -> list[torch.Tensor
 @pytest.mark.parametrize("dim", [16, 64, 128])
 @pytest.mark.parametrize("heads", [(12, 2), (4, 4), (8, 1)])
 def test_wide_passes_attend_as_the_bias_written_out_says(heads: tuple[int, int], dim: int) -> None:
-    blocks = [Block(1200, 400, 100), Block(0, 37, 37), Block(600, 300, 1)]
+    blocks = [BiasBlock(1200, 400, 100), BiasBlock(0, 37, 37), BiasBlock(600, 300, 1)]
     q, k, v = tensors(138, *heads, dim)
     bias = bias_of(blocks, TOTAL, q.device)
-    found = attention.choose(q.device, dim).attend(q, k, v, bias, dim**-0.5)
-    assert close(found, attention.materialized(q.float(), k.float(), v.float(), bias, dim**-0.5))
+    found = attention.choose_attention(q.device, dim).attend(q, k, v, bias, dim**-0.5)
+    assert close(found, attention.attend_materialized(q.float(), k.float(), v.float(), bias, dim**-0.5))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 8, 64])
@@ -114,51 +116,53 @@ def test_single_rows_attend_as_the_bias_written_out_says(heads: tuple[int, int],
         firsts = generator.integers(0, TOTAL - 512, rows).astype(np.int32)
         ends = generator.integers(1, 513, rows).astype(np.int32)
         starts[:-1], lengths[:] = torch.as_tensor(firsts), torch.as_tensor(ends)
-        move(bias, firsts, ends)
-        expected = attention.materialized(q.float(), k.float(), v.float(), bias, dim**-0.5)
-        assert close(attention.choose(q.device, dim).attend(q, k, v, bias, dim**-0.5), expected)
-        assert close(attention.by(flash.FwOp, q, k, v, bias, dim**-0.5), expected)
+        update_bias(bias, firsts, ends)
+        expected = attention.attend_materialized(q.float(), k.float(), v.float(), bias, dim**-0.5)
+        assert close(attention.choose_attention(q.device, dim).attend(q, k, v, bias, dim**-0.5), expected)
+        assert close(attention.attend_with(flash.FwOp, q, k, v, bias, dim**-0.5), expected)
 
 
 # Passes
 
 
 @pytest.fixture
-def compiled() -> Iterator[parts.Parts]:
+def compiled() -> Iterator[kernels.Kernels]:
     """Compiled for one model, as a process has it: of too many, the last ones would not be compiled."""
     torch.compiler.reset()
-    yield parts.compiled()
+    yield kernels.compiled_kernels()
     torch.compiler.reset()
 
 
 @pytest.mark.parametrize("rich", [False, True])
-def test_compiled_parts_compute_what_the_plain_ones_do(compiled: parts.Parts, rich: bool) -> None:
+def test_compiled_parts_compute_what_the_plain_ones_do(compiled: kernels.Kernels, rich: bool) -> None:
     """With all that a model may have, and with as little as Llama has."""
-    plain, dim = parts.Parts(), 16
+    plain, dim = kernels.Kernels(), 16
 
     def some(*size: int) -> torch.Tensor:
         return torch.randn(size, device="cuda")
 
     norm = Norm(some(64), some(64) if rich else None)
-    bias, heads = some(64) if rich else None, parts.Heads(some(8, dim), some(6, dim) if rich else None, 1e-6)
+    bias, heads = some(64) if rich else None, kernels.Heads(some(8, dim), some(6, dim) if rich else None, 1e-6)
     with torch.no_grad():
         for rows in (1, 2, 5, 64, 100):
             x, turn = some(rows, 64), (some(rows, dim), some(rows, dim))
             y, qkv = some(rows, 64).bfloat16(), some(rows, 8, dim).bfloat16()
             at = torch.randperm(TOTAL, device="cuda")[:rows].int()
             kept = [torch.zeros(TOTAL, 2, dim, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
-            found = compiled.placed(qkv, heads, turn, at, *kept[:2])
-            assert close(found, plain.placed(qkv, heads, turn, at, *kept[2:]))
+            found = compiled.rotate_and_store(qkv, heads, turn, at, *kept[:2])
+            assert close(found, plain.rotate_and_store(qkv, heads, turn, at, *kept[2:]))
             assert close(kept[0], kept[2]) and torch.equal(kept[1], kept[3])
-            assert close(compiled.normed(x, norm, 1e-6, y.dtype), plain.normed(x, norm, 1e-6, y.dtype))
-            assert all(map(close, compiled.added(x, y, bias, norm, 1e-6), plain.added(x, y, bias, norm, 1e-6)))
+            assert close(compiled.apply_norm(x, norm, 1e-6, y.dtype), plain.apply_norm(x, norm, 1e-6, y.dtype))
+            assert all(
+                map(close, compiled.add_and_norm(x, y, bias, norm, 1e-6), plain.add_and_norm(x, y, bias, norm, 1e-6))
+            )
             way = ("gelu_tanh", False) if rich else ("silu", True)
-            assert close(compiled.activated(y, bias, *way), plain.activated(y, bias, *way))
+            assert close(compiled.activate(y, bias, *way), plain.activate(y, bias, *way))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_compiled_products_of_whole_numbers_compute_what_the_plain_one_does(
-    compiled: parts.Parts, dtype: torch.dtype
+    compiled: kernels.Kernels, dtype: torch.dtype
 ) -> None:
     with torch.no_grad():
         for rows in (*WIDTHS, 100):
@@ -167,24 +171,26 @@ def test_compiled_products_of_whole_numbers_compute_what_the_plain_one_does(
                 numbers = torch.randint(-127, 128, (outputs, size), device="cuda").to(torch.int8)
                 scale = torch.rand(outputs, device="cuda")
                 expected = x.double() @ (numbers * scale[:, None]).double().T
-                found = compiled.scaled(x, numbers, scale, dtype)
+                found = compiled.scaled_product(x, numbers, scale, dtype)
                 assert found.dtype == dtype and close(found, expected, 1e-4 if dtype == torch.float32 else 0.004)
 
 
-WAYS: list[tuple[Family, Form]] = [
+WAYS: list[tuple[Family, GpuFormat]] = [
     ("qwen2", "int8"), ("qwen3", "bf16"), ("starcoder2", "bf16"), ("starcoder2", "int8"), ("gemma", "bf16"),
     ("granite", "bf16"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("family", "form"), WAYS, ids=map(" ".join, WAYS))
-def test_every_family_is_close_to_the_cpus(tmp_path: Path, compiled: parts.Parts, family: Family, form: Form) -> None:
+def test_every_family_is_close_to_the_cpus(
+    tmp_path: Path, compiled: kernels.Kernels, family: Family, form: GpuFormat
+) -> None:
     folder = make(tmp_path, Tiny(family, context=1024, seed=3), half=True)
     config, weights = read_config(folder), read_weights(folder, read_config(folder))
     weights = rounded(weights) if form == "int8" else weights
     slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda"))
-    how = attention.choose(slab.k.device, config.head_dim)
-    decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, recorder(), form), slab.arena()
+    how = attention.choose_attention(slab.k.device, config.head_dim)
+    decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, graph_recorder(), form), slab.arena()
     expected = Decoder(config, weights, "fp32").forward(TOKENS, Arena(config, CAPACITY), CAPACITY)
     cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
     logits = torch.cat([decoder.forward(ids, arena, len(ids)) for ids in np.split(TOKENS, cuts)]).cpu()
@@ -231,8 +237,8 @@ def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
     folder: Path, slab: Slab, decoder: GpuDecoder, arenas: list[Arena]
 ) -> None:
     config = read_config(folder)
-    attend = attention.choose(slab.k.device, config.head_dim).attend
-    plain = GpuDecoder(config, read_weights(folder, config), slab, attend, parts.compiled(), as_it_is)
+    attend = attention.choose_attention(slab.k.device, config.head_dim).attend
+    plain = GpuDecoder(config, read_weights(folder, config), slab, attend, kernels.compiled_kernels(), unrecorded)
     arena = arenas[0]
     arena.truncate(0)
     decoder.forward(TOKENS[:100], arena)
@@ -266,7 +272,7 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
     second.truncate(0)
     decoder.forward(TOKENS[:64], first)
     for start in range(0, 64, 16):
-        second.take_in(TOKENS[start : start + 16], first.copied(start, start + 16), exact=True)
+        second.copy_in(TOKENS[start : start + 16], first.copy_out(start, start + 16), exact=True)
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
         second.v[:, :, :64], first.v[:, :, :64]
     )
@@ -284,14 +290,14 @@ def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"
         capacity=600,
         kv_memory_mib=4,
         local_cache=False,
-        measured=None,
+        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 
 
 @pytest.mark.parametrize(("weights", "form"), [("auto", "bf16"), ("int8", "int8")])
 def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(
-    folder: Path, weights: Literal["auto", "int8"], form: Form
+    folder: Path, weights: Literal["auto", "int8"], form: GpuFormat
 ) -> None:
     torch.compiler.reset()
     here, there = loaded(folder, "cpu", "fp32"), loaded(folder, "cuda", weights)

@@ -13,11 +13,12 @@ from huggingface_hub import constants
 from wire import ENV, HANG
 
 from efim_ls.commands.models import show
+from efim_ls.completion.speed_notes import SpeedFile
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.loading.autotune import SHARES, choose, remembered
-from model_runtime.loading.known_models import KNOWN
-from model_runtime.loading.memory_fit import Size, need
+from model_runtime.loading.autotune import PASS_COUNTS, choose_method, remembered_ms
+from model_runtime.loading.known_models import KNOWN_MODELS
+from model_runtime.loading.memory_fit import ModelSize, memory_need
 from model_runtime.prompt.families import FAMILIES
 from tests.models import LLAMA, Tiny, make
 
@@ -57,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (put(home / "hub", "me/part") / "model.safetensors").unlink()
     (home / "hub" / "models--me--empty").mkdir()
     (home / "hub" / "stray").write_text("x")
-    choose(read_config(EMBEDDED), "auto", 1, home / NOTES)
+    choose_method(read_config(EMBEDDED), "auto", 1, SpeedFile(home / NOTES))
     return home
 
 
@@ -76,14 +77,18 @@ def found(home: Path) -> Found:
 
 def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
     on_disk = ["the embedded model", "me/markerless", "me/other", "me/own", "me/untied", HERE]
-    assert list(found) == [*on_disk, *(known.name for known in KNOWN if known.name != HERE)]
+    assert list(found) == [*on_disk, *(known.name for known in KNOWN_MODELS if known.name != HERE)]
     model, folder = found[HERE], home / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B" / "snapshots" / COMMIT
     assert (model["folder"], model["revision"]) == (str(folder), COMMIT)
     assert (model["licence"], model["context"]) == ("Apache-2.0", Tiny().context)
     assert model["bytes_on_disk"] == sum(path.stat().st_size for path in folder.iterdir())
     assert (found["me/own"]["family"], found["me/own"]["licence"]) == ("qwen", None)
-    absent = found[KNOWN[1].name]
-    assert (absent["folder"], absent["bytes_on_disk"], absent["parameters"]) == (None, None, KNOWN[1].parameters)
+    absent = found[KNOWN_MODELS[1].name]
+    assert (absent["folder"], absent["bytes_on_disk"], absent["parameters"]) == (
+        None,
+        None,
+        KNOWN_MODELS[1].parameters,
+    )
 
 
 def test_what_fits_is_told_with_what_it_costs_about(found: Found) -> None:
@@ -100,8 +105,8 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
 
 def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
     assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
-    measured = remembered(read_config(EMBEDDED), 1, home / NOTES)
-    assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(SHARES.values()) > 0
+    measured = remembered_ms(read_config(EMBEDDED), 1, SpeedFile(home / NOTES))
+    assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(PASS_COUNTS.values()) > 0
 
 
 def test_what_cannot_be_used_says_why(found: Found) -> None:
@@ -127,22 +132,24 @@ def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
 def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    size, kv = Size(KNOWN[1].parameters, KNOWN[1].matrix), DEFAULTS.kv_memory_mib << 20
-    monkeypatch.setattr("efim_ls.commands.models.available", lambda: need(size, "fp16", kv).total - 1)
-    monkeypatch.setattr("efim_ls.commands.models.bandwidth", lambda: 1e9)
-    monkeypatch.setattr("efim_ls.commands.models.formats", lambda config: ["fp32", "fp16", "int8"])
+    size, kv = ModelSize(KNOWN_MODELS[1].parameters, KNOWN_MODELS[1].matrix), DEFAULTS.kv_memory_mib << 20
+    monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: memory_need(size, "fp16", kv).total - 1)
+    monkeypatch.setattr("efim_ls.commands.models.memory_bandwidth", lambda: 1e9)
+    monkeypatch.setattr("efim_ls.commands.models.supported_formats", lambda config: ["fp32", "fp16", "int8"])
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     assert show(tmp_path, as_json=True) == 0
     found = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
-    assert found[KNOWN[1].name]["fits"] == ["int8"]
-    assert found[KNOWN[1].name]["milliseconds"] == pytest.approx(KNOWN[1].parameters / 1e6 * sum(SHARES.values()))
+    assert found[KNOWN_MODELS[1].name]["fits"] == ["int8"]
+    assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(
+        KNOWN_MODELS[1].parameters / 1e6 * sum(PASS_COUNTS.values())
+    )
 
 
 def test_without_a_cache_of_the_hub_there_is_the_embedded_model_and_what_is_known(tmp_path: Path) -> None:
-    assert len(json.loads(run(tmp_path, "--json"))["models"]) == 1 + len(KNOWN)
+    assert len(json.loads(run(tmp_path, "--json"))["models"]) == 1 + len(KNOWN_MODELS)
 
 
 def test_known_models_have_markers_that_are_known() -> None:
-    assert {known.family for known in KNOWN} <= {family.name for family in FAMILIES}
-    assert len({known.name for known in KNOWN}) == len(KNOWN)
-    assert all(known.matrix < known.parameters / 3 for known in KNOWN)
+    assert {known.family for known in KNOWN_MODELS} <= {family.name for family in FAMILIES}
+    assert len({known.name for known in KNOWN_MODELS}) == len(KNOWN_MODELS)
+    assert all(known.matrix < known.parameters / 3 for known in KNOWN_MODELS)

@@ -6,9 +6,9 @@ import pytest
 from wire import REAL, started
 
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.decoder.native.decoder import missing
+from model_runtime.decoder.native.decoder import native_missing
 
-WHY = missing(read_config(EMBEDDED)) or ""
+WHY = native_missing(read_config(EMBEDDED)) or ""
 RING = 'def ring(radius, hole):\n    """The area of a ring."""\n    return circle(rad‸)\n'
 
 

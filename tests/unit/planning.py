@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from efim_ls.completion.planner import FRAMES, Plan, Planner, PromptOf
 from efim_ls.completion.window import Budget, Pieces, Window
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.prompt.fragments import fragments
-from model_runtime.prompt.prompt import Prompt, build, in_order
+from model_runtime.prompt.prompt import Prompt, build, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -63,7 +63,7 @@ def _ids_of_fours(text: str) -> Ids:
 def prompt_of_fours(plan: Plan) -> Prompt:
     """A prompt of such tokens, not healed."""
     parts = [_ids_of_fours(part) for part in (plan.head, plan.tail, plan.typed)]
-    ids = in_order(Template((0,), (1,), (2,)), *parts)
+    ids = order_parts(Template((0,), (1,), (2,)), *parts)
     return Prompt(ids, b"", ids, *map(len, parts))
 
 
@@ -116,7 +116,7 @@ class Played:
 
     def __init__(self, counter: Counter, sequences: int = FRAMES) -> None:
         self.planner = counter.planner()
-        self._ids, self._pool = counter.ids, Pool(lambda: Sequence(10_000), sequences)
+        self._ids, self._pool = counter.ids, Pool(lambda: TokenSequence(10_000), sequences)
 
     def plan(self, text: str, cursor: int) -> tuple[Plan, int]:
         plan = self.planner.plan(text, cursor).plan
@@ -125,7 +125,7 @@ class Played:
     def compute(self, plan: Plan) -> int:
         """Compute a prompt: the number of tokens that this takes."""
         ids = self._ids(plan)
-        sequence = self._pool.take(Owner("", plan.number), ids)
+        sequence = self._pool.acquire(Owner("", plan.number), ids)
         reused = sequence.reusable(ids)
         sequence.truncate(reused)
         sequence.append(ids[reused:])

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.engine.choices import Choices
-from model_runtime.engine.ngram_cache import LocalCache
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import Choice
 from model_runtime.ids import Ids
 from model_runtime.prompt.vocabulary import Vocabulary
@@ -20,7 +20,7 @@ from model_runtime.prompt.vocabulary import Vocabulary
 TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]
 VOCABULARY = Vocabulary(TABLE)
 LIMIT = 6
-caches = st.sampled_from([None, LocalCache((0.5,), 10.0), LocalCache((0.5,), 20.0)])
+caches = st.sampled_from([None, NgramCache((0.5,), 10.0), NgramCache((0.5,), 20.0)])
 rows = st.lists(st.integers(2, len(TABLE) - 1), min_size=1, max_size=5).map(tuple)
 histories = st.lists(st.integers(-1, 3), max_size=3).map(tuple)
 stubs = st.text("abc", max_size=5).map(str.encode)
@@ -46,7 +46,7 @@ class Asked:
     row: tuple[int, ...]
     stub: bytes = b""
     before: tuple[int, ...] = ()
-    cache: LocalCache | None = None
+    cache: NgramCache | None = None
     tail: tuple[int, ...] = ()
 
     @property
@@ -97,7 +97,7 @@ class Memory:
     def answer(self, asked: Asked, limit: int = LIMIT) -> Made:
         made, stub = Made(), asked.stub
         key = ids(asked.ids), ids(asked.history), asked.cache
-        if self.choices is None or not self.choices.hold(*key):
+        if self.choices is None or not self.choices.apply_to(*key):
             self.choices = Choices(*key)
         for position in range(len(asked.ids), len(asked.ids) + limit):
             choice = self.choices.at(position, stub, spells)
@@ -227,7 +227,7 @@ def test_what_was_chosen_for_the_shorter_stub_too_keeps_what_was_chosen_after_it
     assert kept
 
 
-START = Asked((2, 3), b"a", (1, -1), LocalCache((0.5,), 10.0), tail=(5,))
+START = Asked((2, 3), b"a", (1, -1), NgramCache((0.5,), 10.0), tail=(5,))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ START = Asked((2, 3), b"a", (1, -1), LocalCache((0.5,), 10.0), tail=(5,))
         replace(START, before=(1,)),
         replace(START, before=(2, -1)),
         replace(START, before=(1, 1, -1)),
-        replace(START, cache=LocalCache((0.5,), 20.0)),
+        replace(START, cache=NgramCache((0.5,), 20.0)),
         replace(START, cache=None),
         replace(START, tail=(4,)),
         replace(START, tail=()),
@@ -250,7 +250,7 @@ def test_nothing_is_recalled_behind_another_prompt_history_or_cache(other: Asked
     memory = Memory(World(3))
     memory.answer(START)
     assert memory.choices is not None
-    assert not memory.choices.hold(ids(other.ids), ids(other.history), other.cache)
+    assert not memory.choices.apply_to(ids(other.ids), ids(other.history), other.cache)
     assert not memory.answer(other).recalled[0]
 
 
@@ -265,8 +265,8 @@ def test_nothing_is_recalled_behind_a_prompt_that_goes_on_otherwise_somewhere(sa
 
 def test_a_cache_of_equal_figures_is_the_same_cache() -> None:
     memory = Memory(World(3))
-    memory.answer(Asked((2,), cache=LocalCache((0.5,), 10.0)))
-    assert memory.answer(Asked((2,), cache=LocalCache((0.5,), 10.0))).recalled == [True] * LIMIT
+    memory.answer(Asked((2,), cache=NgramCache((0.5,), 10.0)))
+    assert memory.answer(Asked((2,), cache=NgramCache((0.5,), 10.0))).recalled == [True] * LIMIT
 
 
 def test_nothing_is_recalled_beyond_what_was_chosen_nor_before_the_prompt() -> None:

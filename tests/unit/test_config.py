@@ -126,7 +126,7 @@ def test_what_the_decoder_does_not_know_is_named(what: str) -> None:
 
 
 def test_a_quantized_checkpoint_is_refused() -> None:
-    with pytest.raises(ModelError, match="awq.*use the model that it was made of"):
+    with pytest.raises(ModelError, match="awq.*use the unquantized model"):
         parse_config(config(Tiny()) | {"quantization_config": {"quant_method": "awq"}})
 
 

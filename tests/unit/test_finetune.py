@@ -120,7 +120,7 @@ def test_a_corpus_is_taken_as_it_is(code: Path, tmp_path: Path) -> None:
 
 
 def test_what_there_is_not_is_refused_in_one_line(refusal: Refusal, other: Path, code: Path, tmp_path: Path) -> None:
-    assert "is no folder here" in refusal(base=tmp_path / "none")
+    assert "is not a folder here" in refusal(base=tmp_path / "none")
     assert "is no folder: name one with code" in refusal(data=tmp_path / "none")
     (tmp_path / "empty").mkdir()
     assert "has no code that people wrote" in refusal(data=tmp_path / "empty")
@@ -155,7 +155,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tensor lost": (lacking, "the weights lack model.norm.weight"),
     "cut short": (cut_short, "transformers cannot load"),
     "empty": (lambda folder: (folder / "model.safetensors").write_bytes(b""), "transformers cannot load"),
-    "a shard elsewhere": (shard_elsewhere, "which is outside of its folder"),
+    "a shard elsewhere": (shard_elsewhere, "which is outside its folder"),
     "an adapter": (lambda folder: (folder / "adapter_config.json").write_text("{}"), "holds an adapter"),
     "a number format to choose": (lambda folder: change(folder / "config.json", dtype="auto"), "says dtype 'auto'"),
     "an unknown one": (lambda folder: change(folder / "config.json", torch_dtype="float99"), "says dtype 'float99'"),

@@ -22,9 +22,9 @@ from efim_ls.completion.model_loading import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.hub import download
-from model_runtime.checkpoint.hub.fetching import fetch_folder
-from model_runtime.checkpoint.hub.names import NAME as NAMES
-from model_runtime.checkpoint.hub.names import cached_folder, kept, local_folder, origin
+from model_runtime.checkpoint.hub.fetch import fetch_folder
+from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
+from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_origin, local_folder
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
 from tests.hub_server import COMMIT, TOKEN, Hub, serving
@@ -107,7 +107,7 @@ def test_what_lies_here_is_used_without_the_network(hub: Hub) -> None:
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_what_lies_here_in_part_is_not_used(hub: Hub, name: str) -> None:
     (fetched() / name).unlink()
-    assert cached_folder(NAME, "") is None and kept() == []
+    assert cached_folder(NAME, "") is None and cached_models() == []
     assert fetched() == cached_folder(NAME, "")
 
 
@@ -115,9 +115,9 @@ def test_what_lies_here_in_part_is_not_used(hub: Hub, name: str) -> None:
 def test_a_revision_is_a_branch_a_tag_or_a_commit(hub: Hub, revision: str) -> None:
     hub.revisions = {"v1.0": COMMIT, "refs%2Fpr%2F1": COMMIT}
     there = fetched(revision)
-    assert origin(there) == (NAME, COMMIT)
+    assert hub_origin(there) == (NAME, COMMIT)
     assert cached_folder(NAME, revision) == there
-    assert kept()[0].refs == (() if revision == COMMIT else (revision,))
+    assert cached_models()[0].refs == (() if revision == COMMIT else (revision,))
     assert cached_folder(NAME, "other") is None
 
 
@@ -127,7 +127,7 @@ def test_a_revision_that_it_does_not_have_is_named(hub: Hub) -> None:
 
 @pytest.mark.parametrize("revision", ["../../x", "/etc", "a b", "-\n", "a/../b"])
 def test_what_cannot_be_a_revision_is_refused_before_anything_is_asked(hub: Hub, revision: str) -> None:
-    assert "no name of a revision" in refusal(revision)
+    assert "not a valid revision" in refusal(revision)
     with pytest.raises(ModelError):
         cached_folder(NAME, revision)
     assert hub.asked == []
@@ -135,7 +135,7 @@ def test_what_cannot_be_a_revision_is_refused_before_anything_is_asked(hub: Hub,
 
 def test_what_was_fetched_is_listed(hub: Hub) -> None:
     there = fetched("main")
-    [found] = kept()
+    [found] = cached_models()
     assert (found.name, found.commit, found.refs, found.folder) == (NAME, COMMIT, ("main",), there)
     assert found.size == sum(len(data) for data in contents(there).values())
 
@@ -180,8 +180,8 @@ def test_what_is_damaged_is_removed_and_fetched_anew(hub: Hub, tmp_path: Path) -
     whole = fetched() / "model.safetensors"
     blob = whole.resolve()
     whole.unlink()
-    blob.rename(download.unfinished(blob))
-    download.unfinished(blob).write_bytes(b"damaged" * 100)
+    blob.rename(download.incomplete_path(blob))
+    download.incomplete_path(blob).write_bytes(b"damaged" * 100)
     assert "is damaged" in refusal()
     assert cached_folder(NAME, "") is None
     assert fetched() == cached_folder(NAME, "")
@@ -231,12 +231,12 @@ def test_what_cannot_be_used_here_is_refused_before_its_weights_are_asked_for(hu
 
 def test_beside_another_model_what_that_one_holds_counts_as_free(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, silent = Settings(model=NAME, device="cpu", weights="fp32"), lambda said, percent: None
-    monkeypatch.setattr("model_runtime.loading.memory_fit.available", lambda: 0)
-    monkeypatch.setattr("efim_ls.completion.model_loading.held", lambda: 1 << 10)
+    monkeypatch.setattr("model_runtime.loading.memory_fit.available_memory", lambda: 0)
+    monkeypatch.setattr("efim_ls.completion.model_loading.releasable_memory", lambda: 1 << 10)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=True)
     assert "model.safetensors" not in hub.files_asked()
-    monkeypatch.setattr("efim_ls.completion.model_loading.held", lambda: 1 << 30)
+    monkeypatch.setattr("efim_ls.completion.model_loading.releasable_memory", lambda: 1 << 30)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=False)
     assert "model.safetensors" not in hub.files_asked()
@@ -299,7 +299,7 @@ def test_a_disk_that_becomes_full_is_told(hub: Hub) -> None:
         if percent > 20:
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(ModelError, match="became full.*goes on from there"):
+    with pytest.raises(ModelError, match="the disk is full.*resumes"):
         fetched(progress=full)
 
 
@@ -311,7 +311,7 @@ def test_a_name_is_a_folder_where_there_is_one(tmp_path: Path, monkeypatch: pyte
     assert local_folder(NAME) == Path(NAME)
     assert local_folder(str(tmp_path / NAME)) == local_folder(f"~/{NAME}") == tmp_path / NAME
     assert local_folder("") == Path(download.__file__).parents[2] / "embedded"
-    assert origin(tmp_path / NAME) == (str(tmp_path / NAME), "")
+    assert hub_origin(tmp_path / NAME) == (str(tmp_path / NAME), "")
 
 
 NEITHER = ["/no/such/folder", "~/nothing", "models", "a/b/c", "./a/b", "a/b\n", "..//x", "~nosuchuser/x", "x" * 300]
@@ -324,7 +324,7 @@ def test_what_is_neither_is_told_with_both_readings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelError, match="no folder here, and the hub's models are called owner/name"):
+    with pytest.raises(ModelError, match="not a folder here, and models of the hub are named owner/name"):
         local_folder(name)
 
 
@@ -377,7 +377,7 @@ def test_a_base_without_markers_is_refused_before_its_weights_are_asked_for(hub:
 @pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"[]", b"{}"], ids=["a page", "a list", "nothing"])
 def test_what_is_not_the_hub_is_told_as_such(hub: Hub, page: bytes) -> None:
     hub.page = page
-    assert re.search("is not the hub .*: log in to this network, or check HF_ENDPOINT", refusal())
+    assert re.search("did not come from the hub .*: log in to this network, or check HF_ENDPOINT", refusal())
 
 
 def test_a_damaged_file_is_fetched_again_once_it_is_removed(hub: Hub) -> None:

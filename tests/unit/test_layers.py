@@ -69,6 +69,24 @@ def test_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...])
     assert_only(imported, *importing)
 
 
+# Each room of the runtime may import itself and those behind it.
+RUNTIME_ROOMS = {
+    "loading": ("engine", "decoder", "arena", "checkpoint", "prompt"),
+    "engine": ("decoder", "arena", "checkpoint", "prompt"),
+    "decoder": ("arena", "checkpoint"),
+    "arena": ("checkpoint",),
+    "checkpoint": (),
+    "prompt": (),
+}
+
+
+@pytest.mark.parametrize("room", RUNTIME_ROOMS)
+def test_the_rooms_of_the_runtime_import_one_way(room: str) -> None:
+    allowed = [f"model_runtime.{each}" for each in (room, *RUNTIME_ROOMS[room], "errors", "ids", "machine")]
+    found = {each for module in MODULES if within(module, f"model_runtime.{room}") for each in MODULES[module]}
+    assert {each for each in found if within(each, "model_runtime") and not within(each, *allowed)} == set()
+
+
 def test_the_two_leaves_meet_in_one_module() -> None:
     assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from model_runtime.arena.pool import WORTH_COPYING, Owner, Pool
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.ids import Ids
 
 CAPACITY = 48
@@ -38,14 +38,14 @@ class Lending(RuleBasedStateMachine):
     @initialize(size=st.integers(1, 4))
     def start(self, size: int) -> None:
         self.size = size
-        self.made: list[Sequence] = []
+        self.made: list[TokenSequence] = []
         self.pool = Pool(self.make, size)
-        self.owned: dict[Owner, Sequence] = {}
+        self.owned: dict[Owner, TokenSequence] = {}
         self.released: set[Owner] = set()
         self.computed_ahead = 0
 
-    def make(self) -> Sequence:
-        self.made.append(Sequence(CAPACITY))
+    def make(self) -> TokenSequence:
+        self.made.append(TokenSequence(CAPACITY))
         return self.made[-1]
 
     @rule(owner=OWNERS, prompt=prompts(), computed=st.floats(0, 1), ahead=st.booleans())
@@ -55,7 +55,7 @@ class Lending(RuleBasedStateMachine):
         told = self.pool.reusable(owner, ids(prompt))
         assert self.contents() == before, "asking changes nothing"
 
-        arena = self.pool.take(owner, ids(prompt))
+        arena = self.pool.acquire(owner, ids(prompt))
         self.check_whose(owner, arena)
         found = max((longest_common(prompt, held) for held in before.values()), default=0)
         assert found - WORTH_COPYING < arena.common(ids(prompt)) <= found
@@ -63,7 +63,7 @@ class Lending(RuleBasedStateMachine):
         assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
         self.bring_to(arena, prompt, computed, ahead)
 
-    def check_whose(self, owner: Owner, arena: Sequence) -> None:
+    def check_whose(self, owner: Owner, arena: TokenSequence) -> None:
         if owner in self.owned:
             assert arena is self.owned.pop(owner)
         elif len(self.owned) < self.size:
@@ -77,10 +77,10 @@ class Lending(RuleBasedStateMachine):
         self.owned[owner] = arena
         self.released.discard(owner)
 
-    def bring_to(self, arena: Sequence, prompt: list[int], computed: float, ahead: bool) -> None:
+    def bring_to(self, arena: TokenSequence, prompt: list[int], computed: float, ahead: bool) -> None:
         common = arena.common(ids(prompt))
         if not ahead:
-            arena.need(common)
+            arena.mark_needed(common)
         arena.truncate(common)
         new = prompt[common : common + round(computed * (len(prompt) - common))]
         arena.append(ids(new))
@@ -92,7 +92,7 @@ class Lending(RuleBasedStateMachine):
 
     @rule(document=DOCUMENTS)
     def release(self, document: str) -> None:
-        self.pool.release(document)
+        self.pool.release_document(document)
         self.released |= {owner for owner in self.owned if owner.document == document}
 
     def contents(self) -> dict[int, list[int]]:
@@ -115,12 +115,12 @@ Lending.TestCase.settings = settings(max_examples=150, stateful_step_count=25, d
 TestLending = Lending.TestCase
 
 
-def pool_of(size: int) -> Pool[Sequence]:
-    return Pool(lambda: Sequence(CAPACITY), size)
+def pool_of(size: int) -> Pool[TokenSequence]:
+    return Pool(lambda: TokenSequence(CAPACITY), size)
 
 
-def fill(pool: Pool[Sequence], owner: Owner, tokens: list[int]) -> Sequence:
-    arena = pool.take(owner, ids(tokens))
+def fill(pool: Pool[TokenSequence], owner: Owner, tokens: list[int]) -> TokenSequence:
+    arena = pool.acquire(owner, ids(tokens))
     arena.truncate(arena.common(ids(tokens)))
     arena.append(ids(tokens[arena.length :]))
     return arena
@@ -130,7 +130,7 @@ def test_an_owner_gets_its_own_arena_again_with_what_it_computed() -> None:
     pool = pool_of(2)
     arena = fill(pool, A, [1, 2])
     fill(pool, B, [3])
-    assert pool.take(A, ids([1, 2, 3])) is arena
+    assert pool.acquire(A, ids([1, 2, 3])) is arena
     assert arena.ids.tolist() == [1, 2]
 
 
@@ -139,7 +139,7 @@ def test_each_frame_of_a_document_has_an_arena_of_its_own() -> None:
     frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
     assert len(set(map(id, frames))) == 3
     for n, arena in enumerate(frames):
-        assert pool.take(Owner("a", n), ids([n])) is arena
+        assert pool.acquire(Owner("a", n), ids([n])) is arena
 
 
 @pytest.mark.parametrize("copied", [WORTH_COPYING - 1, WORTH_COPYING])
@@ -147,7 +147,7 @@ def test_a_common_prefix_is_copied_where_that_saves_enough(copied: int) -> None:
     pool = pool_of(2)
     first = fill(pool, A, [1] * 40)
     prompt = [1] * copied + [2] * 9
-    second = pool.take(B, ids(prompt))
+    second = pool.acquire(B, ids(prompt))
     assert second.ids.tolist() == ([1] * copied if copied == WORTH_COPYING else [])
     assert first.ids.tolist() == [1] * 40
 
@@ -156,7 +156,7 @@ def test_an_arena_that_holds_most_of_a_prompt_itself_keeps_what_it_has() -> None
     pool = pool_of(2)
     fill(pool, A, [1] * 40)
     mine = fill(pool, B, [1] * 30 + [2])
-    assert pool.take(B, ids([1] * 40)) is mine
+    assert pool.acquire(B, ids([1] * 40)) is mine
     assert mine.ids.tolist() == [1] * 30 + [2]
 
 
@@ -164,23 +164,23 @@ def test_a_copy_has_all_but_what_follows_its_last_token() -> None:
     pool = pool_of(2)
     fill(pool, A, [1] * 40).logits_at = 40
     assert pool.reusable(B, ids([1] * 40)) == 39
-    assert pool.take(B, ids([1] * 40)).reusable(ids([1] * 40)) == 39
+    assert pool.acquire(B, ids([1] * 40)).reusable(ids([1] * 40)) == 39
 
 
 def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
     pool = pool_of(1)
     arena = fill(pool, A, [1] * 5)
     assert pool.reusable(B, ids([1, 1, 2])) == 2
-    assert pool.take(B, ids([1, 1, 2])) is arena
+    assert pool.acquire(B, ids([1, 1, 2])) is arena
     assert arena.common(ids([1, 1, 2])) == 2
 
 
 def test_the_frame_used_longest_ago_loses_its_arena() -> None:
     pool = pool_of(3)
     arenas = {owner: fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))}
-    pool.take(A, ids([0]))
-    assert pool.take(Owner("d"), ids([7])) is arenas[B]
-    assert pool.take(A, ids([0])) is arenas[A]
+    pool.acquire(A, ids([0]))
+    assert pool.acquire(Owner("d"), ids([7])) is arenas[B]
+    assert pool.acquire(A, ids([0])) is arenas[A]
 
 
 def test_asking_what_is_reusable_is_no_use() -> None:
@@ -188,40 +188,40 @@ def test_asking_what_is_reusable_is_no_use() -> None:
     first = fill(pool, A, [1])
     fill(pool, B, [2])
     pool.reusable(A, ids([1]))
-    assert pool.take(C, ids([3])) is first
+    assert pool.acquire(C, ids([3])) is first
 
 
 def test_all_frames_of_a_released_document_go_before_any_other() -> None:
     pool = pool_of(4)
     kept = fill(pool, B, [9])
     frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
-    pool.release("a")
-    taken = [pool.take(Owner("d", n), ids([8])) for n in range(3)]
+    pool.release_document("a")
+    taken = [pool.acquire(Owner("d", n), ids([8])) for n in range(3)]
     assert set(map(id, taken)) == set(map(id, frames))
-    assert pool.take(B, ids([9])) is kept
+    assert pool.acquire(B, ids([9])) is kept
 
 
 def test_what_a_released_document_computed_stays_usable() -> None:
     pool = pool_of(2)
     arena = fill(pool, A, [1] * 20)
-    pool.release("a")
+    pool.release_document("a")
     assert pool.reusable(A, ids([1] * 25)) == 20
     assert pool.reusable(B, ids([1] * 25)) == 20
-    assert pool.take(A, ids([1] * 25)) is arena
+    assert pool.acquire(A, ids([1] * 25)) is arena
 
 
 def test_a_released_document_that_is_used_again_keeps_its_arena() -> None:
     pool = pool_of(2)
     arena, other = fill(pool, A, [1]), fill(pool, B, [2])
-    pool.release("a")
-    pool.take(A, ids([1]))
-    assert pool.take(C, ids([3])) is other
-    assert pool.take(A, ids([1])) is arena
+    pool.release_document("a")
+    pool.acquire(A, ids([1]))
+    assert pool.acquire(C, ids([3])) is other
+    assert pool.acquire(A, ids([1])) is arena
 
 
 def test_releasing_an_unknown_document_does_nothing() -> None:
     pool = pool_of(1)
-    pool.release("a")
+    pool.release_document("a")
     assert (pool.reusable(A, ids([1])), pool.wasted) == (0, 0)
 
 
@@ -235,8 +235,8 @@ def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
 
 
 def test_arenas_that_are_given_back_are_the_next_to_change_hands() -> None:
-    pool = Pool(lambda: Sequence(CAPACITY), 3)
-    frame, fork, other = (pool.take(owner, ids([n])) for n, owner in enumerate((A, Owner("a", -1), B)))
-    pool.give_back([Owner("a", -1), Owner("unknown")])
-    assert pool.take(C, ids([9])) is fork
-    assert (pool.owned(A), pool.owned(B)) == (frame, other)
+    pool = Pool(lambda: TokenSequence(CAPACITY), 3)
+    frame, fork, other = (pool.acquire(owner, ids([n])) for n, owner in enumerate((A, Owner("a", -1), B)))
+    pool.release([Owner("a", -1), Owner("unknown")])
+    assert pool.acquire(C, ids([9])) is fork
+    assert (pool.get(A), pool.get(B)) == (frame, other)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.postprocess import FILTERS, Place, clean
 from efim_ls.completion.postprocess.rest_of_line import before_code
-from model_runtime.engine.closers import PUNCTUATION, is_closers
-from model_runtime.engine.meeting import evidence
+from model_runtime.engine.rest_of_line import PUNCTUATION, evidence, is_closers
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "postprocess"
 

@@ -15,7 +15,7 @@ from efim_ls.completion.planner import Plan, Planner
 from efim_ls.completion.window import Budget
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.fragments import LONGEST_FRAGMENT
-from model_runtime.prompt.prompt import LONGEST_STUB, Prompt, Surroundings, build, heal
+from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, Prompt, Surroundings, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -79,7 +79,7 @@ def test_a_drawn_cursor_gives_the_drawn_prompt(case: Case) -> None:
 def test_what_is_done_and_the_stub_make_up_what_was_typed(typed: str) -> None:
     done, stub = heal(TOKENIZER, typed)
     assert done + stub == typed
-    assert len(stub.encode("utf-8", "replace")) <= LONGEST_STUB
+    assert len(stub.encode("utf-8", "replace")) <= LONGEST_STUB_BYTES
     assert "\n" not in stub and "\r" not in stub
 
 
@@ -89,7 +89,7 @@ def test_what_is_done_and_the_stub_make_up_what_was_typed(typed: str) -> None:
 @example("", "ß" * 12, "日" * 12)
 def test_typing_on_inside_a_word_changes_no_token(before: str, word: str, more: str) -> None:
     longest_word = max(len(each.encode()) for each in re.findall(r"\w+", before + word + more))
-    if longest_word >= LONGEST_STUB or len(before + word + more) > LONGEST_FRAGMENT:
+    if longest_word >= LONGEST_STUB_BYTES or len(before + word + more) > LONGEST_FRAGMENT:
         return
     assert heal(TOKENIZER, before + word)[1].endswith(word)
     one = build(TOKENIZER, TEMPLATE, "head\n", "tail\n", before + word)
@@ -99,7 +99,7 @@ def test_typing_on_inside_a_word_changes_no_token(before: str, word: str, more: 
 
 
 def test_a_word_too_long_to_be_one_is_sent_as_it_is() -> None:
-    longest, longer = "x" * LONGEST_STUB, "x" * (LONGEST_STUB + 1)
+    longest, longer = "x" * LONGEST_STUB_BYTES, "x" * (LONGEST_STUB_BYTES + 1)
     assert heal(TOKENIZER, "a =\n" + longest) == ("a =\n", longest)
     assert heal(TOKENIZER, "a =\n" + longer) == ("a =\n" + longer, "")
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.ids import Ids, common_prefix
 
 CAPACITY = 24
@@ -34,7 +34,7 @@ class Computed:
 class Row:
     """A sequence, and what it should say."""
 
-    sequence: Sequence = field(default_factory=lambda: Sequence(CAPACITY))
+    sequence: TokenSequence = field(default_factory=lambda: TokenSequence(CAPACITY))
     held: list[Computed] = field(default_factory=list)
     known: int = -1
     wasted: int = 0
@@ -93,7 +93,7 @@ class TwoRows(RuleBasedStateMachine):
     @rule(share=shares)
     def need(self, share: float) -> None:
         length = self.row.place(share)
-        self.row.sequence.need(length)
+        self.row.sequence.mark_needed(length)
         for each in self.row.held[:length]:
             each.unneeded = False
 
@@ -143,9 +143,9 @@ TwoRows.TestCase.settings = settings(max_examples=120, stateful_step_count=30, d
 TestTwoRows = TwoRows.TestCase
 
 
-def ahead(*tokens: int) -> Sequence:
+def ahead(*tokens: int) -> TokenSequence:
     """A sequence whose tokens were all computed ahead of need."""
-    sequence = Sequence(CAPACITY)
+    sequence = TokenSequence(CAPACITY)
     sequence.append(ids(*tokens))
     sequence.mark_unneeded(0)
     return sequence
@@ -167,7 +167,7 @@ def test_what_was_computed_ahead_and_given_up_is_wasted_once() -> None:
 
 def test_what_an_answer_needed_is_never_wasted() -> None:
     sequence = ahead(1, 2, 3, 4)
-    sequence.need(3)
+    sequence.mark_needed(3)
     assert sequence.wasted == 0
     sequence.truncate(0)
     assert sequence.wasted == 1
@@ -184,14 +184,14 @@ def test_a_copy_needs_what_it_copies_and_wastes_what_it_overwrites() -> None:
 
 @pytest.mark.parametrize(("known", "reusable"), [(3, 3), (2, 2), (-1, 2)])
 def test_a_whole_prompt_needs_its_last_token_again_unless_what_follows_is_known(known: int, reusable: int) -> None:
-    sequence = Sequence(CAPACITY)
+    sequence = TokenSequence(CAPACITY)
     sequence.append(ids(1, 2, 3))
     sequence.logits_at = known
     assert sequence.reusable(ids(1, 2, 3)) == reusable
 
 
 def test_more_tokens_than_there_is_room_for_are_an_error_not_a_growth() -> None:
-    sequence = Sequence(3)
+    sequence = TokenSequence(3)
     sequence.append(ids(1, 2))
     with pytest.raises(AssertionError):
         sequence.append(ids(3, 4))

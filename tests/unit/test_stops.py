@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.meeting import evidence, meeting, until
-from model_runtime.engine.stops import StopRule, stop_rule, width
+from model_runtime.engine.rest_of_line import evidence, find_rest, text_before_rest
+from model_runtime.engine.stops import StopRule, indent_width, stop_rule
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stops"
 
@@ -95,10 +95,10 @@ def test_an_end_is_found_as_soon_as_the_next_line_shows_it(rule: StopRule, text:
 @given(rules_before_code, texts)
 def test_before_code_a_line_ends_at_its_end_or_where_it_has_met_the_code(rule: StopRule, text: str) -> None:
     line, newline, _ = text.partition("\n")
-    met = meeting(line, rule.rest)
+    met = find_rest(line, rule.rest)
     end = len(line) if newline else None
     assert rule.cut(text) == (end if met is None else met + len(evidence(rule.rest)))
-    assert until(text[: rule.cut(text)], rule.rest) == until(text, rule.rest)
+    assert text_before_rest(text[: rule.cut(text)], rule.rest) == text_before_rest(text, rule.rest)
 
 
 @unhurried
@@ -112,4 +112,4 @@ def test_one_line_rules_end_with_the_line(rule: StopRule, text: str) -> None:
     "line, columns", [("", 0), ("x", 0), ("  x y", 2), ("\tx", 4), ("  \tx", 4), ("\t x", 5), ("    ", 4)]
 )
 def test_indentation_is_measured_in_columns_with_tabs_of_four(line: str, columns: int) -> None:
-    assert width(line) == columns
+    assert indent_width(line) == columns

@@ -18,7 +18,7 @@ from efim_lab.replay.policies import POLICIES, count
 from efim_ls.completion.window import Budget
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES
-from model_runtime.prompt.prompt import build, heal, in_order
+from model_runtime.prompt.prompt import build, heal, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE, Tiny, config
@@ -97,7 +97,7 @@ def test_with_the_tail_first_typing_appends_only(family: str, tmp_path: Path) ->
     template, last = find_template(tokenizer), np.zeros(0, dtype=np.int32)
     for end in range(len("one = 1\ntwo = ")):
         done = heal(tokenizer, "one = 1\ntwo = "[:end])[0]
-        ids = in_order(template, *map(tokenizer.encode, ("head\n", "tail\n", done)))
+        ids = order_parts(template, *map(tokenizer.encode, ("head\n", "tail\n", done)))
         assert ids[: len(last)].tolist() == last.tolist()
         last = ids
 
@@ -105,8 +105,8 @@ def test_with_the_tail_first_typing_appends_only(family: str, tmp_path: Path) ->
 def test_without_a_middle_a_moved_anchor_appends_only(tmp_path: Path) -> None:
     tokenizer = of("llama3", tmp_path, "codestral")
     template, tail = find_template(tokenizer), tokenizer.encode("tail\n")
-    before = in_order(template, tokenizer.encode("a\n"), tail, tokenizer.encode("b\nc\n"))
-    after = in_order(template, tokenizer.encode("a\nb\n"), tail, tokenizer.encode("c\nd\n"))
+    before = order_parts(template, tokenizer.encode("a\n"), tail, tokenizer.encode("b\nc\n"))
+    after = order_parts(template, tokenizer.encode("a\nb\n"), tail, tokenizer.encode("c\nd\n"))
     assert after[: len(before)].tolist() == before.tolist()
 
 
@@ -167,7 +167,7 @@ def test_a_user_names_the_markers_of_a_family_that_is_not_known(tmp_path: Path) 
         ({"family": "gpt"}, "no family 'gpt': use one of .*qwen"),
         ({"order": "xyz"}, "no order 'xyz': use efim or psm or spm"),
         ({"prefx": "<PRE>"}, "'prefx': use one of .*prefix"),
-        ({"prefix": 5}, "prefix is 5, no text"),
+        ({"prefix": 5}, "prefix is 5, not a text"),
         ({"end": 5}, "end is 5"),
         ({"end": [5]}, r"end is \[5\]"),
         ({"prefix": ""}, "no fill-in-the-middle"),
@@ -236,8 +236,8 @@ def test_a_budget_has_room_for_the_markers() -> None:
 def test_an_order_is_its_parts_between_markers() -> None:
     head, tail, typed = (np.array([i], dtype=np.int32) for i in (7, 8, 9))
     plain = Template((1, 2), (3,), (4,), bos=(0,))
-    assert in_order(plain, head, tail, typed).tolist() == [0, 1, 2, 7, 3, 8, 4, 9]
+    assert order_parts(plain, head, tail, typed).tolist() == [0, 1, 2, 7, 3, 8, 4, 9]
     assert plain.marker_ids == (0, 1, 2, 3, 4)
     first = Template((1, 2), (3,), (), bos=(0,), tail_first=True)
-    assert in_order(first, head, tail, typed).tolist() == [0, 3, 8, 1, 2, 7, 9]
+    assert order_parts(first, head, tail, typed).tolist() == [0, 3, 8, 1, 2, 7, 9]
     assert first.marker_ids == (0, 3, 1, 2)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as Raw
 
 from model_runtime.errors import ModelError
 from model_runtime.prompt.fragments import LONGEST_FRAGMENT
-from model_runtime.prompt.spelling import SPACE, as_it_is
+from model_runtime.prompt.spelling import SPACE_SIGN, without_rewriting
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, tokenizer, write
@@ -31,7 +31,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 @lru_cache(None)
 def whole(kind: str) -> Raw:
     """Tokenizes a text at once."""
-    raw = Raw.from_str(json.dumps(as_it_is(json.loads(text_of(kind, FAMILY[kind])))))
+    raw = Raw.from_str(json.dumps(without_rewriting(json.loads(text_of(kind, FAMILY[kind])))))
     raw.encode_special_tokens = True
     return raw
 
@@ -51,7 +51,7 @@ def test_token_bytes_join_to_the_texts_bytes(kind: str, text: str) -> None:
 @example("def f():\n\n    return  \n        x\n")
 @example(")\x1c\n  x\u2028\n")
 def test_lines_tokenized_apart_are_the_tokens_of_the_whole(kind: str, text: str) -> None:
-    assume(SPACE not in text and all(len(each) < LONGEST_FRAGMENT for each in tokenizer(kind).fragments(text)))
+    assume(SPACE_SIGN not in text and all(len(each) < LONGEST_FRAGMENT for each in tokenizer(kind).fragments(text)))
     assert tokenizer(kind).encode(text).tolist() == whole(kind).encode(text, add_special_tokens=False).ids
 
 

@@ -14,7 +14,7 @@ from efim_lab.documents import Document
 from efim_lab.training import mixture, observe
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
 from efim_lab.training.observe import HALF_LIVES, LONGEST_MATCH, Floats, Likelihood, Observed, Observer, Place
-from model_runtime.engine.ngram_cache import LocalCache, read
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import WorkError
 from tests.models import CODE, make
 
@@ -71,7 +71,7 @@ def test_a_length_that_gains_nothing_is_left_out() -> None:
 
 def test_what_is_fitted_is_what_the_local_cache_mixes(observer: Observer) -> None:
     """The likelihoods, put together with some shares, are the probabilities of the engine's own mixture."""
-    cache = LocalCache((0.3, 0.2, 0.6, 0.1), half_life=1000.0)
+    cache = NgramCache((0.3, 0.2, 0.6, 0.1), half_life=1000.0)
     seen = Mixed(cache)
     places = list(observer.places(DOCUMENTS, 12, random.Random(1)))
     observed = observer.observe(places)
@@ -85,7 +85,7 @@ def test_what_is_fitted_is_what_the_local_cache_mixes(observer: Observer) -> Non
 class Mixed:
     """The long way: the whole mixture for each token of a place."""
 
-    def __init__(self, cache: LocalCache) -> None:
+    def __init__(self, cache: NgramCache) -> None:
         self.cache = cache
 
     def asked(self, observer: Observer, place: Place) -> list[tuple[float, float]]:
@@ -123,7 +123,7 @@ def test_files_of_the_same_folder_lie_nearest_and_other_projects_are_not_open() 
 def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
     folder = make(tmp_path / "model")
     shown = fit_in_place(folder, DOCUMENTS, fitted=12, judged=6)
-    cache = read(folder)
+    cache = read_ngram_cache(folder)
     assert cache is not None
     assert f"{cache.half_life:g}" in shown
     assert all(name in shown for name in ("model", "local cache", "mixture", "bits per character", "exact match"))
@@ -132,7 +132,7 @@ def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
 def test_a_fit_depends_on_model_and_documents_alone(folder: Path) -> None:
     first = fit(folder, DOCUMENTS, fitted=12, judged=6)
     assert fit(folder, DOCUMENTS[::-1], fitted=12, judged=6) == first
-    replace(first[0], half_life=1.0).write(folder)
+    (folder / LOCAL_CACHE_FILE).write_text(replace(first[0], half_life=1.0).to_json())
     assert fit(folder, DOCUMENTS, fitted=12, judged=6) == first
 
 
@@ -145,7 +145,7 @@ def test_of_a_model_that_knows_nothing_the_counts_make_something(folder: Path) -
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
-    monkeypatch.setattr(mixture, "fit", lambda *_: (LocalCache((0.5,), 500.0), []))
+    monkeypatch.setattr(mixture, "fit", lambda *_: (NgramCache((0.5,), 500.0), []))
     with pytest.raises(WorkError, match="gone"):
         fit_in_place(gone, DOCUMENTS)
 
@@ -158,7 +158,7 @@ def test_without_text_there_is_nothing_to_fit_to(folder: Path, documents: list[D
 
 def test_the_table_has_a_row_for_each_way_to_choose() -> None:
     rows = [mixture.Row("model", 1.5, 0.1), mixture.Row("mixture", 1.0, 0.255)]
-    shown = table(LocalCache((0.25, 0.5), 2000.0), rows)
+    shown = table(NgramCache((0.25, 0.5), 2000.0), rows)
     assert "2000 tokens" in shown and "0.25, 0.50" in shown
     model, mixed = ([cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:4])
     assert model == ["model", "1.500", "10.0%"] and mixed == ["mixture", "1.000", "25.5%"]

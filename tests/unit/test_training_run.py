@@ -219,7 +219,7 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
     assert "server, this model" in card and "server, export" in card and str(tmp_path) not in card
     assert (export / "loss.png").stat().st_size > 1000
     assert read_log(second / "log.jsonl")[0]["step"] == 1
-    assert local_cache.read(export) is not None
+    assert local_cache.read_ngram_cache(export) is not None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from efim_lab.training.samples import bpe, fragments, samples, spans, stream
 from efim_lab.training.samples.packing import pack
 from efim_lab.training.samples.samples import WITHOUT_FRAGMENTS, Sample, SampleMaker, Shares
-from model_runtime.engine.closers import is_closers
+from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.prompt.tokenizer import Tokenizer
 
 SOURCE = Path(samples.__file__).read_text(encoding="utf-8")

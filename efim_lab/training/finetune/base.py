@@ -12,10 +12,10 @@ from rich.progress import Progress
 from efim_lab.training.samples.samples import Layout
 from model_runtime.checkpoint.config import read_json
 from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.hub.fetching import fetch_folder
-from model_runtime.checkpoint.hub.names import cached_folder, local_folder, origin
+from model_runtime.checkpoint.hub.fetch import fetch_folder
+from model_runtime.checkpoint.hub.names import cached_folder, hub_origin, local_folder
 from model_runtime.errors import WorkError
-from model_runtime.loading.checkpoint import Override, read_checkpoint
+from model_runtime.loading.checkpoint import TemplateOverride, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -37,7 +37,7 @@ class Base:
     @property
     def name(self) -> str:
         """What it is called on the hub, or its folder is."""
-        name, commit = origin(self.folder)
+        name, commit = hub_origin(self.folder)
         return name if commit else self.folder.resolve().name
 
     @property
@@ -48,7 +48,7 @@ class Base:
         return found[1].strip("\"' ") if found else ""
 
 
-def find(name: str, revision: str = "", override: Override = ()) -> Base:
+def find(name: str, revision: str = "", override: TemplateOverride = ()) -> Base:
     """Look at a model, fetched if need be; ModelError where there is none that the server could complete with."""
     folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
     end = _end(tokenizer, template) or next(iter(config.end_ids), None)
@@ -63,7 +63,7 @@ def find(name: str, revision: str = "", override: Override = ()) -> Base:
     )
 
 
-def _folder(name: str, revision: str, override: Override) -> Path:
+def _folder(name: str, revision: str, override: TemplateOverride) -> Path:
     if here := local_folder(name) or cached_folder(name, revision):
         return here
 

@@ -14,7 +14,7 @@ from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.samples.stream import ShardSource
 from model_runtime.errors import WorkError
-from model_runtime.loading.checkpoint import Override
+from model_runtime.loading.checkpoint import TemplateOverride
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Order:
 
     base: str
     revision: str
-    template: Override
+    template: TemplateOverride
     method: Method
     data: Path
     out: Path

@@ -18,8 +18,8 @@ from efim_lab.training.finetune.base import Base
 from efim_lab.training.loop import Learner, Loop, Schedule, device
 from efim_lab.training.network import loss_of
 from efim_lab.training.samples.samples import Shares
-from model_runtime.decoder.hf.reading import read_model
-from model_runtime.loading.checkpoint import Override
+from model_runtime.decoder.hf.read import read_hf_model
+from model_runtime.loading.checkpoint import TemplateOverride
 
 Method = Literal["lora", "full"]
 # Most of what a base has to learn: a text in fragments has a cut inside a word every 100 characters, others have one.
@@ -40,7 +40,7 @@ class Settings(Schedule):
     base: str
     method: Method
     rank: int
-    template: Override = ()
+    template: TemplateOverride = ()
     shares: Shares = field(default_factory=lambda: SHARES)
 
 
@@ -80,6 +80,6 @@ class Tuner(Loop):
 def _loaded(begun: Base, settings: Settings) -> PreTrainedModel | PeftModel:
     """Weights that are trained are kept in fp32; those beside adapters only need to be read."""
     only_read = settings.method == "lora" and device().type == "cuda"
-    model = read_model(begun.folder, torch.bfloat16 if only_read else torch.float32)
+    model = read_hf_model(begun.folder, torch.bfloat16 if only_read else torch.float32)
     model.to(device=device())  # pyright: ignore
     return lora.adapted(model, settings.rank, settings.seed) if settings.method == "lora" else model

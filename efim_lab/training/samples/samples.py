@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from efim_lab.training.samples import bpe, fragments, spans
-from model_runtime.prompt.prompt import heal, in_order
+from model_runtime.prompt.prompt import heal, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -136,4 +136,4 @@ class SampleMaker:
 
     def _joined(self, head: list[int], tail: list[int], after: list[int]) -> list[int]:
         parts = (np.array(part, dtype=np.int32) for part in (head, tail, after))
-        return [*in_order(self._layout.template, *parts).tolist(), self._layout.end]
+        return [*order_parts(self._layout.template, *parts).tolist(), self._layout.end]

@@ -5,7 +5,7 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
-from model_runtime.engine.closers import is_closers
+from model_runtime.engine.rest_of_line import is_closers
 
 _LONGEST_BLOCK = 25
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from efim_ls.completion.postprocess.balance import Balance, BalancedCode
 from efim_ls.completion.postprocess.place import Place
-from model_runtime.engine.closers import CLOSING, is_closers
-from model_runtime.engine.meeting import until
+from model_runtime.engine.rest_of_line import CLOSING, is_closers, text_before_rest
 
 _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 
@@ -18,7 +17,7 @@ def before_code(text: str, place: Place) -> str:
 
     The result does not repeat that code any more: this filter is for the model's own text, once.
     """
-    return text if is_closers(place.rest) else until(text, place.rest)
+    return text if is_closers(place.rest) else text_before_rest(text, place.rest)
 
 
 def rest_of_line(text: str, place: Place) -> str:

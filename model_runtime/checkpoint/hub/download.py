@@ -1,4 +1,4 @@
-"""Fetches one file, and goes on where an earlier try ended: the hub's own client begins anew after a restart."""
+"""Downloads one file and resumes where an earlier attempt ended; the hub's own client restarts from the beginning."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeVar
 
 from model_runtime.errors import ModelError
 
-PIECE = 1 << 20  # bytes that are checked at once
-TIMEOUT = 10.0  # seconds without a byte after which a connection counts as lost
-TRIES, PAUSE = 5, 1.0  # tries in a row that bring nothing before it is given up, and seconds between them
+PIECE_BYTES = 1 << 20  # bytes that are hashed at once
+READ_TIMEOUT = 10.0  # seconds without a byte until a connection counts as lost
+TRIES, PAUSE = 5, 1.0  # attempts in a row that bring nothing before giving up, and seconds between them
 
 T = TypeVar("T")
-Report = Callable[[int], None]  # of bytes that have come; what it raises ends the fetching, and they stay
+Report = Callable[[int], None]  # takes the number of new bytes; an exception ends the download, whose bytes are kept
 
 
 class Source(NamedTuple):
@@ -29,24 +29,24 @@ class Source(NamedTuple):
 
 
 def download(source: Source, path: Path, lock: Path, report: Report) -> None:
-    """Have a file at a path, where it appears once it is whole and right; the lock keeps other servers off it."""
+    """Download a file to a path, where it appears once it is whole and verified; the lock keeps other servers off."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(lock, report):
+    with _locked(lock, report):
         if path.exists():
             report(source.size)
             return
-        partial = unfinished(path)
+        partial = incomplete_path(path)
         report(_size(partial))
         if _size(partial) < source.size:
-            insist(lambda: _stream(source, partial, report), report, lambda: _size(partial))
+            retry(lambda: _stream(source, partial, report), report, lambda: _size(partial))
         if _digest(partial, report) != source.sha256:
             partial.unlink()
             raise ModelError(f"what came from {source.url} is damaged and was removed: fetch it again")
         partial.replace(path)
 
 
-def insist(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda: 0) -> T:
-    """Ask again where a connection breaks off, until many tries in a row bring nothing; `come` counts what came."""
+def retry(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambda: 0) -> T:
+    """Retry when a connection breaks, until TRIES attempts in a row bring nothing; `come` counts received bytes."""
     import httpx2
 
     fruitless = 0
@@ -62,13 +62,13 @@ def insist(ask: Callable[[], T], report: Report, come: Callable[[], int] = lambd
             time.sleep(PAUSE)
 
 
-def unfinished(path: Path) -> Path:
-    """Where a file is until it is whole; by its ending the hub's own tools know what it is."""
+def incomplete_path(path: Path) -> Path:
+    """Return where a file is stored until it is whole, by a suffix that the hub's own tools recognize."""
     return path.with_name(f"{path.name}.incomplete")
 
 
 @contextmanager
-def _alone(lock: Path, report: Report) -> Generator[None]:
+def _locked(lock: Path, report: Report) -> Generator[None]:
     from filelock import FileLock, Timeout
 
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -91,11 +91,11 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
     come = _size(partial)
     asked = {**source.headers, "accept-encoding": "identity"} | ({"range": f"bytes={come}-"} if come else {})
     with (
-        get_session().stream("GET", source.url, headers=asked, timeout=TIMEOUT) as response,
+        get_session().stream("GET", source.url, headers=asked, timeout=READ_TIMEOUT) as response,
         partial.open("ab") as out,
     ):
         hf_raise_for_status(response)
-        if come and response.status_code != 206:  # all of it comes again
+        if come and response.status_code != 206:  # the server sends all of it again
             out.truncate(0)
             report(-come)
             come = 0
@@ -103,14 +103,14 @@ def _stream(source: Source, partial: Path, report: Report) -> None:
             out.write(piece)
             report(len(piece))
             come += len(piece)
-            if come > source.size:  # it is damaged however it goes on, and may never end
+            if come > source.size:  # it is damaged in any case, and may never end
                 return
 
 
 def _digest(path: Path, report: Report) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(PIECE_BYTES):
             digest.update(piece)
             report(0)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""What a user's setting names: a folder, or a repository of the hub; and which of these lie here in full."""
+"""Resolves a model's name, a folder or a repository of the hub, and lists what the hub's cache holds in full."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 
-# As the hub's client takes them, and besides in two parts: else it raises what is no ModelError.
-PART = r"\w(?:[\w.-]{0,94}\w)?"
-NAME = re.compile(rf"(?!.*(?:--|\.\.|\.git\Z)){PART}/{PART}", re.ASCII)
-REVISION = re.compile(r"(?!.*\.\.)[\w-][\w./+-]*", re.ASCII)
-NEEDED = ("config.json", "tokenizer.json")
+# As the hub's client accepts them, but always in two parts: for others it raises errors of its own.
+NAME_PART = r"\w(?:[\w.-]{0,94}\w)?"
+REPOSITORY_NAME = re.compile(rf"(?!.*(?:--|\.\.|\.git\Z)){NAME_PART}/{NAME_PART}", re.ASCII)
+REVISION_NAME = re.compile(r"(?!.*\.\.)[\w-][\w./+-]*", re.ASCII)
+REQUIRED_FILES = ("config.json", "tokenizer.json")
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A model in the hub's cache; `refs` are the branches and tags that meant its commit when it was fetched."""
+class CachedModel:
+    """A model in the hub's cache; `refs` are the branches and tags of its commit when it was fetched."""
 
     name: str
     commit: str
@@ -30,34 +30,34 @@ class Kept:
 
 
 def local_folder(name: str) -> Path | None:
-    """The folder that a user's setting names; None where it names a repository of the hub."""
+    """Return the folder that a setting names, or None if it names a repository of the hub; else ModelError."""
     folder = Path(os.path.expanduser(name)) if name else EMBEDDED  # Path's own raises for an unknown user
-    if os.path.exists(folder):  # Path's own raises for a name that no disk takes
+    if os.path.exists(folder):  # Path's own raises for a name that no file system accepts
         return folder
-    if NAME.fullmatch(name):
+    if REPOSITORY_NAME.fullmatch(name):
         return None
     raise ModelError(
-        f"{name!r} is no folder here, and the hub's models are called owner/name: name the one or the other"
+        f"{name!r} is not a folder here, and models of the hub are named owner/name: name one or the other"
     )
 
 
 def cached_folder(name: str, revision: str) -> Path | None:
-    """Where a repository of the hub lies here in full, if it does; the network is not asked."""
+    """Return the folder of a repository that is in the hub's cache in full, or None; makes no request."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(name, NEEDED[0], revision=named_revision(revision))
+    found = try_to_load_from_cache(name, REQUIRED_FILES[0], revision=checked_revision(revision))
     return Path(found).parent if isinstance(found, str) and _is_whole(Path(found).parent) else None
 
 
-def folder_here(name: str) -> Path:
-    """The folder of a model that lies here; ModelError where it would have to be fetched."""
+def model_folder(name: str) -> Path:
+    """Return the folder of a model on this machine; ModelError if it would have to be fetched."""
     if folder := local_folder(name) or cached_folder(name, ""):
         return folder
     raise ModelError(f"{name} is not on this machine: name it in the setting model once, which fetches it")
 
 
-def kept() -> list[Kept]:
-    """The models that lie in the hub's cache in full."""
+def cached_models() -> list[CachedModel]:
+    """List the models that are in the hub's cache in full."""
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     try:
@@ -65,7 +65,9 @@ def kept() -> list[Kept]:
     except CacheNotFound:
         return []
     found = [
-        Kept(repository.repo_id, each.commit_hash, tuple(sorted(each.refs)), each.snapshot_path, each.size_on_disk)
+        CachedModel(
+            repository.repo_id, each.commit_hash, tuple(sorted(each.refs)), each.snapshot_path, each.size_on_disk
+        )
         for repository in repositories
         for each in repository.revisions
         if repository.repo_type == "model" and _is_whole(each.snapshot_path)
@@ -73,23 +75,23 @@ def kept() -> list[Kept]:
     return sorted(found, key=lambda each: (each.name.lower(), each.refs, each.commit))
 
 
-def origin(folder: Path) -> tuple[str, str]:
-    """Name and commit of a model in the hub's cache; of any other its folder and no commit."""
+def hub_origin(folder: Path) -> tuple[str, str]:
+    """Return name and commit of a model in the hub's cache, else the folder and no commit."""
     kind, _, name = folder.parent.parent.name.partition("--")
     if kind == "models" and folder.parent.name == "snapshots":
         return name.replace("--", "/"), folder.name
     return str(folder), ""
 
 
-def named_revision(revision: str) -> str:
-    """The revision that a user's setting names, which may be none; ModelError where it cannot be one."""
-    if revision and not REVISION.fullmatch(revision):
-        raise ModelError(f"{revision!r} is no name of a revision: set revision to a branch, a tag or a commit")
+def checked_revision(revision: str) -> str:
+    """Return the revision that a setting names, main by default; ModelError if it cannot be one."""
+    if revision and not REVISION_NAME.fullmatch(revision):
+        raise ModelError(f"{revision!r} is not a valid revision: set revision to a branch, a tag or a commit")
     return revision or "main"
 
 
 def _is_whole(folder: Path) -> bool:
     try:
-        return bool(weight_files(folder)) and all((folder / name).is_file() for name in NEEDED)
+        return bool(weight_files(folder)) and all((folder / name).is_file() for name in REQUIRED_FILES)
     except ModelError:
         return False

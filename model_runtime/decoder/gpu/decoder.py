@@ -1,4 +1,4 @@
-"""The decoder over a slab: wide passes as they come, narrow ones recorded."""
+"""The decoder over a slab: narrow passes are recorded, wide ones are not."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.decoder import Span
 from model_runtime.decoder.gpu.attention import Attend
-from model_runtime.decoder.gpu.biases import Block, bias_of
-from model_runtime.decoder.gpu.device import Form, shares_head
-from model_runtime.decoder.gpu.graphs import WIDTHS, Inputs, Record, Steps
-from model_runtime.decoder.gpu.layers import Carrier
-from model_runtime.decoder.gpu.parts import Parts, turns
+from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
+from model_runtime.decoder.gpu.device import GpuFormat, shares_head
+from model_runtime.decoder.gpu.graphs import WIDTHS, PassInputs, Record, RecordedPasses
+from model_runtime.decoder.gpu.kernels import Kernels, rotation_factors
+from model_runtime.decoder.gpu.layers import WeightUploader
 from model_runtime.decoder.gpu.slab import Slab, SlabArena
 from model_runtime.decoder.layers import fused, head, norm
 from model_runtime.ids import Ids
 
 
-class Place(NamedTuple):
-    """The rows of a pass that belong to a span, and where its arena stands."""
+class SlabSpan(NamedTuple):
+    """A span's rows `at` of a pass, its arena's first slab row, and the arena's length before the pass."""
 
     at: slice
     first: int
@@ -37,8 +37,8 @@ class Place(NamedTuple):
 class GpuDecoder:
     """Computes on the slab's device in the slab's precision; logits are fp32 and stay there.
 
-    Passes of more than 64 rows begin when they are asked for; narrower ones are recorded. At most one pass is under
-    way when another is asked for, so that whoever stops asking need not wait for long.
+    Passes of up to 64 rows are replayed from a recording. When a pass is asked for, at most one other is running, so
+    that a request that stops need not wait for long.
     """
 
     chunk = 1024  # a GPU is not busy with less
@@ -49,39 +49,40 @@ class GpuDecoder:
         weights: Weights,
         slab: Slab,
         attend: Attend,
-        parts: Parts,
+        kernels: Kernels,
         record: Record,
-        form: Form = "bf16",
+        form: GpuFormat = "bf16",
     ) -> None:
-        """Bring the weights to the device and record the narrow passes; `weights` may be dropped afterwards."""
-        self.config, self._slab, self._attend, self._parts = config, slab, attend, parts
-        carrier = Carrier(slab.k.device, slab.k.dtype, form, parts.scaled)
-        self._embed = carrier.table(weights["model.embed_tokens.weight"])
-        self._head = carrier.product(self._embed if shares_head(config) else head(config, weights))
-        self._norm = carrier.norm(norm(config, weights, "model.norm"))
-        self._layers = [carrier.layer(config, fused(config, weights, i)) for i in range(config.layers)]
+        """Load the weights onto the device and record the narrow passes; `weights` may be dropped afterwards."""
+        self.config, self._slab, self._attend, self._kernels = config, slab, attend, kernels
+        uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels.scaled_product)
+        self._embed = uploader.table(weights["model.embed_tokens.weight"])
+        self._head = uploader.product(self._embed if shares_head(config) else head(config, weights))
+        self._norm = uploader.norm(norm(config, weights, "model.norm"))
+        self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(config.layers)]
         self._cos, self._sin = (
-            each.to(slab.k.device) for each in turns(rotations_of(config.rope, config.head_dim, config.context))
+            each.to(slab.k.device)
+            for each in rotation_factors(rotations_of(config.rope, config.head_dim, config.context))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         with torch.no_grad():
-            self._steps = Steps(slab, lambda inputs: self._head.logits(self._hidden(inputs)), record)
+            self._steps = RecordedPasses(slab, lambda inputs: self._head.logits(self._hidden(inputs)), record)
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2], copied."""
+        """Factors of the keys in arenas, [context, head_dim / 2], a copy."""
         return torch.complex(self._cos[:, ::2], self._sin[:, 1::2]).cpu().numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
-        """Append `ids` [n] to an arena of the slab; the logits [rows, vocab] that follow each of the last `rows`."""
+        """Append `ids` [n] to an arena of the slab; returns logits [rows, vocab] after each of the last `rows`."""
         return self.forward_spans([Span(ids, arena, rows)])
 
     @torch.no_grad()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Append to several arenas of the slab, each another; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas of the slab; returns the spans' logits [sum of rows, vocab]."""
         if self._done is not None:
             self._done.synchronize()
-        places = _places(spans)
+        places = _slab_spans(spans)
         ids = np.concatenate([span.ids for span in spans])
         ends = [slice(place.at.stop - span.rows, place.at.stop) for place, span in zip(places, spans, strict=True)]
         logits = self._narrow(ids, places, ends) if len(ids) <= WIDTHS[-1] else self._wide(ids, places, ends)
@@ -91,33 +92,33 @@ class GpuDecoder:
             self._done.record()
         return logits
 
-    def _narrow(self, ids: Ids, places: list[Place], ends: list[slice]) -> torch.Tensor:
+    def _narrow(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
         firsts = np.concatenate([np.full(p.at.stop - p.at.start, p.first, dtype=np.int32) for p in places])
         logits = self._steps.run(ids, _positions(places), firsts)
         return torch.cat([logits[end] for end in ends])  # a copy: the next pass overwrites them
 
-    def _wide(self, ids: Ids, places: list[Place], ends: list[slice]) -> torch.Tensor:
+    def _wide(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
         slab, positions = self._slab, _positions(places)
-        blocks = [Block(p.first, p.start + (new := p.at.stop - p.at.start), new) for p in places]
+        blocks = [BiasBlock(p.first, p.start + (new := p.at.stop - p.at.start), new) for p in places]
         firsts = np.repeat([p.first for p in places], [block.new for block in blocks]).astype(np.int32)
         table = torch.as_tensor(np.stack((ids, positions, firsts + positions))).to(slab.k.device)
-        hidden = self._hidden(Inputs(table[0], table[1], table[2], bias_of(blocks, slab.rows, slab.k.device)))
+        hidden = self._hidden(PassInputs(table[0], table[1], table[2], bias_of(blocks, slab.rows, slab.k.device)))
         return self._head.logits(torch.cat([hidden[end] for end in ends]))
 
-    def _hidden(self, inputs: Inputs) -> torch.Tensor:
-        """Append rows to their arenas; returns them [rows, hidden] as the head wants them."""
-        c, parts = self.config, self._parts
+    def _hidden(self, inputs: PassInputs) -> torch.Tensor:
+        """Append rows to their arenas; returns the head's inputs [rows, hidden]."""
+        c, kernels = self.config, self._kernels
         turn = self._cos[inputs.positions], self._sin[inputs.positions]
         x = self._embedded(inputs.ids)
-        y = parts.normed(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
+        y = kernels.apply_norm(x, self._layers[0].norm_in, c.norm_eps, self._embed.dtype)
         following = [*(layer.norm_in for layer in self._layers[1:]), self._norm]
         for layer, after, keys, values in zip(self._layers, following, self._slab.k, self._slab.v, strict=True):
             qkv = layer.qkv(y).view(len(y), -1, c.head_dim)
-            q = parts.placed(qkv, layer.heads, turn, inputs.at, keys, values)
+            q = kernels.rotate_and_store(qkv, layer.heads, turn, inputs.at, keys, values)
             seen = self._attend(q, keys, values, inputs.bias, c.head_dim**-0.5)
-            x, y = parts.added(x, layer.out(seen), layer.out_bias, layer.norm_mlp, c.norm_eps)
-            up = parts.activated(layer.up(y), layer.up_bias, c.activation, c.gated)
-            x, y = parts.added(x, layer.down(up), layer.down_bias, after, c.norm_eps)
+            x, y = kernels.add_and_norm(x, layer.out(seen), layer.out_bias, layer.norm_mlp, c.norm_eps)
+            up = kernels.activate(layer.up(y), layer.up_bias, c.activation, c.gated)
+            x, y = kernels.add_and_norm(x, layer.down(up), layer.down_bias, after, c.norm_eps)
         return y
 
     def _embedded(self, ids: torch.Tensor) -> torch.Tensor:
@@ -125,15 +126,15 @@ class GpuDecoder:
         return x if scale == 1 else x * scale
 
 
-def _places(spans: Sequence[Span]) -> list[Place]:
-    places, row = list[Place](), 0
+def _slab_spans(spans: Sequence[Span]) -> list[SlabSpan]:
+    places, row = list[SlabSpan](), 0
     for span in spans:
         arena = cast(SlabArena, span.arena)
         assert arena.length + len(span.ids) <= arena.capacity
-        places.append(Place(slice(row, row + len(span.ids)), arena.first, arena.length))
+        places.append(SlabSpan(slice(row, row + len(span.ids)), arena.first, arena.length))
         row += len(span.ids)
     return places
 
 
-def _positions(places: list[Place]) -> Ids:
+def _positions(places: list[SlabSpan]) -> Ids:
     return np.concatenate([np.arange(p.at.stop - p.at.start, dtype=np.int32) + np.int32(p.start) for p in places])

@@ -1,7 +1,7 @@
-"""Narrow passes, the ones that an answer waits for: each width is recorded once as a CUDA graph and then replayed.
+"""Narrow passes, which answers wait for: each width is recorded once as a CUDA graph and then replayed.
 
-A graph reads from and writes to fixed addresses. What changes from pass to pass, which tokens, which arenas and how
-long they are, is therefore data on the device, the same kernels serve every arena, and one copy brings it there.
+A graph reads from and writes to fixed addresses. Whatever changes from pass to pass (tokens, arenas, their lengths)
+is therefore data on the device, brought there by one copy, and the same kernels serve every arena.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, move
-from model_runtime.decoder.gpu.slab import SPARE, Slab
+from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, update_bias
+from model_runtime.decoder.gpu.slab import SPARE_ROWS, Slab
 from model_runtime.ids import Ids
 
-WIDTHS = (1, 2, 4, 8, 16, 32, SPARE)  # rows; a narrower pass is filled up with rows that belong to no arena
+WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows; a narrower pass is padded with rows that belong to no arena
 WARM_UPS = 2  # passes before recording: the first compiles kernels, which no recording may
 
 
-class Inputs(NamedTuple):
-    """What a pass reads: tokens, their positions, the slab's rows that they are written to, and what they see.
+class PassInputs(NamedTuple):
+    """The inputs of a pass: tokens, their positions, the slab rows that they are written to, and what they see.
 
     All int32 [rows] on the device, in the order of the rows.
     """
@@ -32,18 +32,19 @@ class Inputs(NamedTuple):
     bias: Bias
 
 
-Step = Callable[[Inputs], torch.Tensor]  # logits [rows, vocab]
+Step = Callable[[PassInputs], torch.Tensor]  # logits [rows, vocab]
 Replay = Callable[[], torch.Tensor]
 Record = Callable[[Replay], Replay]
 
 
-class Width:
-    """Inputs of `rows` single rows at fixed addresses, and the pass over them."""
+class RecordedPass:
+    """A recorded pass of `rows` single rows, with its inputs at fixed addresses."""
 
     def __init__(self, rows: int, slab: Slab, step: Step, record: Record) -> None:
-        """Record the pass; what it writes meanwhile goes to the slab's spare rows.
+        """Record the pass, which writes to the slab's spare rows meanwhile.
 
-        Keys are said to be at most the next power of two behind an arena's capacity: it can be cut into whole tiles.
+        The longest row of keys is given as the next power of two from an arena's capacity, which splits into whole
+        tiles.
         """
         self._slab = slab
         device = slab.k.device
@@ -55,11 +56,11 @@ class Width:
         self._bias = bias_of_rows(starts, table[3], 1 << (slab.capacity - 1).bit_length(), slab.rows)
         nothing = np.zeros(0, dtype=np.int32)
         self._fill(nothing, nothing, nothing)
-        inputs = Inputs(table[0], table[1], table[2], self._bias)
+        inputs = PassInputs(table[0], table[1], table[2], self._bias)
         self._replay = record(lambda: step(inputs))
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
-        """Logits that follow each row, which the next pass overwrites; `firsts` are the arenas' first rows."""
+        """Return the logits after each row until the next pass; `firsts` are the arenas' first slab rows."""
         self._fill(ids, positions, firsts)
         return self._replay()[: len(ids)]
 
@@ -70,30 +71,30 @@ class Width:
         starts[:n], starts[n:] = firsts, self._slab.spare + np.arange(n, len(starts))
         np.add(starts, places, out=at)
         np.add(places, 1, out=lengths)
-        move(self._bias, starts, lengths)
+        update_bias(self._bias, starts, lengths)
         self._inputs.copy_(self._host, non_blocking=True)
 
 
-class Steps:
-    """Passes of any few rows."""
+class RecordedPasses:
+    """Recorded passes for every number of rows up to the widest."""
 
     def __init__(self, slab: Slab, step: Step, record: Record) -> None:
-        """Record every width, the narrowest first: then kernels are compiled for one row and for several, no more."""
-        self._widths = {rows: Width(rows, slab, step, record) for rows in WIDTHS}
+        """Record every width, the narrowest first, so that kernels are compiled just for one row and for several."""
+        self._widths = {rows: RecordedPass(rows, slab, step, record) for rows in WIDTHS}
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
-        """Logits [rows, vocab] that follow each row; the next pass overwrites them. All arguments are [rows]."""
+        """Return the logits [rows, vocab] after each row, valid until the next pass. All arguments are [rows]."""
         width = min(rows for rows in WIDTHS if rows >= len(ids))
         return self._widths[width].run(ids, positions, firsts)
 
 
-def as_it_is(step: Replay) -> Replay:
-    """Compute a step anew each time."""
+def unrecorded(step: Replay) -> Replay:
+    """Return the step itself, which is then computed each time."""
     return step
 
 
-def recorder() -> Record:
-    """Records steps as CUDA graphs, which share the memory that they need between their inputs and outputs."""
+def graph_recorder() -> Record:
+    """Return a function that records steps as CUDA graphs, which share the memory of their temporary tensors."""
     pool = torch.cuda.graph_pool_handle()
 
     def record(step: Replay) -> Replay:

@@ -1,4 +1,4 @@
-"""Brings weights to a device: what is multiplied with as products, everything else in fp32."""
+"""Loads weights onto a device: matrices as products, everything else in fp32."""
 
 from __future__ import annotations
 
@@ -7,66 +7,68 @@ from typing import NamedTuple
 import torch
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.decoder.gpu.device import Form
-from model_runtime.decoder.gpu.parts import Heads
-from model_runtime.decoder.gpu.products import Int8, Plain, Product, Scaled
+from model_runtime.decoder.gpu.device import GpuFormat
+from model_runtime.decoder.gpu.kernels import Heads
+from model_runtime.decoder.gpu.products import GpuProduct, Int8Product, PlainProduct, ScaledProduct
 from model_runtime.decoder.layers import LayerWeights, Norm
 
 
-class Layer(NamedTuple):
-    """One block on the device; the biases [out] are added behind the products, by what comes next."""
+class GpuLayer(NamedTuple):
+    """One block on the device; biases [out] are not added by the products but by the kernels that follow them."""
 
     norm_in: Norm
-    qkv: Product
+    qkv: GpuProduct
     heads: Heads
-    out: Product
+    out: GpuProduct
     out_bias: torch.Tensor | None
     norm_mlp: Norm
-    up: Product
+    up: GpuProduct
     up_bias: torch.Tensor | None
-    down: Product
+    down: GpuProduct
     down_bias: torch.Tensor | None
 
 
-class Carrier(NamedTuple):
-    """Where weights go and as what: in `dtype`, or as whole numbers that `scaled` multiplies with."""
+class WeightUploader(NamedTuple):
+    """Loads weights onto `device` in `dtype`, or as int8 that `scaled` multiplies with."""
 
     device: torch.device
     dtype: torch.dtype
-    form: Form
-    scaled: Scaled
+    form: GpuFormat
+    scaled: ScaledProduct
 
     def table(self, weight: torch.Tensor) -> torch.Tensor:
-        """What rows are looked up in; in `dtype` in either form, since few of its bytes are read."""
+        """Return a table to look up rows in; in `dtype` for either format, since few of its bytes are read."""
         return weight.to(self.device, self.dtype)
 
-    def product(self, weight: torch.Tensor) -> Product:
-        """What is multiplied with; it shares the memory of a weight that is there already."""
-        return Int8(weight, self.device, self.scaled) if self.form == "int8" else Plain(self.table(weight))
+    def product(self, weight: torch.Tensor) -> GpuProduct:
+        """Return a product with a weight; it shares the memory of a weight that is already on the device."""
+        return (
+            Int8Product(weight, self.device, self.scaled) if self.form == "int8" else PlainProduct(self.table(weight))
+        )
 
     def norm(self, norm: Norm) -> Norm:
-        """A norm, on the device."""
-        return Norm(norm.weight.to(self.device, torch.float32), self._extra(norm.bias))
+        """Return a norm on the device."""
+        return Norm(norm.weight.to(self.device, torch.float32), self._as_fp32(norm.bias))
 
-    def layer(self, config: ModelConfig, layer: LayerWeights) -> Layer:
-        """A block, on the device."""
-        return Layer(
+    def layer(self, config: ModelConfig, layer: LayerWeights) -> GpuLayer:
+        """Return a block on the device."""
+        return GpuLayer(
             norm_in=self.norm(layer.norm_in),
             qkv=self.product(layer.qkv.weight),
             heads=self._heads(config, layer),
             out=self.product(layer.out.weight),
-            out_bias=self._extra(layer.out.bias),
+            out_bias=self._as_fp32(layer.out.bias),
             norm_mlp=self.norm(layer.norm_mlp),
             up=self.product(layer.up.weight),
-            up_bias=self._extra(layer.up.bias),
+            up_bias=self._as_fp32(layer.up.bias),
             down=self.product(layer.down.weight),
-            down_bias=self._extra(layer.down.bias),
+            down_bias=self._as_fp32(layer.down.bias),
         )
 
     def _heads(self, config: ModelConfig, layer: LayerWeights) -> Heads:
-        bias = self._extra(layer.qkv.bias)
+        bias = self._as_fp32(layer.qkv.bias)
         bias = None if bias is None else bias.view(-1, config.head_dim)
-        return Heads(bias, self._extra(layer.head_norms), config.norm_eps)
+        return Heads(bias, self._as_fp32(layer.head_norms), config.norm_eps)
 
-    def _extra(self, weight: torch.Tensor | None) -> torch.Tensor | None:
+    def _as_fp32(self, weight: torch.Tensor | None) -> torch.Tensor | None:
         return None if weight is None else weight.to(self.device, torch.float32)

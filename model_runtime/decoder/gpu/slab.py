@@ -1,4 +1,4 @@
-"""Arenas as slots of one tensor for keys and one for values, so that one kernel reaches them all."""
+"""Arenas as slots of one tensor for keys and one for values, so that one kernel can read them all."""
 
 from __future__ import annotations
 
@@ -6,62 +6,62 @@ import numpy as np
 import torch
 
 from model_runtime.arena.arena import Arena, KeysValues
-from model_runtime.arena.sequence import Sequence
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids
 
-SPARE = 64  # rows behind the slots, for rows of a pass that belong to no arena
+SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
 MOST_ELEMENTS = 2**31  # of a layer's keys: kernels count them in 32 bits
 
 
 class Slab:
     """Keys and values of all arenas, each [layers, tokens, kv_heads, head_dim]: `arenas` slots, then spare rows.
 
-    Tokens lie before heads, as xformers wants them. Nothing is allocated after the start.
+    Tokens come before heads, as xformers expects. Nothing is allocated after the start.
     """
 
     def __init__(self, config: ModelConfig, capacity: int, arenas: int, dtype: torch.dtype, device: torch.device):
         """Allocate slots of `capacity` tokens."""
         self.capacity = capacity
-        shape = (config.layers, arenas * capacity + SPARE, config.kv_heads, config.head_dim)
+        shape = (config.layers, arenas * capacity + SPARE_ROWS, config.kv_heads, config.head_dim)
         self.k = torch.zeros(shape, dtype=dtype, device=device)
         self.v = torch.zeros(shape, dtype=dtype, device=device)
         self._slots = iter(range(arenas))
 
     @property
     def rows(self) -> int:
-        """Tokens that the slab has room for, the spare ones with them."""
+        """Number of tokens that the slab has room for, including the spare rows."""
         return self.k.shape[1]
 
     @property
     def spare(self) -> int:
-        """The first of the rows that belong to no arena."""
-        return self.rows - SPARE
+        """First of the rows that belong to no arena."""
+        return self.rows - SPARE_ROWS
 
     def arena(self) -> SlabArena:
-        """The next slot as an arena; there are as many as were asked for."""
+        """Return the next slot as an arena; StopIteration when all slots are taken."""
         return SlabArena(self, next(self._slots) * self.capacity)
 
 
 class SlabArena(Arena):
-    """An arena in a slab, from row `first` on; what holds for arenas holds for it."""
+    """An arena that is a slot of a slab, from row `first` on."""
 
     def __init__(self, slab: Slab, first: int) -> None:
-        """Look at a slot; nothing is allocated."""
-        Sequence.__init__(self, slab.capacity)  # not Arena's, which would allocate
+        """Make views of a slot; nothing is allocated."""
+        TokenSequence.__init__(self, slab.capacity)  # not Arena's, which would allocate
         self.first = first
         self.k = slab.k[:, first : first + slab.capacity].transpose(1, 2)
         self.v = slab.v[:, first : first + slab.capacity].transpose(1, 2)
         self.logits = None
-        self.choices = None
+        self.memo = None
 
-    def copied(self, start: int, end: int) -> KeysValues:
-        """Keys and values in fp32, which holds every bf16 number exactly; waits for the device."""
+    def copy_out(self, start: int, end: int) -> KeysValues:
+        """Return keys and values in fp32, which holds every bf16 number exactly; waits for the device."""
         assert 0 <= start <= end <= self.length
         return torch.stack([each[:, :, start:end] for each in (self.k, self.v)]).float().cpu().numpy()
 
-    def take_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
-        """Round to the slab's precision, which leaves what came from it as it was."""
+    def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+        """Copy in keys and values, cast to the slab's dtype, which is lossless for what came from a slab."""
         start, end = self.length, self.length + len(ids)
         new = torch.as_tensor(np.array(computed)).to(self.k.dtype).to(self.k.device)
         self.k[:, :, start:end], self.v[:, :, start:end] = new
@@ -70,6 +70,6 @@ class SlabArena(Arena):
         self.append(ids)
 
 
-def slots(config: ModelConfig, capacity: int) -> int:
-    """The most slots that one slab may have."""
-    return (MOST_ELEMENTS // (config.kv_heads * config.head_dim) - SPARE) // capacity
+def most_slots(config: ModelConfig, capacity: int) -> int:
+    """Return the most slots that one slab may have."""
+    return (MOST_ELEMENTS // (config.kv_heads * config.head_dim) - SPARE_ROWS) // capacity

@@ -1,1 +1,1 @@
-"""Models that our own decoder does not know: transformers computes them, over our arenas and with our attention."""
+"""Models that our own decoder does not know: transformers computes them in our arenas, with our attention."""

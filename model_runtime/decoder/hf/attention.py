@@ -1,4 +1,4 @@
-"""Our attention under a name that transformers' models can be told; whatever it does not compute is refused."""
+"""Our attention under a name that transformers' models can use; whatever it does not compute is refused."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from transformers.masking_utils import causal_mask_function
 from model_runtime.decoder.attention import attend, causal_bias
 from model_runtime.errors import ModelError
 
-NAME = "arena"
-# What models tell beside queries, keys and values that changes nothing of what is computed here; a window is a mask.
-HARMLESS = frozenset({"dropout", "position_ids", "cache_position", "use_cache", "is_causal", "sliding_window"})
-OUTPUTS = "output_"  # begins the names of what else a pass is to return
+ATTENTION_NAME = "arena"
+# Arguments of models that do not change what is computed here; a sliding window comes as a mask.
+HARMLESS_ARGUMENTS = frozenset(
+    {"dropout", "position_ids", "cache_position", "use_cache", "is_causal", "sliding_window"}
+)
+OUTPUT_PREFIX = "output_"  # prefix of the arguments that ask for further outputs
 
-_bias = lru_cache(1)(causal_bias)  # all layers of a pass have the same
+_bias = lru_cache(1)(causal_bias)  # the same for all layers of a pass
 
 
 def register() -> None:
-    """Make the name known to transformers."""
-    cast(Any, AttentionInterface).register(NAME, _attention)
-    cast(Any, AttentionMaskInterface).register(NAME, _mask)
+    """Register the attention with transformers."""
+    cast(Any, AttentionInterface).register(ATTENTION_NAME, _attention)
+    cast(Any, AttentionMaskInterface).register(ATTENTION_NAME, _mask)
 
 
 def _attention(
@@ -38,7 +40,9 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """Attend query [1, heads, new, dim] to key and value [1, kv_heads, total, dim]; returns [1, new, heads, dim]."""
     new, total, dim = query.shape[2], key.shape[2], query.shape[3]
-    asked = {name for name, value in others.items() if value is not None and not name.startswith(OUTPUTS)} - HARMLESS
+    asked = {
+        name for name, value in others.items() if value is not None and not name.startswith(OUTPUT_PREFIX)
+    } - HARMLESS_ARGUMENTS
     if attention_mask is not None or asked:
         raise ModelError(f"its attention needs {', '.join(sorted(asked)) or 'a mask of its own'}: use another model")
     bias = _bias(new, total, query.shape[1] // key.shape[1])
@@ -47,9 +51,9 @@ def _attention(
 
 
 def _mask(mask_function: Callable[..., torch.Tensor], q_offset: int, q_length: int, **_: Any) -> torch.Tensor | None:
-    """None, for attention has a mask; what it refuses where the pass' last row sees not all before it, or more.
+    """Return None for a causal mask, else a tensor that `_attention` refuses.
 
-    Some models ask for masks that none of their layers uses.
+    Masks are tried on the pass' last row, since some models ask for masks that none of their layers uses.
     """
     if mask_function is causal_mask_function:
         return None

@@ -12,7 +12,7 @@ from model_runtime.errors import ModelError
 
 
 class ArenaCache(Cache):
-    """Writes a pass' keys and values behind those that an arena holds; the arena grows once the pass is over."""
+    """Writes a pass' keys and values after those that an arena holds; the arena grows once the pass is over."""
 
     def __init__(self, arena: Arena) -> None:
         """Serve one pass."""
@@ -22,7 +22,7 @@ class ArenaCache(Cache):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keep new keys and values [1, kv_heads, new, dim]; returns views of all [1, kv_heads, total, dim]."""
+        """Write new keys and values [1, kv_heads, new, dim]; returns views of all [1, kv_heads, total, dim]."""
         start = self._arena.length
         end = start + key_states.shape[2]
         of_layer = self._arena.k[layer_idx : layer_idx + 1], self._arena.v[layer_idx : layer_idx + 1]
@@ -34,13 +34,13 @@ class ArenaCache(Cache):
         return of_layer[0][:, :, :end], of_layer[1][:, :, :end]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Tokens before the pass."""
+        """Return the number of tokens before the pass."""
         return self._arena.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Keys that the pass sees, and where they begin."""
+        """Return the number of keys that the pass sees, and where they begin."""
         return self._arena.length + query_length, 0
 
     def get_max_length(self, layer_idx: int | None = None) -> int:
-        """Tokens that there is room for."""
+        """Return the capacity in tokens."""
         return self._arena.capacity

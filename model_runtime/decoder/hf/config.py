@@ -1,4 +1,4 @@
-"""What transformers knows of a checkpoint's configuration, as far as arenas and prompts need it."""
+"""Reads a checkpoint's configuration by transformers, as far as arenas and prompts need it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.rope import Rope
-from model_runtime.decoder.hf.packing import unpacked
-from model_runtime.decoder.hf.reading import found_config
+from model_runtime.decoder.hf.pack import count_unpacked
+from model_runtime.decoder.hf.read import read_hf_config
 from model_runtime.errors import ModelError
 
-READ = (
+SHAPE_FIELDS = (
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("max_position_embeddings", "eos_token_id"),
 )
 
 
-def foreign_config(folder: Path) -> ModelConfig:
-    """The shape of a model that transformers computes, without what only our own decoder asks for.
+def hf_config(folder: Path) -> ModelConfig:
+    """Return the shape of a model that transformers computes, without the fields of our own decoder.
 
-    ModelError where it cannot be computed over an arena, as far as its configuration tells.
+    ModelError if its configuration shows that it cannot be computed over an arena.
     """
-    found = found_config(folder)
+    found = read_hf_config(folder)
     _refuse(found)
-    fields = Fields({name: getattr(found, name, None) for name in READ})  # it translates each family's names
+    fields = Fields(
+        {name: getattr(found, name, None) for name in SHAPE_FIELDS}
+    )  # transformers translates each family's names
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
     return ModelConfig(
         family=found.model_type,
@@ -50,28 +52,28 @@ def foreign_config(folder: Path) -> ModelConfig:
     )
 
 
-def foreign_size(folder: Path) -> tuple[int, int, int]:
-    """How many parameters the model has, its largest matrix, and what is not packed, as experts joined in one tensor.
+def hf_size(folder: Path) -> tuple[int, int, int]:
+    """Count the model's parameters, those of its largest matrix, and those not packed, as experts in one tensor.
 
-    `config.json` is enough, no memory is taken.
+    Needs `config.json` only, and allocates no weights.
     """
     try:
         with torch.device("meta"):
-            model = cast(Any, AutoModelForCausalLM).from_config(found_config(folder), trust_remote_code=False)
-    except Exception as error:  # a field that it does not know fails where it is used
-        raise ModelError(f"transformers cannot make what {folder} tells of ({error!r}): use another model") from error
+            model = cast(Any, AutoModelForCausalLM).from_config(read_hf_config(folder), trust_remote_code=False)
+    except Exception as error:  # an unknown field fails wherever it is used
+        raise ModelError(f"transformers cannot build the model of {folder} ({error!r}): use another model") from error
     sizes = [parameter.numel() for parameter in model.parameters()]
-    return sum(sizes), max(sizes), unpacked(model)
+    return sum(sizes), max(sizes), count_unpacked(model)
 
 
 def _refuse(found: Any) -> None:
-    """Refuse what an arena cannot hold: each token's keys and values in every layer, and nothing else."""
+    """Refuse a model that keeps anything but each token's keys and values in every layer."""
     family = found.model_type
     if family not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or found.is_encoder_decoder:
-        raise ModelError(f"transformers has no {family!r} that goes on with a text: use another model")
+        raise ModelError(f"transformers has no {family!r} that generates text: use another model")
     if getattr(found, "quantization_config", None) is not None:
-        raise ModelError("quantized checkpoints are not supported: use the model that this was made of")
-    for field in ("kv_lora_rank", "attn_logit_softcapping"):  # keys of other shapes, scores that are bent
+        raise ModelError("quantized checkpoints are not supported: use the unquantized model")
+    for field in ("kv_lora_rank", "attn_logit_softcapping"):  # keys of other shapes, capped scores
         if getattr(found, field, None):
             raise ModelError(f"{family!r} has {field}, which is not computed over an arena: use another model")
     for layer in DynamicCache(config=found).layers:
@@ -82,7 +84,7 @@ def _refuse(found: Any) -> None:
 
 
 def _bounds(found: Any) -> list[int]:
-    """Tokens up to which every row sees all before it, and keys are turned alike however long the text is."""
+    """Return limits within which every row sees all before it and rotations do not depend on the text's length."""
     layers = DynamicCache(config=found).layers
     windows = [layer.sliding_window for layer in layers if isinstance(layer, DynamicSlidingWindowLayer)]
     rope: dict[str, Any] = getattr(found, "rope_parameters", None) or {}

@@ -1,4 +1,4 @@
-"""A model of transformers as a decoder of ours."""
+"""A model of transformers as a decoder over arenas."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ import torch
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.decoder import CHUNK, Span
 from model_runtime.decoder.hf.cache import ArenaCache
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.ids import Ids
 
 
-class ForeignDecoder:
+class HfDecoder:
     """Computes logits of tokens appended to an arena. Used on the engine thread only.
 
-    Keys in arenas are as the model made them: whether and how it turned some of their dimensions is not known here.
+    Keys in arenas are as the model computed them: whether and how it rotated them is not known here.
     """
 
     chunk = CHUNK
     rotations = None
 
     def __init__(self, config: ModelConfig, model: Any, parameters: int) -> None:
-        """Take over a packed model of transformers that attends by `foreign.attention`."""
+        """Take over a packed model of transformers that uses the attention of `hf.attention`."""
         self.config, self.parameters = config, parameters
         self._model = model
 

@@ -1,4 +1,4 @@
-"""From the folder of a checkpoint that our own decoder does not know to a decoder."""
+"""Loads a checkpoint that our own decoder does not know as a decoder by transformers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import transformers
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.decoder.attention import BACKEND, REASON
+from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.hf import attention
-from model_runtime.decoder.hf.checking import check
-from model_runtime.decoder.hf.decoder import ForeignDecoder
-from model_runtime.decoder.hf.packing import pack
-from model_runtime.decoder.hf.reading import read_model
+from model_runtime.decoder.hf.decoder import HfDecoder
+from model_runtime.decoder.hf.pack import pack
+from model_runtime.decoder.hf.read import read_hf_model
+from model_runtime.decoder.hf.self_check import check_decoder
 from model_runtime.decoder.linear import Format
-from model_runtime.decoder.runtime import Runtime
 
 
-def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
-    """Prepare a model that only transformers knows, for the CPU."""
-    decoder = load_foreign(folder, config, form)
+def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
+    """Load a model that only transformers knows, on the CPU."""
+    decoder = load_hf_decoder(folder, config, form)
     return Runtime(
         parameters=decoder.parameters,
         decoder=decoder,
@@ -36,18 +36,18 @@ def on_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: in
     )
 
 
-def load_foreign(folder: Path, config: ModelConfig, form: Format) -> ForeignDecoder:
-    """Read, pack and check a model on the CPU; ModelError names what is wrong with it."""
+def load_hf_decoder(folder: Path, config: ModelConfig, form: Format) -> HfDecoder:
+    """Read, pack and check a model on the CPU; ModelError says what is wrong with it."""
     attention.register()
-    model = read_model(folder, "auto", attention.NAME).eval()
+    model = read_hf_model(folder, "auto", attention.ATTENTION_NAME).eval()
     parameters = model.num_parameters()
     pack(model, form)
-    decoder = ForeignDecoder(config, model, parameters)
-    check(decoder, model)
+    decoder = HfDecoder(config, model, parameters)
+    check_decoder(decoder, model)
     return decoder
 
 
 def kv_form(folder: Path, form: Format) -> str:
-    """What the fingerprint of keys and values is to cover beside `ModelConfig`, which does not say it all."""
+    """Return what the fingerprint of keys and values must cover besides the incomplete `ModelConfig`."""
     digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
     return f"{form}, transformers {transformers.__version__}, {digest}"

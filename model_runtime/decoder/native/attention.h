@@ -21,7 +21,7 @@ INLINE void score_four(
         *(Four *)(scores + j * stride) = folded(sums[j][0], sums[j][1], sums[j][2], sums[j][3]) * scale;
 }
 
-/* Scores of `count` queries with keys [keys][dim]; `dim` is a multiple of 16. What lies beyond, to whole lanes, is -inf. */
+/* Scores of `count` queries with keys [keys][dim]; `dim` is a multiple of 16. Beyond them, up to whole lanes, scores are -inf. */
 INLINE void score(
     const float *q, int count, const float *k, int64_t keys, int64_t dim, float scale, float *scores, int64_t stride) {
     for (int64_t t = 0; t < keys; t += 4) {
@@ -33,7 +33,7 @@ INLINE void score(
         for (int64_t t = keys; t % LANES; t++) scores[j * stride + t] = -INFINITY;
 }
 
-/* Turn scores into shares that are not normalized; returns one over their sum. */
+/* Turn scores into unnormalized shares; returns one over their sum. */
 static float weigh(float *scores, int64_t keys) {
     Floats sum = {0}, none = {0}, most = spread(-INFINITY);
     for (int64_t t = 0; t < keys; t += LANES) most = larger(most, *(const Floats *)(scores + t));

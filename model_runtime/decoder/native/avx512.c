@@ -1,4 +1,4 @@
-/* The only file compiled for a CPU that may not be this one: nothing here runs before `efim_supported` said so. */
+/* Compiled for AVX-512, which this CPU may lack: nothing here runs unless `efim_supported` returns true. */
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "decoder.h"

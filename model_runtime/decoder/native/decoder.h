@@ -42,7 +42,7 @@ static void hand_over(Pass *p, int64_t row, int64_t in) {
         split_digits(p->input.wide + row * in, in, p->input.digits + 2 * row * in, p->input.units + row);
 }
 
-/* x += delta, and its norm is the next product's row `to`. */
+/* Add delta to x; the norm of the sum becomes row `to` of the next product. */
 static void add_and_norm(Pass *p, int64_t row, int add, const Norm *norm, int64_t to) {
     const Model *m = p->model;
     int64_t width = m->padded;
@@ -85,7 +85,7 @@ static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in)
                  p->scores + thread * MOST_QUERIES * m->longest, m->longest, p->input.wide + row * in + head);
 }
 
-/* The input of the last product: activated(gate) * up, or activated(up) where there is no gate. */
+/* The input of the last product: activated(gate) * up, or activated(up) without a gate. */
 static void activate(Pass *p, int64_t row, int64_t in) {
     const Model *m = p->model;
     int is_gated = (int)m->is_gated, is_gelu = (int)m->is_gelu;

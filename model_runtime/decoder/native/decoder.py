@@ -20,28 +20,27 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.decoder import CHUNK, Span
 from model_runtime.decoder.layers import Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
-from model_runtime.engine.pass_costs import CHUNK
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 MOST_THREADS = 64
-MOST_ROWS = 64  # of one pass; wider ones are done in several, to the same bits
-PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
+MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
+ROW_PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
 
 
-def missing(config: ModelConfig) -> str | None:
-    """Why the compiled part cannot run a model here; None where it can."""
+def native_missing(config: ModelConfig) -> str | None:
+    """Return why the compiled part cannot run a model here, or None if it can."""
     if config.foreign:
         return f"{config.family} is computed by transformers"
     lib = c.library()
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return "it is for x86-64 on Linux"
     if lib is None:
-        return "the compiled part was not built from these sources: install again where there is gcc 11 or newer"
+        return "the compiled part was not built from these sources: install again with gcc 11 or newer"
     if not lib.efim_supported():
         return "this CPU has no AVX-512 with VNNI"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
@@ -57,10 +56,10 @@ class NativeDecoder:
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._rope = rotations(config.rope, config.head_dim, config.context)
-        self._kept: list[torch.Tensor] = []  # what the compiled part points to
+        self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
-        self._library, self._model = lib, self._described(weights, form)
+        self._library, self._model = lib, self._native_model(weights, form)
         self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
         if not self._runner:
             raise MemoryError("no memory or no threads for the decoder")
@@ -70,7 +69,7 @@ class NativeDecoder:
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """What keys in arenas were multiplied by, [context, head_dim / 2], a view."""
+        """Factors of the keys in arenas, [context, head_dim / 2], a view."""
         return self._rope.numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
@@ -79,10 +78,10 @@ class NativeDecoder:
 
     @torch.inference_mode()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Append to several arenas, each another, in one pass; returns the spans' logits [sum of rows, vocab]."""
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
-        places = np.concatenate([_places(span, self.config.context) for span in spans])
-        wanted = np.concatenate(list(_wanted(spans)))
+        places = np.concatenate([_row_places(span, self.config.context) for span in spans])
+        wanted = np.concatenate(list(_logit_rows(spans)))
         logits = torch.empty(len(wanted), self._model.head.outputs)
         for start in range(0, len(ids), MOST_ROWS):
             self._pass(ids[start : start + MOST_ROWS], places[start : start + MOST_ROWS], start, wanted, logits)
@@ -95,7 +94,7 @@ class NativeDecoder:
     ) -> None:
         first, last = np.searchsorted(wanted, (start, start + len(ids)))
         here = wanted[first:last] - start
-        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left there what is no number
+        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left NaN there
         embedded = self._x[: len(ids), : self.config.hidden]
         embedded.copy_(self._embed[torch.from_numpy(ids)])  # pyright: ignore
         if self.config.embedding_scale != 1:
@@ -105,34 +104,35 @@ class NativeDecoder:
             len(here), here.ctypes.data, logits[first:].data_ptr(),
         )  # fmt: skip
 
-    def _described(self, weights: Weights, form: Format) -> c.Model:
+    def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
         config = self.config
-        layers = (c.Layer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
-        return c.Model(
+        layers = (c.NativeLayer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
+        return c.NativeModel(
             layers, self._norm(norm(config, weights, "model.norm")), self._keep(torch.view_as_real(self._rope)),
             self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
-            _up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
-            _up(config.context, 16), form == "int8", config.gated, config.activation == "gelu_tanh", config.norm_eps,
+            _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
+            _round_up(config.context, 16), form == "int8", config.gated,
+            config.activation == "gelu_tanh", config.norm_eps,
         )  # fmt: skip
 
-    def _layer(self, weights: Weights, index: int, form: Format) -> c.Layer:
+    def _layer(self, weights: Weights, index: int, form: Format) -> c.NativeLayer:
         parts = fused(self.config, weights, index)
-        return c.Layer(
+        return c.NativeLayer(
             self._norm(parts.norm_in), self._norm(parts.norm_mlp),
             0 if parts.head_norms is None else self._keep(parts.head_norms),
             self._matrix(parts.qkv, form), self._matrix(parts.out, form),
             self._matrix(parts.up, form), self._matrix(parts.down, form),
         )  # fmt: skip
 
-    def _norm(self, norm: Norm) -> c.Norm:
+    def _norm(self, norm: Norm) -> c.NativeNorm:
         weight, bias = norm
-        padded = _up(len(weight), 64)
-        return c.Norm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
+        padded = _round_up(len(weight), 64)
+        return c.NativeNorm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
 
-    def _matrix(self, product: Product, form: Format) -> c.Matrix:
+    def _matrix(self, product: Product, form: Format) -> c.NativeMatrix:
         weight, bias = product
         columns = weight.shape[1]
-        outputs, inputs = _up(len(weight), 16), _up(columns, 64)
+        outputs, inputs = _round_up(len(weight), 16), _round_up(columns, 64)
         added = 0 if bias is None else self._vector(bias, outputs)
         if form == "int8":
             whole, scale = quantized(weight)
@@ -143,21 +143,21 @@ class NativeDecoder:
             whole, scales = weight.half(), 0
         stored = _zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
-        self._kept.append(stored)
-        # numpy, since torch would make all int32 before it sums
+        self._tensors.append(stored)
+        # numpy, since torch would convert all of it to int32 first
         sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128) if form == "int8" else 0
-        return c.Matrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
+        return c.NativeMatrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
 
     def _vector(self, values: torch.Tensor, length: int) -> int:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
-        self._kept.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
-        return self._kept[-1].data_ptr()
+        self._tensors.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
+        return self._tensors[-1].data_ptr()
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Memory that is read with fewer misses of the page table, where the system has large pages."""
+    """Allocate zeros in large pages if the system has them, which saves misses of the page table."""
     memory = mmap.mmap(-1, max(math.prod(shape) * dtype.itemsize, 1))
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a system without such pages
@@ -165,23 +165,23 @@ def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
-def _up(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _places(span: Span, context: int) -> npt.NDArray[np.void]:
+def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
     arena, new = span.arena, len(span.ids)
-    if arena.length + new > min(arena.capacity, context):  # the compiled part would write beyond
-        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} behind {arena.length}")
-    places = np.empty(new, PLACE)
+    if arena.length + new > min(arena.capacity, context):  # the compiled part would write past the end
+        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} after {arena.length}")
+    places = np.empty(new, ROW_PLACE)
     places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
     places["capacity"] = arena.capacity
     places["position"] = np.arange(arena.length, arena.length + new)
     return places
 
 
-def _wanted(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
-    """Rows of the pass whose logits are asked for."""
+def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the rows of the pass whose logits are asked for."""
     end = 0
     for span in spans:
         end += len(span.ids)

@@ -1,4 +1,4 @@
-/* What is done to the numbers of one row between products: norms, rotation, activations. */
+/* Computations on one row between products: norms, rotation, activations. */
 
 #pragma once
 #include "lanes.h"
@@ -16,7 +16,7 @@ static void rms_norm(const float *x, int64_t width, int64_t count, const float *
         *(Floats *)(out + i) = *(const Floats *)(x + i) * scale * *(const Floats *)(weight + i);
 }
 
-/* The same of how far each number is from the mean, and a bias. The zeros behind are not numbers of the row. */
+/* The same of the differences from the mean, plus a bias. The padding zeros are not part of the row. */
 static void layer_norm(const float *x, int64_t width, int64_t count, const Norm *norm, float epsilon, float *out) {
     Floats sum = {0}, squares = {0}, none = {0};
     Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

@@ -1,7 +1,7 @@
 /* Sixteen lanes of numbers: AVX-512 with VNNI.
 
    Every sum runs over lanes in one fixed order, which depends on nothing but the place in the row. So a row gets the
-   same bits in whatever company it is computed, and a cached token equals a recomputed one. */
+   same bits in any batch, and a cached token equals a recomputed one. */
 
 #pragma once
 #include <immintrin.h>

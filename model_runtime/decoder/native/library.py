@@ -1,4 +1,4 @@
-"""The compiled part: where it is, what it takes. Mirrors pass.h field by field; sizes are compared on loading."""
+"""Loads the compiled part. The structures mirror pass.h field by field; their sizes are compared on loading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 
-class Matrix(Structure):
+class NativeMatrix(Structure):
     """Weights of one product; `inputs` are padded to 64, `outputs` to 16."""
 
     _fields_ = (
@@ -22,34 +22,34 @@ class Matrix(Structure):
     )
 
 
-class Norm(Structure):
-    """Weights of a layer norm, or of an RMS norm where there is no bias."""
+class NativeNorm(Structure):
+    """Weights of a layer norm, or of an RMS norm if there is no bias."""
 
     _fields_ = (("weight", c_void_p), ("bias", c_void_p))
 
 
-class Layer(Structure):
-    """One block; `up` is gate and up where the model is gated."""
+class NativeLayer(Structure):
+    """One block; `up` is gate and up if the model is gated."""
 
     _fields_ = (
-        ("norm_in", Norm),
-        ("norm_mlp", Norm),
+        ("norm_in", NativeNorm),
+        ("norm_mlp", NativeNorm),
         ("head_norms", c_void_p),
-        ("qkv", Matrix),
-        ("out", Matrix),
-        ("up", Matrix),
-        ("down", Matrix),
+        ("qkv", NativeMatrix),
+        ("out", NativeMatrix),
+        ("up", NativeMatrix),
+        ("down", NativeMatrix),
     )
 
 
-class Model(Structure):
+class NativeModel(Structure):
     """A whole decoder; sizes in elements."""
 
     _fields_ = (
-        ("layers", POINTER(Layer)),
-        ("norm", Norm),
+        ("layers", POINTER(NativeLayer)),
+        ("norm", NativeNorm),
         ("rope", c_void_p),
-        ("head", Matrix),
+        ("head", NativeMatrix),
         ("layer_count", c_int64),
         ("hidden", c_int64),
         ("padded", c_int64),
@@ -65,28 +65,28 @@ class Model(Structure):
     )
 
 
-def built() -> Path | None:
-    """The file of the compiled part, or None where it was not built."""
+def library_path() -> Path | None:
+    """Return the file of the compiled part, or None if it was not built."""
     path = Path(__file__).with_name(f"_native{sysconfig.get_config_var('EXT_SUFFIX')}")
     return path if path.is_file() else None
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled part, or None where it was not built, or from other sources than these.
+    """Load the compiled part; None if it was not built, or not from these sources.
 
-    A call releases the interpreter for as long as it takes.
+    Its calls release the interpreter lock.
     """
-    path = built()
+    path = library_path()
     try:
         lib = ctypes.CDLL(str(path)) if path else None
-        if lib is None or lib.efim_layout() != sizeof(Model) << 16 | sizeof(Layer):
+        if lib is None or lib.efim_layout() != sizeof(NativeModel) << 16 | sizeof(NativeLayer):
             return None
     except (OSError, AttributeError):
         return None
     lib.efim_supported.restype = c_int
     lib.efim_open.restype = c_void_p
-    lib.efim_open.argtypes = (POINTER(Model), c_int)
+    lib.efim_open.argtypes = (POINTER(NativeModel), c_int)
     lib.efim_close.restype = None
     lib.efim_close.argtypes = (c_void_p,)
     lib.efim_pass.restype = None

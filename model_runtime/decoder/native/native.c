@@ -29,7 +29,7 @@ int efim_supported(void) {
            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-/* Sizes that whoever describes a model in another language compares with its own. */
+/* Sizes of the structures, which the caller in Python compares with its own. */
 int efim_layout(void) { return (int)(sizeof(Model) << 16 | sizeof(Layer)); }
 
 void meet(Pass *p) {
@@ -111,7 +111,7 @@ void efim_close(Runner *r) {
     free(r);
 }
 
-/* The model must outlive the runner. NULL where memory or threads are lacking; `threads`: 1 to MOST_THREADS. */
+/* The model must outlive the runner. NULL without enough memory or threads; `threads`: 1 to MOST_THREADS. */
 Runner *efim_open(const Model *model, int threads) {
     Runner *r = calloc(1, sizeof(Runner));
     if (!r) return NULL;

@@ -15,7 +15,7 @@ typedef struct {
     int64_t out, in;     /* padded */
 } Matrix;
 
-/* Of a layer norm, or of an RMS norm where `bias` is NULL. */
+/* Of a layer norm, or of an RMS norm if `bias` is NULL. */
 typedef struct {
     const float *weight, *bias; /* [padded] */
 } Norm;
@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     Norm norm_in, norm_mlp;
     const float *head_norms; /* RMS norms of queries and keys, [heads + kv_heads][head_dim], or NULL */
-    Matrix qkv, out, up, down; /* `up` is gate and up where the model is gated */
+    Matrix qkv, out, up, down; /* `up` is gate and up if the model is gated */
 } Layer;
 
 typedef struct {
@@ -59,7 +59,7 @@ typedef struct {
     float *x;                   /* [rows][padded], embedded tokens; changed */
     float *logits;              /* [wanted][head.out] */
     Rows input;
-    uint8_t *panels; /* for tiles, [rows][2][in]; NULL where there are none */
+    uint8_t *panels; /* for tiles, [rows][2][in], or NULL without tiles */
     float *delta, *wide, *scores; /* [rows][padded], [rows][wide_stride], [threads][MOST_QUERIES][longest] */
     atomic_int arrived, epoch;
 } Pass;

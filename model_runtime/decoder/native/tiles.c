@@ -1,5 +1,5 @@
 /* Products of int8 weights in tiles of 16 rows by 64 bytes (AMX), for passes of several rows. The sums are whole numbers, so
-   they are those of products.h, and scaling is done in the same order: the bits do not tell which of the two computed. */
+   they are those of products.h, and scaling is done in the same order: both compute the same bits. */
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,amx-tile,amx-int8")
 #include "tiles.h"
@@ -32,7 +32,7 @@ void tiles_begin(void) {
 
 void tiles_end(void) { _tile_release(); }
 
-/* A panel is [in / 4][2 * GROUP][4]: four bytes of each digit row side by side, as a tile wants them. */
+/* A panel is [in / 4][2 * GROUP][4]: four bytes of each digit row side by side, as a tile expects them. */
 void tiles_pack(const Rows *x, int64_t group, int64_t in, uint8_t *panels) {
     const uint8_t *digits = x->digits + group * 2 * GROUP * in;
     uint8_t *panel = panels + group * 2 * GROUP * in;
@@ -42,7 +42,7 @@ void tiles_pack(const Rows *x, int64_t group, int64_t in, uint8_t *panels) {
         _mm512_storeu_si512(panel + 2 * GROUP * k, _mm512_i32gather_epi32(lines, digits + k, 1));
 }
 
-/* Put the numbers of eight weight rows and eight activation rows the other way round. */
+/* Transpose the numbers of eight weight rows and eight activation rows. */
 INLINE void transpose(__m256 *v) {
     __m256 t[8], u[8];
     for (int i = 0; i < 8; i += 2)

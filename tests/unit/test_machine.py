@@ -14,22 +14,31 @@ from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.gpu.device import (
+    GPU_RESERVE,
     MIB,
-    RESERVE,
-    Form,
+    GpuFormat,
     choose_device,
     most_weight_bytes,
-    needed_bytes,
+    needed_gpu_bytes,
     weight_bytes,
 )
 from model_runtime.errors import ModelError
-from model_runtime.loading.known_models import KNOWN, largest_within
-from model_runtime.loading.memory_fit import BYTES, Size, fitting, need, refusal, size_of, usable, usable_on_gpu
-from model_runtime.memory import available, bandwidth, held
+from model_runtime.loading.known_models import KNOWN_MODELS, largest_within
+from model_runtime.loading.memory_fit import (
+    FORMAT_BYTES,
+    ModelSize,
+    does_not_fit,
+    fitting_formats,
+    memory_need,
+    model_size,
+    usable_formats,
+    usable_gpu_formats,
+)
+from model_runtime.machine import available_memory, memory_bandwidth, releasable_memory
 
 GIB = 1 << 30
 FREE = 8 * GIB
-sizes = st.builds(Size, st.integers(1 << 20, 1 << 35), st.integers(1, 1 << 30), st.integers(0, 1 << 20))
+sizes = st.builds(ModelSize, st.integers(1 << 20, 1 << 35), st.integers(1, 1 << 30), st.integers(0, 1 << 20))
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such files")
 
@@ -87,54 +96,58 @@ SYSTEMS = {
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_memory_is_what_system_and_groups_leave(tmp_path: Path, name: str) -> None:
     groups, files, expected = SYSTEMS[name]
-    assert available(system(tmp_path, groups, files)) == expected
+    assert available_memory(system(tmp_path, groups, files)) == expected
 
 
 def test_a_system_without_such_files_has_what_is_built_in(tmp_path: Path) -> None:
-    assert available(tmp_path) >= available() > 0
+    assert available_memory(tmp_path) >= available_memory() > 0
 
 
 def test_reading_memory_takes_time() -> None:
-    assert bandwidth() > 0
+    assert memory_bandwidth() > 0
 
 
 def test_what_is_written_is_held(tmp_path: Path) -> None:
-    before = held()
+    before = releasable_memory()
     written = bytearray(b"x") * (64 << 20)
-    assert held() - before > len(written) // 2
-    assert held(tmp_path) > 1 << 60, "where nobody tells, nothing is ruled out"
+    assert releasable_memory() - before > len(written) // 2
+    assert releasable_memory(tmp_path) > 1 << 60, "where nobody tells, nothing is ruled out"
 
 
 def test_a_size_is_that_of_the_checkpoint() -> None:
-    assert size_of(read_config(EMBEDDED)).parameters == 9_076_800
+    assert model_size(read_config(EMBEDDED)).parameters == 9_076_800
 
 
 @given(size=sizes, free=st.integers(0, 1 << 37), kv=st.integers(0, 1 << 31))
-def test_what_fits_into_less_fits_into_more_and_smaller_formats_fit_first(size: Size, free: int, kv: int) -> None:
-    fit = fitting(size, BYTES, kv, free)
-    assert set(fit) <= set(fitting(size, BYTES, kv, free + 1))
-    assert all(smaller in fit for form in fit for smaller in BYTES if BYTES[smaller] <= BYTES[form])
+def test_what_fits_into_less_fits_into_more_and_smaller_formats_fit_first(
+    size: ModelSize, free: int, kv: int
+) -> None:
+    fit = fitting_formats(size, FORMAT_BYTES, kv, free)
+    assert set(fit) <= set(fitting_formats(size, FORMAT_BYTES, kv, free + 1))
+    assert all(
+        smaller in fit for form in fit for smaller in FORMAT_BYTES if FORMAT_BYTES[smaller] <= FORMAT_BYTES[form]
+    )
 
 
 @given(size=sizes, free=st.integers(0, 1 << 37), kv=st.integers(0, 1 << 31))
-def test_a_refusal_tells_numbers_that_add_up_and_something_that_fits(size: Size, free: int, kv: int) -> None:
-    if fitting(size, ["fp16"], kv, free):
+def test_a_refusal_tells_numbers_that_add_up_and_something_that_fits(size: ModelSize, free: int, kv: int) -> None:
+    if fitting_formats(size, ["fp16"], kv, free):
         return
-    told = str(refusal(size, ["fp16"], ["fp32", "int8"], kv, free))
+    told = str(does_not_fit(size, ["fp16"], ["fp32", "int8"], kv, free))
     total, weights, of_kv, working, has = map(float, re.findall(r"\d+\.\d", told.partition(" here")[0]))
     assert abs(total - weights - of_kv - working) < 0.25
     assert has <= total
     if "set weights" in told:
-        assert "'int8'" in told and need(size, "int8", kv).total <= free
+        assert "'int8'" in told and memory_need(size, "int8", kv).total <= free
     elif named := re.search(r"such as (\S+)$", told):
-        known = next(each for each in KNOWN if each.name == named[1])
+        known = next(each for each in KNOWN_MODELS if each.name == named[1])
         assert known.parameters < size.parameters
     else:
         assert "use the embedded model" in told
 
 
 def test_the_largest_that_fits_is_named() -> None:
-    told = refusal(Size(7_615_616_512, 152064 * 3584), ["fp32", "fp16", "int8"], [], GIB // 2, 10 * GIB)
+    told = does_not_fit(ModelSize(7_615_616_512, 152064 * 3584), ["fp32", "fp16", "int8"], [], GIB // 2, 10 * GIB)
     assert "needs 11.7 GiB of memory (int8 weights 7.1, KV 0.5, working 4.1) and 10.0 are free here" in str(told)
     assert "a model of up to 6.5 billion parameters, such as ibm-granite/granite-3b-code-base-2k" in str(told)
     assert largest_within(10) is None
@@ -142,19 +155,21 @@ def test_the_largest_that_fits_is_named() -> None:
 
 def test_a_format_that_does_not_fit_is_refused_with_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
     config = read_config(EMBEDDED)
-    size, kv = size_of(config), 1 << 20
-    monkeypatch.setattr("model_runtime.loading.memory_fit.available", lambda: need(size, "fp16", kv).total)
-    assert "fp32" not in usable(config, "auto", kv)
+    size, kv = model_size(config), 1 << 20
+    monkeypatch.setattr(
+        "model_runtime.loading.memory_fit.available_memory", lambda: memory_need(size, "fp16", kv).total
+    )
+    assert "fp32" not in usable_formats(config, "auto", kv)
     with pytest.raises(ModelError, match=r"fp32 weights .* set weights to '(fp16|int8)', which needs"):
-        usable(config, "fp32", kv)
+        usable_formats(config, "fp32", kv)
 
 
 def test_a_format_that_this_cpu_cannot_compute_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config = read_config(EMBEDDED)
-    monkeypatch.setattr("model_runtime.loading.memory_fit.formats", lambda config: ["fp32"])
-    assert usable(config, "auto", 0) == ["fp32"]
+    monkeypatch.setattr("model_runtime.loading.memory_fit.supported_formats", lambda config: ["fp32"])
+    assert usable_formats(config, "auto", 0) == ["fp32"]
     with pytest.raises(ModelError, match="'int8' cannot be used on this CPU: set weights to 'auto'"):
-        usable(config, "int8", 0)
+        usable_formats(config, "int8", 0)
 
 
 # On a GPU
@@ -178,28 +193,28 @@ SHAPES = {
 @pytest.mark.parametrize("form", ["bf16", "int8"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_is_told_to_fit_on_a_gpu_is_what_is_loaded_there(
-    monkeypatch: pytest.MonkeyPatch, name: str, form: Form
+    monkeypatch: pytest.MonkeyPatch, name: str, form: GpuFormat
 ) -> None:
     config = replace(read_config(EMBEDDED), **SHAPES[name])
-    size, needed = size_of(config), needed_bytes(config, form, 512)
+    size, needed = model_size(config), needed_gpu_bytes(config, form, 512)
     for free in (needed - 1, needed):
         gpu(monkeypatch, free)
         fits = choose_device("auto", config, 512, form).device == "cuda"
-        assert (form in usable_on_gpu(size, 512 * MIB, config)) == fits == (free == needed)
+        assert (form in usable_gpu_formats(size, 512 * MIB, config)) == fits == (free == needed)
     assert most_weight_bytes(size.parameters, size.matrix, form) >= weight_bytes(config, form)
-    gpu(monkeypatch, most_weight_bytes(size.parameters, size.matrix, form) + 512 * MIB + RESERVE)
-    assert form in usable_on_gpu(size, 512 * MIB, None)
+    gpu(monkeypatch, most_weight_bytes(size.parameters, size.matrix, form) + 512 * MIB + GPU_RESERVE)
+    assert form in usable_gpu_formats(size, 512 * MIB, None)
 
 
 def test_what_transformers_computes_fits_on_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu(monkeypatch, 80 * GIB)
     config = replace(read_config(EMBEDDED), foreign=True)
-    assert usable_on_gpu(Size(1, 1), 0, config) == []
+    assert usable_gpu_formats(ModelSize(1, 1), 0, config) == []
 
 
 def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(read_config(EMBEDDED), layers=64)
-    least = needed_bytes(config, "int8", 512)
+    least = needed_gpu_bytes(config, "int8", 512)
     gpu(monkeypatch, least)
     with pytest.raises(ModelError, match=rf"set weights to 'int8', which needs {-(-least // MIB)} MiB, or device to"):
         choose_device("cuda", config, 512, "bf16")

@@ -11,9 +11,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.arena.arena import Arena
-from model_runtime.decoder.hf.config import foreign_config
-from model_runtime.decoder.hf.decoder import ForeignDecoder
-from model_runtime.decoder.hf.load import load_foreign
+from model_runtime.decoder.hf.config import hf_config
+from model_runtime.decoder.hf.decoder import HfDecoder
+from model_runtime.decoder.hf.load import load_hf_decoder
 from model_runtime.decoder.linear import Format
 from model_runtime.ids import Ids
 from tests.models import VOCABULARY
@@ -49,8 +49,8 @@ def make(folder: Path, family: str, **fields: Any) -> Path:
     return folder
 
 
-def load(folder: Path, form: Format = "fp32") -> ForeignDecoder:
-    return load_foreign(folder, foreign_config(folder), form)
+def load(folder: Path, form: Format = "fp32") -> HfDecoder:
+    return load_hf_decoder(folder, hf_config(folder), form)
 
 
 class Model:
@@ -76,7 +76,7 @@ def assert_close(found: torch.Tensor, expected: torch.Tensor, tolerance: float =
     assert float((found - expected).abs().max()) <= tolerance
 
 
-def in_passes(decoder: ForeignDecoder, arena: Arena, ids: Ids, size: int) -> torch.Tensor:
+def in_passes(decoder: HfDecoder, arena: Arena, ids: Ids, size: int) -> torch.Tensor:
     """Append tokens, so many a pass; the logits of all rows."""
     parts = [ids[at : at + size] for at in range(0, len(ids), size)]
     return torch.cat([decoder.forward(part, arena, len(part)) for part in parts])

@@ -1,4 +1,4 @@
-"""A model of transformers with its matrices prepared as our decoder's are, each let go of once it is packed."""
+"""Packs the matrices of a model of transformers as our decoder's are, and frees each once it is packed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from transformers.pytorch_utils import Conv1D
 
 from model_runtime.decoder.linear import Format, linear
 
-TABLES, MATRICES = (nn.Embedding,), (nn.Linear, Conv1D)
+TABLE_TYPES, MATRIX_TYPES = (nn.Embedding,), (nn.Linear, Conv1D)
 
 
-class Packed(nn.Module):
+class PackedLinear(nn.Module):
     """A product with a packed matrix."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> None:
@@ -28,8 +28,8 @@ class Packed(nn.Module):
         return rows.view(*x.shape[:-1], rows.shape[-1])
 
 
-class Looked(nn.Module):
-    """Rows of a table that stays as it is stored; parameters would become fp32."""
+class EmbeddingTable(nn.Module):
+    """Looks up rows of a table in its stored format; a parameter would become fp32."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         """Keep the table [tokens, hidden]."""
@@ -37,31 +37,34 @@ class Looked(nn.Module):
         self.weight = weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """The rows of ids [...] in fp32, [..., hidden]."""
+        """Return the rows of ids [...] in fp32, [..., hidden]."""
         return F.embedding(ids, self.weight).float()
 
 
 def pack(model: Any, form: Format) -> None:
-    """Replace matrices and tables, the largest first: one that is packed is there three times. All else becomes fp32.
+    """Replace matrices and tables; all else becomes fp32.
 
-    Subclasses may compute something else: they stay.
+    The largest come first, since a matrix is in memory three times while it is packed. Subclasses stay: they may
+    compute something else.
     """
-    kinds = TABLES + MATRICES
+    kinds = TABLE_TYPES + MATRIX_TYPES
     sizes: dict[str, int] = {name: each.weight.numel() for name, each in model.named_modules() if type(each) in kinds}
     for name in sorted(sizes, key=lambda name: sizes[name], reverse=True):
         model.set_submodule(name, _replacement(model.get_submodule(name), form))
     model.float()
 
 
-def unpacked(model: Any) -> int:
-    """How many parameters packing leaves in fp32."""
-    packed = {id(p) for m in model.modules() if type(m) in TABLES + MATRICES for p in m.parameters(recurse=False)}
+def count_unpacked(model: Any) -> int:
+    """Count the parameters that packing leaves in fp32."""
+    packed = {
+        id(p) for m in model.modules() if type(m) in TABLE_TYPES + MATRIX_TYPES for p in m.parameters(recurse=False)
+    }
     return sum(p.numel() for p in model.parameters() if id(p) not in packed)
 
 
 def _replacement(module: Any, form: Format) -> nn.Module:
     weight = module.weight.detach()
-    if type(module) in TABLES:
-        return Looked(weight)
+    if type(module) in TABLE_TYPES:
+        return EmbeddingTable(weight)
     bias = None if module.bias is None else module.bias.detach()
-    return Packed(weight.T if type(module) is Conv1D else weight, bias, form)
+    return PackedLinear(weight.T if type(module) is Conv1D else weight, bias, form)

@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.engine.ngram_cache import FILE, LocalCache, matches, read
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, matches, read_ngram_cache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 VOCAB = 5
-CACHE = LocalCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
+CACHE = NgramCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
 unhurried = settings(deadline=None, max_examples=200)
 tokens = st.one_of(st.integers(0, VOCAB - 1), st.integers(0, 1), st.integers(-1, VOCAB - 1))
 histories = st.one_of(
@@ -27,7 +27,7 @@ histories = st.one_of(
 )
 weights = st.lists(st.integers(1, 1000), min_size=VOCAB, max_size=VOCAB)
 caches = st.builds(
-    LocalCache, st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple), half_life=st.floats(1, 1e6)
+    NgramCache, st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple), half_life=st.floats(1, 1e6)
 )
 
 
@@ -52,7 +52,7 @@ def reference_matches(history: list[int], length: int) -> list[int]:
     return [i for i in places if history[i - length + 1 : i + 1] == end and history[i + 1] >= 0]
 
 
-def reference_mix(cache: LocalCache, probabilities: list[float], history: list[int]) -> list[float]:
+def reference_mix(cache: NgramCache, probabilities: list[float], history: list[int]) -> list[float]:
     """One length of match after the other takes its share of what there was."""
     mixed = probabilities
     for length, share in enumerate(cache.shares, 1):
@@ -83,7 +83,7 @@ def test_the_matches_are_the_references(history: list[int], most: int) -> None:
 @given(caches, weights, histories)
 @example(CACHE, [1] * VOCAB, [1, -1, 1])
 @example(CACHE, [1] * VOCAB, [0, 1, 2] * 5)
-def test_the_mixture_is_the_references(cache: LocalCache, parts: list[int], history: list[int]) -> None:
+def test_the_mixture_is_the_references(cache: NgramCache, parts: list[int], history: list[int]) -> None:
     mixed = cache.mix(distribution(parts), ids(*history))
     assert mixed.dtype == np.float32
     expected = reference_mix(cache, distribution(parts).tolist(), history)
@@ -92,9 +92,9 @@ def test_the_mixture_is_the_references(cache: LocalCache, parts: list[int], hist
 
 @unhurried
 @given(caches, weights, histories)
-@example(LocalCache((1.0,), half_life=1.0), [1] * VOCAB, [1, 2, *[0] * 2000, 1])
+@example(NgramCache((1.0,), half_life=1.0), [1] * VOCAB, [1, 2, *[0] * 2000, 1])
 def test_a_mixture_of_a_distribution_is_a_distribution(
-    cache: LocalCache, parts: list[int], history: list[int]
+    cache: NgramCache, parts: list[int], history: list[int]
 ) -> None:
     mixed = cache.mix(distribution(parts), ids(*history))
     assert mixed.min() >= 0
@@ -142,7 +142,7 @@ def test_a_later_occurrence_counts_more() -> None:
 @given(weights, histories)
 def test_alone_the_model_says_nothing_where_there_are_counts(parts: list[int], history: list[int]) -> None:
     probabilities, past = distribution(parts), ids(*history)
-    mixed = CACHE.alone().mix(probabilities, past)
+    mixed = CACHE.without_model().mix(probabilities, past)
     followers = {history[place + 1] for place in reference_matches(history, 1)}
     assert set(np.flatnonzero(mixed).tolist()) == (followers or set(range(VOCAB)))
 
@@ -151,19 +151,19 @@ def test_alone_the_model_says_nothing_where_there_are_counts(parts: list[int], h
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    CACHE.write(tmp_path)
-    other = LocalCache((0.5,), half_life=2000.0)
-    other.write(tmp_path)
-    assert read(tmp_path) == other
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    (tmp_path / LOCAL_CACHE_FILE).write_text(CACHE.to_json())
+    other = NgramCache((0.5,), half_life=2000.0)
+    (tmp_path / LOCAL_CACHE_FILE).write_text(other.to_json())
+    assert read_ngram_cache(tmp_path) == other
+    assert [path.name for path in tmp_path.iterdir()] == [LOCAL_CACHE_FILE]
 
 
 def test_a_folder_may_have_none(tmp_path: Path) -> None:
-    assert read(tmp_path) is None
+    assert read_ngram_cache(tmp_path) is None
 
 
 def test_the_embedded_model_has_one() -> None:
-    assert isinstance(read(EMBEDDED), LocalCache)
+    assert isinstance(read_ngram_cache(EMBEDDED), NgramCache)
 
 
 GOOD = {"shares": [0.5, 0.1], "half_life": 100}
@@ -199,11 +199,11 @@ DAMAGED = {
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=[name[:40] for name in DAMAGED])
 def test_a_damaged_file_is_refused_with_a_remedy(tmp_path: Path, content: str | bytes) -> None:
-    (tmp_path / FILE).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ModelError, match=re.escape(str(tmp_path / FILE)) + ".*: fetch the model again"):
-        read(tmp_path)
+    (tmp_path / LOCAL_CACHE_FILE).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path / LOCAL_CACHE_FILE)) + ".*: fetch the model again"):
+        read_ngram_cache(tmp_path)
 
 
 def test_whole_numbers_are_numbers(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(json.dumps({"shares": [0, 1], "half_life": 100}))
-    assert read(tmp_path) == LocalCache((0.0, 1.0), 100.0)
+    (tmp_path / LOCAL_CACHE_FILE).write_text(json.dumps({"shares": [0, 1], "half_life": 100}))
+    assert read_ngram_cache(tmp_path) == NgramCache((0.0, 1.0), 100.0)

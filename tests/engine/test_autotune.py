@@ -12,24 +12,31 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from efim_ls.completion.speed_notes import SpeedFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native import library
-from model_runtime.decoder.native.decoder import NativeDecoder, missing
+from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
-from model_runtime.loading import autotune as choosing
-from model_runtime.loading.autotune import CONTEXT, ENOUGH, SHARES, Way, choose
+from model_runtime.loading import autotune
+from model_runtime.loading.autotune import (
+    PASS_COUNTS,
+    SAMPLE_PARAMETERS,
+    TIMED_CONTEXT,
+    CpuMethod,
+    choose_method,
+)
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import Model, load
 from tests.models import Tiny, config
 
 SHAPE = parse_config(config(Tiny()))
-WHY = missing(SHAPE) or ""
+WHY = native_missing(SHAPE) or ""
 COMPILED = pytest.mark.skipif(WHY != "", reason=WHY)
-TORCH = Way("fp32", False), Way("fp16", False)
-WAYS = *TORCH, Way("fp16", True), Way("int8", True)
-WITHOUT_COMPILED = *TORCH, Way("int8", False)
+TORCH = CpuMethod("fp32", False), CpuMethod("fp16", False)
+WAYS = *TORCH, CpuMethod("fp16", True), CpuMethod("int8", True)
+WITHOUT_COMPILED = *TORCH, CpuMethod("int8", False)
 TODAY = "measured now"
 
 
@@ -40,7 +47,7 @@ class Measuring:
         self.calls = 0
         self.figures = {str(way): float(10 - i) for i, way in enumerate(WAYS)} | {"int8 torch": 12.0}
 
-    def __call__(self, config: ModelConfig, ways: list[Way], threads: int) -> dict[str, float]:
+    def __call__(self, config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
         self.calls += 1
         return {str(way): self.figures[str(way)] for way in ways}
 
@@ -49,10 +56,10 @@ class Measuring:
 def measuring(monkeypatch: pytest.MonkeyPatch) -> Measuring:
     """A machine on which each of the four ways works."""
     double = Measuring()
-    monkeypatch.setattr(choosing, "_measured", double)
-    monkeypatch.setattr(choosing, "missing", lambda config: None)
-    monkeypatch.setattr(choosing, "packed_format", lambda: "fp16")
-    monkeypatch.setattr(choosing, "int8_is_exact", lambda: True)
+    monkeypatch.setattr(autotune, "_measure", double)
+    monkeypatch.setattr(autotune, "native_missing", lambda config: None)
+    monkeypatch.setattr(autotune, "packed_format", lambda: "fp16")
+    monkeypatch.setattr(autotune, "int8_is_exact", lambda: True)
     return double
 
 
@@ -62,9 +69,9 @@ def notes(tmp_path: Path) -> Path:
 
 
 def test_what_is_measured_is_remembered_and_not_measured_again(measuring: Measuring, notes: Path) -> None:
-    way, reason = choose(SHAPE, "auto", 1, notes)
+    way, reason = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     assert TODAY in reason
-    again, later = choose(SHAPE, "auto", 1, notes)
+    again, later = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     assert (again, measuring.calls) == (way, 1)
     day = next(iter(json.loads(notes.read_text()).values()))[0]
     assert later == reason.replace(TODAY, f"measured on {day}")
@@ -72,12 +79,12 @@ def test_what_is_measured_is_remembered_and_not_measured_again(measuring: Measur
 
 def test_one_measurement_serves_every_setting(measuring: Measuring, notes: Path) -> None:
     for wanted in ("fp16", "auto", "fp16"):
-        choose(SHAPE, wanted, 1, notes)
+        choose_method(SHAPE, wanted, 1, SpeedFile(notes))
     assert measuring.calls == 1
 
 
 def test_without_a_file_to_remember_it_in_it_is_measured_each_time(measuring: Measuring) -> None:
-    assert choose(SHAPE, "auto", 1, None) == choose(SHAPE, "auto", 1, None)
+    assert choose_method(SHAPE, "auto", 1, None) == choose_method(SHAPE, "auto", 1, None)
     assert measuring.calls == 2
 
 
@@ -95,20 +102,20 @@ def test_another_shape_is_measured_anew_and_both_are_remembered(
     measuring: Measuring, notes: Path, other: str
 ) -> None:
     for _ in range(2):
-        choose(SHAPE, "auto", 1, notes)
-        choose(OTHERS[other], "auto", 1, notes)
+        choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+        choose_method(OTHERS[other], "auto", 1, SpeedFile(notes))
     assert measuring.calls == 2
 
 
 def test_context_and_ends_of_text_do_not_matter(measuring: Measuring, notes: Path) -> None:
-    choose(SHAPE, "auto", 1, notes)
-    choose(replace(SHAPE, context=1024, end_ids=(1, 2)), "auto", 1, notes)
+    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    choose_method(replace(SHAPE, context=1024, end_ids=(1, 2)), "auto", 1, SpeedFile(notes))
     assert measuring.calls == 1
 
 
 def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes: Path) -> None:
     for threads in (1, 2, 1, 2):
-        choose(SHAPE, "auto", threads, notes)
+        choose_method(SHAPE, "auto", threads, SpeedFile(notes))
     assert measuring.calls == 2
 
 
@@ -116,23 +123,23 @@ def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes:
 def test_another_torch_or_cpu_is_measured_anew(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    choose(SHAPE, "auto", 1, notes)
+    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     if changed == "torch":
         monkeypatch.setattr(torch, "__version__", "99.0")
     else:
-        monkeypatch.setattr(choosing, "_cpu", lambda: "another")
+        monkeypatch.setattr(autotune, "_cpu", lambda: "another")
     for _ in range(2):
-        choose(SHAPE, "auto", 1, notes)
+        choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     assert measuring.calls == 2
 
 
 def test_a_way_that_was_not_there_when_it_was_measured_is_measured(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "missing", lambda config: "not built")
-    choose(SHAPE, "auto", 1, notes)
-    monkeypatch.setattr(choosing, "missing", lambda config: None)
-    way, reason = choose(SHAPE, "auto", 1, notes)
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
+    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    monkeypatch.setattr(autotune, "native_missing", lambda config: None)
+    way, reason = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     assert (way.compiled, measuring.calls) == (True, 2)
     assert TODAY in reason
 
@@ -140,7 +147,7 @@ def test_a_way_that_was_not_there_when_it_was_measured_is_measured(
 def test_notes_of_others_survive(measuring: Measuring, notes: Path) -> None:
     notes.parent.mkdir()
     notes.write_text(json.dumps({"another machine": ["2026-01-01", {"fp64 abacus": 7.5}]}))
-    choose(SHAPE, "auto", 1, notes)
+    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     found = json.loads(notes.read_text())
     assert len(found) == 2
     assert found["another machine"] == ["2026-01-01", {"fp64 abacus": 7.5}]
@@ -167,7 +174,7 @@ def test_damaged_or_foreign_notes_mean_measuring_again(measuring: Measuring, not
     notes.parent.mkdir()
     notes.write_bytes(DAMAGED[damage])
     for _ in range(2):
-        assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
+        assert choose_method(SHAPE, "auto", 1, SpeedFile(notes))[0] == CpuMethod("int8", True)
     assert measuring.calls == 1, "mended by what was measured"
 
 
@@ -177,52 +184,56 @@ def test_a_folder_in_place_of_notes_means_measuring_each_time_and_a_line_in_the_
     notes.mkdir(parents=True)
     caplog.set_level(logging.INFO)
     for _ in range(2):
-        assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
+        assert choose_method(SHAPE, "auto", 1, SpeedFile(notes))[0] == CpuMethod("int8", True)
     assert measuring.calls == 2
     assert [str(notes) in record.getMessage() for record in caplog.records] == [True, True]
 
 
 def test_a_file_in_place_of_their_folder_is_no_failure(measuring: Measuring, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("")
-    assert choose(SHAPE, "auto", 1, tmp_path / "cache" / "speed.json")[0] == Way("int8", True)
+    assert choose_method(SHAPE, "auto", 1, SpeedFile(tmp_path / "cache" / "speed.json"))[0] == CpuMethod("int8", True)
     assert measuring.calls == 1
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="this user may read and write everything")
 def test_notes_without_permission_are_no_failure(measuring: Measuring, notes: Path) -> None:
-    choose(SHAPE, "auto", 1, notes)
+    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
     notes.chmod(0)
     notes.parent.chmod(0o500)
-    assert choose(SHAPE, "auto", 1, notes)[0] == Way("int8", True)
+    assert choose_method(SHAPE, "auto", 1, SpeedFile(notes))[0] == CpuMethod("int8", True)
     notes.parent.chmod(0o700)
     assert measuring.calls == 2
 
 
 @pytest.mark.parametrize("fastest", WAYS, ids=str)
-def test_the_fastest_wins_and_the_reason_names_every_figure(measuring: Measuring, notes: Path, fastest: Way) -> None:
+def test_the_fastest_wins_and_the_reason_names_every_figure(
+    measuring: Measuring, notes: Path, fastest: CpuMethod
+) -> None:
     measuring.figures[str(fastest)] = 0.25
-    for way, reason in [choose(SHAPE, "auto", 1, notes) for _ in range(2)]:
+    for way, reason in [choose_method(SHAPE, "auto", 1, SpeedFile(notes)) for _ in range(2)]:
         assert way == fastest
         assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in WAYS)
         assert "ms" in reason
 
 
 def test_the_format_asked_for_limits_the_ways(measuring: Measuring, notes: Path) -> None:
-    way, reason = choose(SHAPE, "fp16", 1, notes)
-    assert (way, measuring.calls) == (Way("fp16", True), 1)
+    way, reason = choose_method(SHAPE, "fp16", 1, SpeedFile(notes))
+    assert (way, measuring.calls) == (CpuMethod("fp16", True), 1)
     assert "fp16 torch 9.00, fp16 compiled 8.00 ms" in reason and "int8" not in reason
     measuring.figures["fp16 torch"] = 1.0
-    assert choose(SHAPE, "fp16", 2, notes)[0] == Way("fp16", False)
+    assert choose_method(SHAPE, "fp16", 2, SpeedFile(notes))[0] == CpuMethod("fp16", False)
 
 
 @pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("int8", WAYS[3])])
-def test_where_there_is_one_way_nothing_is_measured(measuring: Measuring, notes: Path, wanted, only: Way) -> None:
-    assert choose(SHAPE, wanted, 1, notes) == (only, "asked for by the setting")
+def test_where_there_is_one_way_nothing_is_measured(
+    measuring: Measuring, notes: Path, wanted, only: CpuMethod
+) -> None:
+    assert choose_method(SHAPE, wanted, 1, SpeedFile(notes)) == (only, "asked for by the setting")
     assert measuring.calls == 0 and not notes.exists()
 
 
 LACKS = {
-    "not built": (None, "not built from these sources: install again where there is gcc 11 or newer"),
+    "not built": (None, "not built from these sources: install again with gcc 11 or newer"),
     "an older CPU": (SimpleNamespace(efim_supported=lambda: 0), "no AVX-512"),
 }
 
@@ -232,68 +243,68 @@ def lack(request: pytest.FixtureRequest, measuring: Measuring, monkeypatch: pyte
     """A machine without the compiled decoder; the reason that it has to give."""
     lib, why = LACKS[request.param]
     monkeypatch.setattr(library, "library", lambda: lib)
-    monkeypatch.setattr(choosing, "missing", missing)
+    monkeypatch.setattr(autotune, "native_missing", native_missing)
     return why
 
 
 def test_without_the_compiled_part_torch_computes_alone_and_says_why(
     measuring: Measuring, lack: str, notes: Path
 ) -> None:
-    way, reason = choose(SHAPE, "auto", 1, notes)
-    assert way == Way("fp16", False)
+    way, reason = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    assert way == CpuMethod("fp16", False)
     assert lack in reason and "compiled decoder is left out" in reason
     assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in WITHOUT_COMPILED}
-    way, reason = choose(SHAPE, "fp16", 1, notes)
-    assert way == Way("fp16", False)
+    way, reason = choose_method(SHAPE, "fp16", 1, SpeedFile(notes))
+    assert way == CpuMethod("fp16", False)
     assert "asked for by the setting" in reason and lack in reason
 
 
 def test_int8_without_the_compiled_part_is_torchs(lack: str) -> None:
-    way, reason = choose(SHAPE, "int8", 1, None)
-    assert way == Way("int8", False) and lack in reason
+    way, reason = choose_method(SHAPE, "int8", 1, None)
+    assert way == CpuMethod("int8", False) and lack in reason
 
 
 def test_int8_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(autotune, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match=f"'int8' cannot be used.*{lack}.*set weights to 'auto'"):
-        choose(SHAPE, "int8", 1, None)
+        choose_method(SHAPE, "int8", 1, None)
 
 
 def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(
     measuring: Measuring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda: 1))
-    monkeypatch.setattr(choosing, "missing", missing)
-    way, reason = choose(replace(SHAPE, head_dim=24), "auto", 1, None)
+    monkeypatch.setattr(autotune, "native_missing", native_missing)
+    way, reason = choose_method(replace(SHAPE, head_dim=24), "auto", 1, None)
     assert not way.compiled and "24 dimensions" in reason
 
 
 def test_fp16_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "packed_format", lambda: "fp32")
-    monkeypatch.setattr(choosing, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(autotune, "packed_format", lambda: "fp32")
+    monkeypatch.setattr(autotune, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="'fp16' cannot be used.*set weights to 'auto'"):
-        choose(SHAPE, "fp16", 1, None)
-    way, reason = choose(SHAPE, "auto", 1, None)
-    assert way == Way("fp32", False)
+        choose_method(SHAPE, "fp16", 1, None)
+    way, reason = choose_method(SHAPE, "auto", 1, None)
+    assert way == CpuMethod("fp32", False)
     assert reason.startswith("there is no other") and lack in reason
 
 
 def test_the_sample_has_the_models_widths_and_no_more_layers_and_words_than_needed() -> None:
     large = replace(SHAPE, hidden=896, heads=14, head_dim=64, intermediate=4864, layers=24, vocab=151_936)
-    sample = choosing._sample(large)
+    sample = autotune._sample(large)
     assert replace(sample, layers=24, vocab=large.vocab, context=large.context) == large
-    assert (sample.layers, sample.vocab, sample.context) == (1, 4096, CONTEXT + max(SHARES))
-    tiny = choosing._sample(SHAPE)
+    assert (sample.layers, sample.vocab, sample.context) == (1, 4096, TIMED_CONTEXT + max(PASS_COUNTS))
+    tiny = autotune._sample(SHAPE)
     assert replace(tiny, context=SHAPE.context) == SHAPE
-    many = choosing._sample(replace(SHAPE, layers=10**6))
+    many = autotune._sample(replace(SHAPE, layers=10**6))
     shapes = {name: shape for name, shape in expected_shapes(many).items() if ".layers." in name and len(shape) == 2}
     parameters = sum(rows * columns for rows, columns in shapes.values())
-    assert 0.9 * ENOUGH < parameters <= ENOUGH
+    assert 0.9 * SAMPLE_PARAMETERS < parameters <= SAMPLE_PARAMETERS
 
 
 def test_it_really_measures_every_way_that_works_here() -> None:
-    ways = choosing._ways(SHAPE)
-    figures = choosing._measured(SHAPE, ways, threads=1)
+    ways = autotune._methods(SHAPE)
+    figures = autotune._measure(SHAPE, ways, threads=1)
     assert list(figures) == [str(way) for way in ways]
     assert all(ms > 0 for ms in figures.values())
 
@@ -314,7 +325,7 @@ def loaded(folder: Path, weights, measured: Path | None = None) -> Model:
         capacity=512,
         kv_memory_mib=64,
         local_cache=False,
-        measured=measured,
+        speed_notes=SpeedFile(measured) if measured else None,
         progress=lambda *_: None,
     )
 

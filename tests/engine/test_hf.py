@@ -17,13 +17,13 @@ from transformers import AutoModelForCausalLM
 
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import Span
-from model_runtime.decoder.hf.config import foreign_size
+from model_runtime.decoder.hf.config import hf_size
 from model_runtime.decoder.hf.load import kv_form
-from model_runtime.decoder.hf.packing import pack
+from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Watched, decoder_of
-from tests.engine.foreign import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make
+from tests.engine.hf import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make
 from tests.engine.prompts import generate, prompt_of
 from tests.models import VOCABULARY
 
@@ -85,13 +85,13 @@ def test_an_engine_says_what_transformers_generates(model: Model, tokenizer: Tok
 def test_how_large_a_model_is_takes_its_configuration_alone(model: Model, tmp_path: Path) -> None:
     shutil.copy(model.folder / "config.json", tmp_path)
     weights = [weight.numel() for weight in model.reference.parameters()]
-    told = foreign_size(tmp_path)[:2]
+    told = hf_size(tmp_path)[:2]
     assert told == (model.decoder.parameters, max(weights)) == (sum(weights), max(weights))
 
 
 def test_experts_that_are_joined_are_counted_as_what_they_stay(tmp_path: Path) -> None:
     experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "num_key_value_heads": 2}
-    parameters, _, fixed = foreign_size(make(tmp_path, "qwen3_moe", **experts, head_dim=16))
+    parameters, _, fixed = hf_size(make(tmp_path, "qwen3_moe", **experts, head_dim=16))
     joined = 2 * 8 * 3 * 24 * 64  # layers, experts, matrices of one, its width, that of the model
     assert joined <= fixed < min(parameters, joined + 2000), "and norms"
 

@@ -1,4 +1,4 @@
-"""Reads a checkpoint with transformers: all its safetensors and nothing else; no code of the folder's, no network."""
+"""Reads a checkpoint by transformers: its safetensors and nothing else, no code of the folder, no network."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformers.utils import logging
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
 
-logging.set_verbosity_error()  # what it says otherwise is advice to programmers
+logging.set_verbosity_error()  # its other messages are advice to programmers
 logging.disable_progress_bar()
 
 
-def found_config(folder: Path) -> Any:
-    """What transformers makes of `config.json`, without what that says of kernels to fetch and of other files."""
+def read_hf_config(folder: Path) -> Any:
+    """Read `config.json` by transformers, without what it says of kernels to fetch and of other files."""
     try:
         found = cast(Any, AutoConfig).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # each architecture has checks of its own
@@ -27,10 +27,10 @@ def found_config(folder: Path) -> Any:
     return found
 
 
-def read_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: str | None = None) -> Any:
-    """The model as it is stored, or in another number format; ModelError where a tensor is missing or damaged."""
-    weight_files(folder)  # transformers would look for other formats
-    config = found_config(folder)
+def read_hf_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: str | None = None) -> Any:
+    """Load the model as stored or in another number format; ModelError if a tensor is missing or damaged."""
+    weight_files(folder)  # without safetensors, transformers would look for other formats
+    config = read_hf_config(folder)
     try:
         model, found = cast(Any, AutoModelForCausalLM).from_pretrained(
             folder,
@@ -41,7 +41,7 @@ def read_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: st
             trust_remote_code=False,
             attn_implementation=attention,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are told below, by name
+            ignore_mismatched_sizes=True,  # they are named below
         )
     except Exception as error:  # each architecture fails in its own way, a damaged file in another
         reason = f"transformers cannot load {folder} ({error!r})"
@@ -51,7 +51,7 @@ def read_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: st
 
 
 def _refuse(found: dict[str, Any], layers: int) -> None:
-    """What transformers tells of tensors and would put up with."""
+    """Refuse the mismatched, missing and unexpected tensors that transformers would accept."""
     for name, has, wanted in sorted(found["mismatched_keys"]):
         shapes = f"{tuple(has)}, config.json asks for {tuple(wanted)}"
         raise ModelError(f"{name} has shape {shapes}: fetch the model again")
@@ -63,5 +63,5 @@ def _refuse(found: dict[str, Any], layers: int) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """What follows is advice to programmers."""
+    """Return an error's first line; the others are advice to programmers."""
     return str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""What to tell a user where the hub's client fails: the cause and the remedy, in one sentence."""
+"""Explains failures of the hub's client to users: the cause and the remedy, in one sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model_runtime.errors import ModelError
 
 
 @contextmanager
-def explained(name: str, revision: str) -> Generator[None]:
+def explained_errors(name: str, revision: str) -> Generator[None]:
     """Raise a ModelError in place of what the client raises for a repository at a revision."""
     import httpx2
 
@@ -34,7 +34,7 @@ def _explanation(name: str, revision: str, error: Exception) -> str:
         case errors.HfHubHTTPError():
             return f"the hub refused {name} with status {error.response.status_code}: try again later"
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return f"the disk became full while {name} was fetched: make room, and it goes on from there"
+            return f"the disk is full: make room, and the download of {name} resumes"
         case OSError(filename=str(at)):
             return f"{at} cannot be written ({error.strerror}): check who may write there, or set HF_HOME"
         case _:

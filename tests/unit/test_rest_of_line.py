@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.engine.meeting import EVIDENCE, evidence, meeting, until
+from model_runtime.engine.rest_of_line import EVIDENCE_LENGTH, evidence, find_rest, text_before_rest
 
 texts = st.text("ab_ =(\n", max_size=12)
 rests = st.text("ab_ =(", min_size=1, max_size=8).filter(str.strip)
@@ -33,7 +33,7 @@ rests = st.text("ab_ =(", min_size=1, max_size=8).filter(str.strip)
     ],
 )
 def test_the_first_place_that_says_the_rest_other_than_inside_a_word(text: str, rest: str, found: int | None) -> None:
-    assert meeting(text, rest) == found
+    assert find_rest(text, rest) == found
 
 
 def test_evidence_is_the_beginning_of_the_rest() -> None:
@@ -43,16 +43,16 @@ def test_evidence_is_the_beginning_of_the_rest() -> None:
 @given(texts, rests)
 def test_the_rest_is_said_where_it_is_met_and_nowhere_before(text: str, rest: str) -> None:
     def meets(at: int) -> bool:
-        same = text[at : at + EVIDENCE].startswith(rest.rstrip()[:EVIDENCE])
+        same = text[at : at + EVIDENCE_LENGTH].startswith(rest.rstrip()[:EVIDENCE_LENGTH])
         return same and not (at and text[at - 1].isalnum() and rest[0].isalnum())
 
-    assert meeting(text, rest) == next((at for at in range(len(text)) if meets(at)), None)
+    assert find_rest(text, rest) == next((at for at in range(len(text)) if meets(at)), None)
 
 
 @given(texts, rests, texts)
 def test_what_was_met_stays_met(text: str, rest: str, more: str) -> None:
-    found = meeting(text, rest)
-    assert found is None or meeting(text + more, rest) == found
+    found = find_rest(text, rest)
+    assert found is None or find_rest(text + more, rest) == found
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_what_was_met_stays_met(text: str, rest: str, more: str) -> None:
     [("a + b", "a"), ("a + b\nc", "a"), ("a\nc + b", ""), ("a", ""), (" + b", "")],
 )
 def test_until_the_first_line_meets_the_rest(text: str, shown: str) -> None:
-    assert until(text, " + b") == shown
+    assert text_before_rest(text, " + b") == shown

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from model_runtime.arena.arena import Arena
-from model_runtime.decoder.hf.config import foreign_size
+from model_runtime.decoder.hf.config import hf_size
 from model_runtime.errors import ModelError
 from tests.damage import cut_short, lacking
-from tests.engine.foreign import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
+from tests.engine.hf import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
 from tests.models import shard
 
 
@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         MLA | {"first_k_dense_replace": 2},
         "'deepseek_v2' has kv_lora_rank",
     ),
-    "biases in place of positions": ("bloom", {}, "bloom does not get over an arena what it gets without one"),
+    "biases in place of positions": ("bloom", {}, "bloom computes something else over an arena than without one"),
     "a mask that it changes": ("mpt", {}, "mpt cannot be computed over an arena"),
     "logits of attention bounded": ("gemma2", GROUPED, "'gemma2' has attn_logit_softcapping"),
     "a sink": ("gpt_oss", GROUPED, "gpt_oss: its attention needs s_aux"),
@@ -148,7 +148,7 @@ def test_a_checkpoint_chooses_neither_kernels_nor_other_files(tmp_path: Path, as
     folder = make(tmp_path, "mixtral", **GROUPED, num_local_experts=2)
     expected = Model(folder).alone(TOKENS[:9])
     changed(folder, **asked)
-    assert min(foreign_size(folder)) > 0
+    assert min(hf_size(folder)) > 0
     decoder = load(folder)
     assert_close(decoder.forward(TOKENS[:9], Arena(decoder.config, 9), 9), expected)
 

@@ -9,24 +9,30 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.pass_costs import CHUNK, CHUNK_MS, FIRST_GUESS, LEAST_CHUNK, Pace
+from model_runtime.decoder.decoder import CHUNK
+from model_runtime.engine.pass_costs import (
+    BACKGROUND_PASS_MS,
+    DEFAULT_EXTRA_ROW_COST,
+    LEAST_BACKGROUND_CHUNK,
+    PassCosts,
+)
 
-SMALL = 4 * LEAST_CHUNK  # rows of the largest pass that tells what a further row costs
+SMALL = 4 * LEAST_BACKGROUND_CHUNK  # rows of the largest pass that tells what a further row costs
 unhurried = settings(deadline=None, max_examples=300)
 chances = st.floats(0, 1)
 milliseconds = st.floats(0, 1e6)
 noted = st.lists(st.tuples(st.integers(1, CHUNK + SMALL), milliseconds), max_size=30)
 
 
-class Costing(Pace):
-    """A pace on which one more row costs what it is told."""
+class Costing(PassCosts):
+    """A costs on which one more row costs what it is told."""
 
-    def __init__(self, further_row: float) -> None:
+    def __init__(self, extra_row_cost: float) -> None:
         super().__init__()
-        self._cost = further_row
+        self._cost = extra_row_cost
 
     @property
-    def further_row(self) -> float:
+    def extra_row_cost(self) -> float:
         return self._cost
 
 
@@ -41,7 +47,7 @@ def tokens_for_the_time(chance: float, drafted: int, cost: float) -> float:
 @example(chance=1.0, most=15, cost=1.0)
 @example(chance=0.5, most=15, cost=0.1)
 def test_a_draft_is_as_long_as_gives_most_tokens_for_the_time(chance: float, most: int, cost: float) -> None:
-    worth = Costing(cost).worth(chance, most)
+    worth = Costing(cost).best_draft_length(chance, most)
     best = max(tokens_for_the_time(chance, drafted, cost) for drafted in range(most + 1))
     assert 0 <= worth <= most
     assert math.isclose(tokens_for_the_time(chance, worth, cost), best, rel_tol=1e-9)
@@ -52,43 +58,43 @@ def test_a_draft_is_as_long_as_gives_most_tokens_for_the_time(chance: float, mos
     ("chance", "cost", "worth"), [(0.0, 0.01, 0), (1.0, 0.01, 15), (0.5, 0.1, 2), (0.1, 0.1, 0), (1.0, 1.0, 0)]
 )
 def test_doubtful_or_dear_tokens_are_not_drafted_and_sure_ones_are(chance: float, cost: float, worth: int) -> None:
-    assert Costing(cost).worth(chance, 15) == worth
+    assert Costing(cost).best_draft_length(chance, 15) == worth
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 @pytest.mark.parametrize("further", [0.0, 0.05, 0.2, 1.0])
 @pytest.mark.parametrize("one", [0.3, 25.0])
 def test_what_a_further_row_costs_is_learnt_from_small_passes(one: float, further: float, noise: float) -> None:
-    pace, generator = Pace(), random.Random(0)
+    costs, generator = PassCosts(), random.Random(0)
     for _ in range(300):
         rows = generator.randint(1, 8)
-        pace.note(rows, one * (1 + further * (rows - 1)) * (1 + noise * generator.uniform(-1, 1)))
-    assert pace.further_row == pytest.approx(further, abs=1e-6 if not noise else 0.03)
+        costs.record(rows, one * (1 + further * (rows - 1)) * (1 + noise * generator.uniform(-1, 1)))
+    assert costs.extra_row_cost == pytest.approx(further, abs=1e-6 if not noise else 0.03)
 
 
 def test_what_a_further_row_costs_follows_the_machine() -> None:
-    pace = Pace()
+    costs = PassCosts()
     for further in (0.5, 0.1):
         for n in range(300):
-            pace.note(1 + n % 8, 2.0 * (1 + further * (n % 8)))
-        assert pace.further_row == pytest.approx(further, abs=1e-3)
+            costs.record(1 + n % 8, 2.0 * (1 + further * (n % 8)))
+        assert costs.extra_row_cost == pytest.approx(further, abs=1e-3)
 
 
 def test_passes_of_one_size_do_not_tell_what_a_further_row_costs() -> None:
-    pace = Pace()
+    costs = PassCosts()
     for _ in range(50):
-        pace.note(1, 3.0)
-    assert pace.further_row == FIRST_GUESS
+        costs.record(1, 3.0)
+    assert costs.extra_row_cost == DEFAULT_EXTRA_ROW_COST
 
 
 def test_large_passes_do_not_tell_what_a_further_row_of_a_small_one_costs() -> None:
-    pace = Pace()
+    costs = PassCosts()
     for rows in (1, 2, 4, 8) * 9:
-        pace.note(rows, 1.0 + 0.25 * (rows - 1))
-    before = pace.further_row
-    pace.note(SMALL + 1, 1000.0)
-    pace.note(CHUNK, 1.0)
-    assert pace.further_row == before == pytest.approx(0.25)
+        costs.record(rows, 1.0 + 0.25 * (rows - 1))
+    before = costs.extra_row_cost
+    costs.record(SMALL + 1, 1000.0)
+    costs.record(CHUNK, 1.0)
+    assert costs.extra_row_cost == before == pytest.approx(0.25)
 
 
 @unhurried
@@ -99,11 +105,11 @@ def test_large_passes_do_not_tell_what_a_further_row_of_a_small_one_costs() -> N
 def test_whatever_was_noted_a_further_row_costs_something_finite_and_drafts_have_a_length(
     passes: list[tuple[int, float]],
 ) -> None:
-    pace = Pace()
+    costs = PassCosts()
     for rows, ms in passes:
-        pace.note(rows, ms)
-        assert 0 <= pace.further_row < math.inf
-        assert 0 <= pace.worth(0.5, 15) <= 15
+        costs.record(rows, ms)
+        assert 0 <= costs.extra_row_cost < math.inf
+        assert 0 <= costs.best_draft_length(0.5, 15) <= 15
 
 
 @unhurried
@@ -115,28 +121,28 @@ def test_whatever_was_noted_a_further_row_costs_something_finite_and_drafts_have
 def test_a_pass_ahead_of_need_is_as_long_as_a_keystroke_can_wait(
     small: list[tuple[int, float]], rows: int, per_row: float
 ) -> None:
-    pace = Pace()
+    costs = PassCosts()
     for each in small:
-        pace.note(*each)
-        assert LEAST_CHUNK <= pace.chunk_ahead <= CHUNK
-    pace.note(rows, per_row * rows)
-    ahead = pace.chunk_ahead
-    assert LEAST_CHUNK <= ahead <= CHUNK
-    assert ahead == LEAST_CHUNK or ahead * per_row <= CHUNK_MS * (1 + 1e-9)
-    assert ahead == CHUNK or (ahead + 1) * per_row > CHUNK_MS * (1 - 1e-9)
+        costs.record(*each)
+        assert LEAST_BACKGROUND_CHUNK <= costs.background_chunk <= CHUNK
+    costs.record(rows, per_row * rows)
+    ahead = costs.background_chunk
+    assert LEAST_BACKGROUND_CHUNK <= ahead <= CHUNK
+    assert ahead == LEAST_BACKGROUND_CHUNK or ahead * per_row <= BACKGROUND_PASS_MS * (1 + 1e-9)
+    assert ahead == CHUNK or (ahead + 1) * per_row > BACKGROUND_PASS_MS * (1 - 1e-9)
 
 
 def test_the_first_pass_ahead_of_need_is_large_enough_to_tell_how_long_the_next_may_be() -> None:
-    pace = Pace()
-    first = pace.chunk_ahead
-    pace.note(first, first * 1.0)
-    assert pace.chunk_ahead == CHUNK_MS
+    costs = PassCosts()
+    first = costs.background_chunk
+    costs.record(first, first * 1.0)
+    assert costs.background_chunk == BACKGROUND_PASS_MS
 
 
 def test_one_slow_pass_does_not_shorten_all_passes_ahead_for_good() -> None:
-    pace = Pace()
-    pace.note(CHUNK, 1000.0 * CHUNK)
+    costs = PassCosts()
+    costs.record(CHUNK, 1000.0 * CHUNK)
     for _ in range(200):
-        rows = pace.chunk_ahead
-        pace.note(rows, 0.1 * rows)
-    assert pace.chunk_ahead == CHUNK
+        rows = costs.background_chunk
+        costs.record(rows, 0.1 * rows)
+    assert costs.background_chunk == CHUNK

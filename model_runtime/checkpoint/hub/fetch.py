@@ -1,0 +1,196 @@
+"""Fetches a repository of the hub: small files first, then the weights if the model can be used here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from model_runtime.checkpoint.hub.download import Report, Source, download, incomplete_path, retry
+from model_runtime.checkpoint.hub.errors import explained_errors
+from model_runtime.checkpoint.hub.names import REQUIRED_FILES, checked_revision
+from model_runtime.checkpoint.weight_files import INDEX_FILE, SINGLE_FILE, shard_names
+from model_runtime.errors import ModelError
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelInfo
+
+SMALL_FILES = (
+    *REQUIRED_FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "local_cache.json",
+)  # fmt: skip
+LISTING_TIMEOUT = 10.0  # seconds to wait for the list of a repository's files
+GB = 1e9
+
+Progress = Callable[[str, int], None]
+Check = Callable[[Path, int], None]  # takes the folder without the weights, and their bytes
+
+
+@dataclass(frozen=True)
+class RepositoryFile:
+    """A file of a repository: its size in bytes and, if it is a large one, the SHA-256 of its content."""
+
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository of the hub at one commit; `token` says whether it requires the user's token."""
+
+    name: str
+    commit: str
+    token: bool
+    files: dict[str, RepositoryFile]
+
+
+def fetch_folder(name: str, revision: str, progress: Progress, check: Check) -> Path:
+    """Fetch what is missing of a repository and return its folder; ModelError if that fails.
+
+    `check` may refuse it before the weights are fetched. An exception of `progress` ends the download, which resumes
+    there the next time.
+    """
+    from huggingface_hub import constants
+
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # it would make requests that are of no use to a user
+    revision = checked_revision(revision)
+    progress(f"asking the hub for {name}", 0)
+    with explained_errors(name, revision):
+        repository = _list_repository(name, revision)
+        _refuse_unusable(repository)
+        folder = _fetch_files(repository, [each for each in SMALL_FILES if each in repository.files], _silent)
+        names = _weights_of(repository)
+        total = sum(repository.files[each].size for each in names)
+        check(folder, total)
+        _refuse_without_room(repository, names)
+        _fetch_files(repository, names, _byte_progress(f"fetching {name}", total, progress))
+        if revision != repository.commit:
+            _note_revision(repository, revision)
+    return folder
+
+
+def _list_repository(name: str, revision: str) -> Repository:
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    def ask(token: bool) -> ModelInfo:
+        try:
+            return HfApi().model_info(
+                name, revision=revision, timeout=LISTING_TIMEOUT, files_metadata=True, token=token
+            )
+        except (ValueError, TypeError, KeyError) as error:  # a page instead of a description, as of a captive portal
+            told = f"the answer did not come from the hub ({type(error).__name__})"
+            raise ModelError(f"{told}: log in to this network, or check HF_ENDPOINT") from error
+
+    try:
+        info, token = ask(token=False), False
+    except RepositoryNotFoundError as error:  # the hub answers so for private ones, too
+        if isinstance(error, GatedRepoError) or get_token() is None:
+            raise
+        info, token = ask(token=True), True
+    files = {
+        each.rfilename: RepositoryFile(each.size or 0, each.lfs.sha256 if each.lfs else None)
+        for each in info.siblings or ()
+    }
+    return Repository(name, str(info.sha), token or bool(info.gated), files)
+
+
+def _refuse_unusable(repository: Repository) -> None:
+    name, files = repository.name, repository.files
+    if SINGLE_FILE not in files and INDEX_FILE not in files:
+        how = "nothing else is read: choose a repository with weights in safetensors"
+        raise ModelError(f"{name} has no {SINGLE_FILE} on the hub, and {how}")
+    for needed in REQUIRED_FILES:
+        if needed not in files:
+            raise ModelError(f"{name} has no {needed} on the hub, which every model needs: choose another repository")
+
+
+def _weights_of(repository: Repository) -> list[str]:
+    if SINGLE_FILE in repository.files:
+        return [SINGLE_FILE]
+    names = shard_names(_fetch_files(repository, [INDEX_FILE], _silent) / INDEX_FILE)
+    for name in names:
+        if name not in repository.files:
+            raise ModelError(f"{repository.name} lacks its shard {name}: choose another repository")
+    return names
+
+
+def _fetch_files(repository: Repository, names: Iterable[str], report: Report) -> Path:
+    """Fetch files of a repository into the hub's cache and return their folder."""
+    from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]
+
+    paths: list[str] = []
+    for name in names:
+        if repository.files[name].sha256:
+            _fetch_large(repository, name, report)
+        ask = partial(hf_hub_download, repository.name, name, revision=repository.commit, token=repository.token)
+        paths.append(retry(ask, report))
+    return Path(paths[0]).parent
+
+
+def _fetch_large(repository: Repository, name: str, report: Report) -> None:
+    from huggingface_hub import get_token, hf_hub_url
+
+    file, blob = repository.files[name], _blob_path(repository, name)
+    url = hf_hub_url(repository.name, name, revision=repository.commit)
+    headers = {"authorization": f"Bearer {get_token()}"} if repository.token else {}
+    source = Source(url, headers, file.size, blob.name)
+    stored = _storage_folder(repository.name)
+    download(source, blob, stored.parent / ".locks" / stored.name / f"{blob.name}.lock", report)
+
+
+def _blob_path(repository: Repository, name: str) -> Path:
+    """Return where the hub's client looks for the content of a large file."""
+    sha256 = repository.files[name].sha256 or ""
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ModelError(f"the hub gives no SHA-256 of {repository.name}'s {name}: choose another repository")
+    return _storage_folder(repository.name) / "blobs" / sha256
+
+
+def _storage_folder(name: str) -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+
+
+def _refuse_without_room(repository: Repository, names: list[str]) -> None:
+    missing, stored = 0, _storage_folder(repository.name)
+    for name in names:
+        blob = _blob_path(repository, name)
+        here = [path.stat().st_size for path in (blob, incomplete_path(blob)) if path.exists()]
+        missing += repository.files[name].size - sum(here)
+    free = shutil.disk_usage(stored).free
+    if missing > free:
+        sizes = f"{missing / GB:.1f} GB must be fetched and {free / GB:.1f} are free"
+        raise ModelError(f"{repository.name} does not fit on the disk of {stored.parent} ({sizes}): make room there")
+
+
+def _byte_progress(what: str, total: int, progress: Progress) -> Report:
+    come = 0
+
+    def report(new: int) -> None:
+        nonlocal come
+        come += new
+        progress(f"{what}: {come / GB:.1f} of {total / GB:.1f} GB", 100 * come // max(total, 1))
+
+    return report
+
+
+def _silent(_: int) -> None:
+    """Report nothing: small files are quickly there."""
+
+
+def _note_revision(repository: Repository, revision: str) -> None:
+    """Note the commit of a branch or tag where the hub's client looks for it, now that all files are there."""
+    note = _storage_folder(repository.name) / "refs" / revision
+    note.parent.mkdir(parents=True, exist_ok=True)
+    beside = note.with_name(
+        f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp"
+    )  # another server may fetch it at the same time
+    beside.write_text(repository.commit)
+    beside.replace(note)
