@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plot
+from benchmarks.keystrokes import plot
 from benchmarks.table import show
 from efim_lab.replay import trace
 from efim_lab.replay.policies import POLICIES, count

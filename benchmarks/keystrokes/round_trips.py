@@ -6,7 +6,7 @@ import asyncio
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from benchmarks.session import demo_session
+from benchmarks.keystrokes.demo_session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from efim_lab.replay.report import percentile, row_of, summary

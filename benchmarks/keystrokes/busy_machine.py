@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from benchmarks.session import demo_session
+from benchmarks.keystrokes.demo_session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection

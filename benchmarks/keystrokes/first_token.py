@@ -13,9 +13,9 @@ from statistics import mean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.sides import llama_missing
+from benchmarks.decoding.sides import llama_missing
+from benchmarks.decoding.targets import Reach, show_all
 from benchmarks.table import show
-from benchmarks.targets import Reach, show_all
 from efim_lab.replay import trace
 from efim_lab.replay.policies import NONE, POLICIES, Asked, Policy
 from efim_lab.replay.report import percentile
@@ -31,7 +31,7 @@ from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from benchmarks.llama import Llama
+    from benchmarks.decoding.llama import Llama
 
 INFILL, FIM, EFIM = "FIM as /infill builds it", "FIM in windows that stay", "our EFIM prompts"
 BATCH = 1920  # tokens: the server's 2,048, less what an answer needs in the model's context
@@ -82,8 +82,8 @@ def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
 
 def _all_timed(keystrokes: Sequence[Keystroke], path: Path) -> dict[str, dict[str, float]]:
     """Mean of computed tokens, and milliseconds, by kind of prompt."""
-    from benchmarks.gguf_file import write  # both need what is installed for `make bench` only
-    from benchmarks.llama import Llama, Weights
+    from benchmarks.decoding.gguf_file import write  # both need what is installed for `make bench` only
+    from benchmarks.decoding.llama import Llama, Weights
 
     config, tokenizer = read_config(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json")
     write(path, config, read_weights(EMBEDDED, config), "F16")
