@@ -23,6 +23,7 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.table import show
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import data
 from efim_lab.evaluation.arms import served
 from efim_lab.evaluation.figures import metrics
@@ -44,7 +45,6 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import read as read_local_cache
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import find_template

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 REMEDY = "make it with `efim-ls train corpus`"
 

@@ -1,8 +1,9 @@
 """Runs the sides of a speed benchmark in a process of their own, which computes on request.
 
-`python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS GGUFS gguf` it
-holds llama.cpp. In one process they would slow each other down: OpenMP puts workers to sleep between any two products
-once it has more of them than cores, and llama.cpp configures the CPU's tile registers once and expects them unchanged.
+`python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS GGUFS gguf`
+it holds llama.cpp. In one process they would slow each other down: OpenMP puts workers to sleep between any two
+products once it has more of them than cores, and llama.cpp configures the CPU's tile registers once and expects them
+unchanged.
 """
 
 from __future__ import annotations

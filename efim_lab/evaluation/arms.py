@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from efim_lab.evaluation.places.cursors import Context
-from model_runtime.prompt.prompt import LEAD, Prompt, assemble, build, heal
+from efim_ls.completion.planner import new_anchor
+from efim_ls.completion.window import Budget, Window
+from model_runtime.prompt.prompt import Prompt, assemble, build, heal
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -45,20 +47,21 @@ def efim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
 
 def efim_line(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """`PREFIX head SUFFIX tail MIDDLE typed`, cut at the line start where the server puts its anchor."""
-    head, typed = _anchored(context)
+    head, typed = _anchored(tokenizer, context)
     return assemble(tokenizer, template, head, context.tail, typed)
 
 
 def served(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
     """The same as the server builds it: healed."""
-    head, typed = _anchored(context)
+    head, typed = _anchored(tokenizer, context)
     return build(tokenizer, template, head, context.tail, typed)
 
 
-def _anchored(context: Context) -> tuple[str, str]:
-    lines = context.head.splitlines(keepends=True)
-    above = "".join(lines[-LEAD:])
-    return context.head[: len(context.head) - len(above)], above + context.typed
+def _anchored(tokenizer: Tokenizer, context: Context) -> tuple[str, str]:
+    """Return head and typed, split where the server would put a new anchor."""
+    before, budget = context.head + context.typed, Budget()
+    anchor = new_anchor(Window(budget, tokenizer.pieces), budget, before, len(before))
+    return before[:anchor], before[anchor:]
 
 
 FIM = Arm("FIM", fim, has_bits=True)

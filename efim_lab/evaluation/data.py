@@ -6,7 +6,7 @@ from pathlib import Path
 
 from efim_lab.documents import Document
 from efim_lab.documents import read as read_file
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 
 def read(path: Path) -> list[Document]:

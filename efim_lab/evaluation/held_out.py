@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER
 from efim_lab.evaluation.places.cursors import Place, choose
@@ -13,7 +14,6 @@ from efim_lab.evaluation.report import HEURISTIC, Report, Sample, exact_differen
 from efim_lab.evaluation.retyping import COUNTED, retype
 from efim_lab.evaluation.subject import LINE, Subject
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.errors import WorkError
 
 Progress = Callable[[str, int, int], None]  # what is measured, how many places are done, and of how many
 LONGEST_COMPLETION = 96  # tokens

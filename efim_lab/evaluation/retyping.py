@@ -8,7 +8,8 @@ from dataclasses import replace
 from efim_lab.evaluation.arms import ARMS
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.subject import Subject
-from model_runtime.arena import sequence
+from efim_lab.simulation import simulate_prefill
+from model_runtime.arena.sequence import Sequence as ArenaSequence
 from model_runtime.prompt.prompt import Prompt
 
 COUNTED = tuple(arm for arm in ARMS if arm.chooser == "model")  # the others ask with the prompts of one of these
@@ -33,14 +34,6 @@ def keys(context: Context) -> Iterable[Context]:
 
 def recomputed(prompts: Sequence[Prompt]) -> list[int]:
     """Tokens that go through the model for each prompt after the first, with what the ones before left behind."""
-    held = sequence.Sequence(max(len(prompt.ids) for prompt in prompts))
-    costs = [_compute(held, prompt) for prompt in prompts]
+    sequence = ArenaSequence(max(len(prompt.ids) for prompt in prompts))
+    costs = [simulate_prefill(sequence, prompt.ids) for prompt in prompts]
     return costs[1:]
-
-
-def _compute(held: sequence.Sequence, prompt: Prompt) -> int:
-    reused = held.reusable(prompt.ids)
-    held.truncate(reused)
-    held.append(prompt.ids[reused:])
-    held.logits_at = held.length
-    return len(prompt.ids) - reused

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
 from model_runtime.arena.pool import Owner
@@ -17,7 +18,6 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
 from model_runtime.engine.ngram_cache import LocalCache
 from model_runtime.engine.stops import StopRule
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import load

@@ -7,7 +7,8 @@ from itertools import chain, zip_longest
 from random import Random
 
 from efim_lab.documents import Document
-from model_runtime.errors import ModelError, WorkError
+from efim_lab.errors import WorkError
+from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
 
 LONGEST = 4096  # tokens of a text; the paper's have 2,048 to 4,096

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from efim_lab.simulation import simulate_prefill
 from efim_ls.completion.planner import FRAMES, Plan, Planner
 from efim_ls.completion.window import Budget, Window
 from model_runtime.arena.pool import Owner, Pool
@@ -88,17 +89,14 @@ def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: 
 
 
 def _compute(pool: Pool[Sequence], asked: Asked, ahead: bool) -> int:
-    """Bring the frame's sequence to a prompt; the number of tokens that this takes."""
+    """Bring the frame's sequence to a prompt; return how many tokens were recomputed."""
     sequence = pool.take(Owner(DOCUMENT, asked.frame), asked.ids)
-    reused = sequence.reusable(asked.ids)
-    sequence.truncate(reused)
-    sequence.append(asked.ids[reused:])
-    sequence.logits_at = sequence.length
+    recomputed = simulate_prefill(sequence, asked.ids)
     if ahead:
-        sequence.mark_unneeded(reused)
+        sequence.mark_unneeded(len(asked.ids) - recomputed)
     else:
         sequence.need(sequence.length)
-    return len(asked.ids) - reused
+    return recomputed
 
 
 class Infilling(Policy):

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_model, save_model  # pyright: ignore[reportUnknownVariableType]
 
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 
 @dataclass(slots=True)

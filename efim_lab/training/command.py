@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 from efim_lab import documents
+from efim_lab.errors import WorkError
 from efim_lab.training.corpus import corpus
 from efim_lab.training.corpus.sources import Refused, Source, found_in, here
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.samples import WITHOUT_FRAGMENTS, Shares
-from model_runtime.errors import ModelError, WorkError
+from model_runtime.errors import ModelError
 
 _TOKENIZER_SAMPLE = 40_000_000  # characters
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.held_out import LONGEST_COMPLETION
 from efim_lab.evaluation.subject import LINE
@@ -29,7 +30,6 @@ from efim_lab.training.observe import (
 )
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LocalCache
-from model_runtime.errors import WorkError
 
 FITTED, JUDGED = 2000, 400  # cursors
 SWEEPS = 6  # of the search; all later ones together gain less than a nat

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.weights import read_weights
@@ -19,7 +20,6 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import matches, recency
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.prompt import prompt

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from efim_lab import documents
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import report as reports
 from efim_lab.evaluation.held_out import measure
 from efim_lab.training import checkpoint, mixture
@@ -18,7 +19,6 @@ from efim_lab.training.samples import bpe
 from efim_lab.training.samples.samples import Shares
 from efim_lab.training.samples.stream import ShardSource
 from efim_lab.training.trainer import PLANS, Settings, Trainer
-from model_runtime.errors import WorkError
 
 
 @dataclass(frozen=True, slots=True)

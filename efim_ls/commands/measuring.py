@@ -84,7 +84,8 @@ def _extra() -> Generator[None]:
 @contextmanager
 def _complaints() -> Generator[None]:
     """Turn what is wrong with a user's data or model into one line."""
-    from model_runtime.errors import ModelError, WorkError
+    from efim_lab.errors import WorkError
+    from model_runtime.errors import ModelError
 
     try:
         yield

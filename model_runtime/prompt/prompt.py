@@ -11,7 +11,6 @@ from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 BREAK = np.array([-1], dtype=np.int32)  # no token: the local cache's matches do not cross it
-LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
 LONGEST_STUB = 48  # bytes, and at most as many new tokens to spell them again; a longer word is sent as it is
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from efim_lab import evaluation
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import held_out
 from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
 from efim_lab.evaluation.places.cursors import Context, choose
@@ -21,7 +22,6 @@ from efim_lab.evaluation.subject import LINE, UNTIL_END, Subject
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import BREAK, Prompt, build, heal
 from model_runtime.prompt.template import find_template

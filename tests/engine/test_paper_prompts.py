@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.paper.prompts import EFIM, FIM, NO_REUSE, Cut, cut
 from efim_lab.paper.texts import LONGEST, choose, longest
-from model_runtime.errors import ModelError, WorkError
+from model_runtime.errors import ModelError
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.figures.intervals import proportion
 from efim_lab.evaluation.gate import LEVELS, Guess, measure, report, table
 from efim_lab.evaluation.places.cursors import Context, Place
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.errors import WorkError
 
 
 def place(rest: str, typed: str = "x = ") -> Place:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import data
 from efim_lab.evaluation.places.cursors import AFTER, BEFORE, LONGEST_LINE, Context, Place, choose, context_at
-from model_runtime.errors import WorkError
 
 LINES = st.one_of(st.text(" \tab_(=é", max_size=12), st.just("x = 1" * 30), st.just("z" * (LONGEST_LINE + 1)))
 TEXTS = st.lists(LINES, min_size=1, max_size=60).map("\n".join)

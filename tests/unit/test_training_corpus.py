@@ -7,12 +7,12 @@ import pytest
 
 from efim_lab import documents
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.training.command import main
 from efim_lab.training.corpus import corpus
 from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
 from efim_lab.training.corpus.sources import Refused, Source, found_in, installed, packages, standard_library
-from model_runtime.errors import WorkError
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.training import mixture, observe
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
 from efim_lab.training.observe import HALF_LIVES, LONGEST_MATCH, Floats, Likelihood, Observed, Observer, Place
 from model_runtime.engine.ngram_cache import LocalCache, read
-from model_runtime.errors import WorkError
 from tests.models import CODE, make
 
 VOCAB = 8

@@ -9,6 +9,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.training import card, checkpoint, network, run, trainer
 from efim_lab.training.command import main
 from efim_lab.training.corpus import corpus
@@ -20,7 +21,6 @@ from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.samples.stream import Batches, ShardSource
 from efim_lab.training.trainer import Settings, Trainer
 from model_runtime.engine import ngram_cache as local_cache
-from model_runtime.errors import WorkError
 
 SHAPE = network.Shape(vocabulary=500, width=32, layers=1, heads=2, kv_heads=1, head_dim=16, feed_forward=48)
 SETTINGS = Settings(shape=SHAPE, warmup_steps=2, tokens_per_step=256, lengths=((0.0, 64), (0.5, 128)))

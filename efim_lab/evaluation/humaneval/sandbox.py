@@ -7,8 +7,8 @@ import sys
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.humaneval import guard
-from model_runtime.errors import WorkError
 
 
 def check() -> None:

@@ -14,13 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import EFIM, FIM, SERVER
 from efim_lab.evaluation.figures.intervals import Estimate, proportion
 from efim_lab.evaluation.held_out import Progress, model_name, silent
 from efim_lab.evaluation.humaneval import sandbox
 from efim_lab.evaluation.places.cursors import context_at, draw_increment
 from efim_lab.evaluation.subject import LINE, UNTIL_END, Subject
-from model_runtime.errors import WorkError
 
 SINGLE_LINE, RANDOM_SPAN = "single line", "random span"
 FILES = {

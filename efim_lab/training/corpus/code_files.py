@@ -5,8 +5,8 @@ from pathlib import Path
 
 from efim_lab import documents
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.training.corpus.filters import SeenLines, looks_written
-from model_runtime.errors import WorkError
 
 CORPUS = "train.jsonl"  # of a folder that `corpus` wrote
 LANGUAGES = frozenset(  # what files' names end in

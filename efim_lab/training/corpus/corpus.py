@@ -8,9 +8,9 @@ from pathlib import Path
 
 from efim_lab import documents
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
 from efim_lab.training.corpus.sources import Refused, Source
-from model_runtime.errors import WorkError
 
 CAP = 8_000_000
 # Whole packages by name, never learnt from: what is measured, and what settings are fitted on.

@@ -10,8 +10,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
 
+from efim_lab.errors import WorkError
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
-from model_runtime.errors import WorkError
 
 _TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
 _OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules|build|dist)/")

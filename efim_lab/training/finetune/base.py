@@ -9,12 +9,12 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
+from efim_lab.errors import WorkError
 from efim_lab.training.samples.samples import Layout
 from model_runtime.checkpoint.config import read_json
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.hub.fetching import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder, origin
-from model_runtime.errors import WorkError
 from model_runtime.loading.checkpoint import Override, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.template import Template

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 FLAG = "--base"  # tells this command line from the others
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from efim_lab import documents
+from efim_lab.errors import WorkError
 from efim_lab.training import checkpoint
 from efim_lab.training.corpus import code_files
 from efim_lab.training.finetune import base, tuned_card
@@ -13,7 +14,6 @@ from efim_lab.training.finetune.tuner import RATES, Method, Settings, Tuner
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.samples.stream import ShardSource
-from model_runtime.errors import WorkError
 from model_runtime.loading.checkpoint import Override
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 END = "<|endoftext|>"
 PREFIX, SUFFIX, MIDDLE = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from efim_lab import documents
 from efim_lab.documents import Document
+from efim_lab.errors import WorkError
 from efim_lab.training.samples.packing import pack
 from efim_lab.training.samples.samples import Layout, SampleMaker, Shares
-from model_runtime.errors import WorkError
 from model_runtime.prompt.tokenizer import Tokenizer
 
 _CHARACTERS_PER_TOKEN = 3.8
