@@ -24,13 +24,13 @@ import torch
 
 from benchmarks.table import show
 from efim_lab.errors import WorkError
-from efim_lab.evaluation import data
+from efim_lab.evaluation import held_out_data
 from efim_lab.evaluation.arms import served
 from efim_lab.evaluation.figures import metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
+from efim_lab.evaluation.measured_model import LINE, MEASURED_OWNER
 from efim_lab.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
 from efim_lab.evaluation.report import cell
-from efim_lab.evaluation.subject import LINE, OWNER
 from efim_ls.completion.model_loading import fit_budget
 from efim_ls.completion.window import Window
 from efim_ls.settings import Settings
@@ -120,7 +120,7 @@ class Subject:
 
     def _said(self, engine: Engine, prompt: Prompt) -> str:
         self._forget(prompt)
-        return engine.generate(OWNER, prompt, LINE, self._limit, lambda: False).text
+        return engine.generate(MEASURED_OWNER, prompt, LINE, self._limit, lambda: False).text
 
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""
@@ -152,7 +152,7 @@ def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
 def _places(subject: Subject, folder: Path) -> Iterator[Place]:
     """Lines in random order and a cursor in each, where the prompt is long."""
     rng = random.Random(0)
-    for text, row in shuffled_lines(data.read(folder), rng):
+    for text, row in shuffled_lines(held_out_data.read_held_out(folder), rng):
         line, start = line_at(text, row)
         cursor = start + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
         context = _shown(subject, context_at(text, cursor, start + len(line) + 1, 0))

@@ -11,18 +11,18 @@ REMEDY = "make it with `efim-ls train corpus`"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CodeDocument:
     r"""One file of code: `path` is relative to where it was found, `text` of a corpus has \n line endings."""
 
     path: str
     text: str
 
 
-def read(path: Path) -> list[Document]:
-    """Read a .jsonl file that `write` wrote; WorkError where it is missing or damaged."""
+def read_documents(path: Path) -> list[CodeDocument]:
+    """Read a .jsonl file that `write_documents` wrote; WorkError where it is missing or damaged."""
     try:
         with path.open(encoding="utf-8") as lines:
-            documents = [Document(**json.loads(line)) for line in lines]
+            documents = [CodeDocument(**json.loads(line)) for line in lines]
     except OSError as error:
         raise WorkError(f"{path} cannot be read ({error.strerror}): {REMEDY}, or check the path") from error
     except (ValueError, TypeError) as error:
@@ -32,7 +32,7 @@ def read(path: Path) -> list[Document]:
     return documents
 
 
-def write(path: Path, documents: Iterable[Document]) -> None:
+def write_documents(path: Path, documents: Iterable[CodeDocument]) -> None:
     """Write a .jsonl file, one document a line."""
     lines = [json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents]
     path.write_text("".join(lines), encoding="utf-8", newline="\n")

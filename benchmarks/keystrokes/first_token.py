@@ -17,7 +17,7 @@ from benchmarks.decoding.sides import llama_missing
 from benchmarks.decoding.targets import Reach, show_all
 from benchmarks.table import show
 from efim_lab.replay import trace
-from efim_lab.replay.policies import NONE, POLICIES, Asked, Policy
+from efim_lab.replay.policies import NO_IDS, POLICIES, Policy, PolicyPrompt
 from efim_lab.replay.report import percentile
 from efim_lab.replay.trace import Keystroke, Trace
 from efim_ls.completion.model_loading import fit_budget
@@ -54,11 +54,11 @@ class Infill(Policy):
     def __init__(self, tokenizer: Tokenizer, template: Template) -> None:
         self._tokenizer, self._template = tokenizer, template
 
-    def asked(self, text: str, cursor: int) -> Asked:
-        """The prompt at a cursor."""
+    def prompt(self, text: str, cursor: int) -> PolicyPrompt:
+        """Return the prompt at a cursor."""
         before = self._tokenizer.encode(text[:cursor])[-(3 * (BATCH // 4)) :]
         after = self._tokenizer.encode(text[cursor:])[: BATCH // 4 - 2]
-        return Asked(in_order(self._template, before, after, NONE), 0, True)
+        return PolicyPrompt(in_order(self._template, before, after, NO_IDS), 0, True)
 
 
 def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def _prompts(keystrokes: Sequence[Keystroke], policy: Policy) -> list[Ids]:
     prompts = list[Ids]()
     for key in keystrokes:
         if key.rested:
-            list(policy.coming(*key.rested))
-        prompts.append(policy.asked(key.text, key.cursor).ids)
+            list(policy.prefetched(*key.rested))
+        prompts.append(policy.prompt(key.text, key.cursor).ids)
     return prompts
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from benchmarks.table import show
-from efim_lab.replay import baseline, trace
-from efim_lab.replay import play as replay
-from efim_lab.replay.report import Row, row_of, summary
+from efim_lab.replay import trace
+from efim_lab.replay.baseline import baseline_rows
+from efim_lab.replay.player import replay
+from efim_lab.replay.report import summary
 from efim_ls.settings import Settings
 
 SKIP, REQUESTS = 8_000, 300
@@ -22,14 +22,13 @@ def part_of(recorded: trace.Trace) -> trace.Trace:
 
 def measure(part: trace.Trace, name: str) -> dict[str, Any]:
     """Tokens and milliseconds of a session's part."""
-    rows = {"psm": _baseline(part, "psm"), "efim": replay.run(part, name, {})}
+    rows = {
+        "psm": list(baseline_rows(trace.keystrokes(part), "psm", Settings())),
+        "efim": replay(part, name, {}),
+    }
     figures = {policy: summary(policy, found) for policy, found in rows.items()}
     show(f"{name}: {len(rows['efim'])} keystrokes, embedded model", HEADER, [_line(f) for f in figures.values()])
     return figures
-
-
-def _baseline(part: trace.Trace, policy: str) -> list[Row]:
-    return [row_of(asdict(costs)) for costs in baseline.costs(trace.keystrokes(part), policy, Settings())]
 
 
 def _line(figures: dict[str, Any]) -> list[object]:

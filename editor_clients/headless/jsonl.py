@@ -36,7 +36,7 @@ from editor_clients.headless.document import OutOfRange
 from editor_clients.headless.ops import Answer, Refused, Session
 
 
-def run(settings: Mapping[str, object]) -> int:
+def serve(settings: Mapping[str, object]) -> int:
     """Serve requests until stdin ends or a signal comes."""
     try:
         asyncio.run(_serve(settings))

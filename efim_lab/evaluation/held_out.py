@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER
-from efim_lab.evaluation.places.cursors import Place, choose
-from efim_lab.evaluation.report import HEURISTIC, Report, Sample, exact_difference, figures
+from efim_lab.evaluation.measured_model import LINE, MeasuredModel
+from efim_lab.evaluation.places.cursors import CursorPlace, choose_places
+from efim_lab.evaluation.report import HEURISTIC, CompletionSample, HeldOutReport, arm_figures, exact_difference
 from efim_lab.evaluation.retyping import COUNTED, retype
-from efim_lab.evaluation.subject import LINE, Subject
 from model_runtime.checkpoint.config import EMBEDDED
 
 Progress = Callable[[str, int, int], None]  # what is measured, how many places are done, and of how many
@@ -24,27 +24,31 @@ def silent(_what: str, _done: int, _all: int) -> None:
     """Tell nobody."""
 
 
-def measure(folder: Path, documents: Sequence[Document], lines: int = 1000, progress: Progress = silent) -> Report:
+def measure(
+    folder: Path, documents: Sequence[CodeDocument], lines: int = 1000, progress: Progress = silent
+) -> HeldOutReport:
     """Measure the model in `folder` at up to `lines` places that depend on the documents alone.
 
     WorkError where the documents have no line of code, ModelError where the model cannot be loaded.
     """
     places = places_in(documents, lines)
-    subject, name = Subject(folder), model_name(folder)
+    subject, name = MeasuredModel(folder), model_name(folder)
     completions, bits, costs = _asked(subject, places, lambda done: progress(name, done, len(places)))
     completions = {HEURISTIC: [heuristic.complete(place.context) for place in places]} | completions
-    return Report(
+    return HeldOutReport(
         model=name,
         lines=len(places),
-        arms={arm: figures(places, found, bits.get(arm), costs.get(arm, ())) for arm, found in completions.items()},
+        arms={
+            arm: arm_figures(places, found, bits.get(arm), costs.get(arm, ())) for arm, found in completions.items()
+        },
         efim_minus_fim=exact_difference(places, completions[EFIM.name], completions[FIM.name]),
         samples=_samples(places, completions[SERVER.name]),
     )
 
 
-def places_in(documents: Sequence[Document], lines: int) -> list[Place]:
+def places_in(documents: Sequence[CodeDocument], lines: int) -> list[CursorPlace]:
     """Up to `lines` places that depend on the documents alone; WorkError where those have no line of code."""
-    places = choose(documents, lines)
+    places = choose_places(documents, lines)
     if not places:
         raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
     return places
@@ -56,7 +60,7 @@ def model_name(folder: Path) -> str:
 
 
 def _asked(
-    subject: Subject, places: Sequence[Place], progress: Callable[[int], None]
+    subject: MeasuredModel, places: Sequence[CursorPlace], progress: Callable[[int], None]
 ) -> tuple[dict[str, list[str]], dict[str, list[float]], dict[str, list[list[int]]]]:
     """By arm, place by place: completions, the bits of the lines' rests, and what each key of the lines costs.
 
@@ -80,7 +84,7 @@ def _asked(
     return completions, bits, costs
 
 
-def _samples(places: Sequence[Place], completions: Sequence[str]) -> tuple[Sample, ...]:
+def _samples(places: Sequence[CursorPlace], completions: Sequence[str]) -> tuple[CompletionSample, ...]:
     """The first ten places in order, not chosen."""
     first = zip(places[:SAMPLES], completions, strict=False)
-    return tuple(Sample(place.context.typed, place.rest, completion) for place, completion in first)
+    return tuple(CompletionSample(place.context.typed, place.rest, completion) for place, completion in first)

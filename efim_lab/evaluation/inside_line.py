@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.evaluation.arms import SERVER
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion
 from efim_lab.evaluation.held_out import LONGEST_COMPLETION, Progress, model_name, silent
+from efim_lab.evaluation.measured_model import LINE, MeasuredModel
 from efim_lab.evaluation.places import holes
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.places.holes import Hole
 from efim_lab.evaluation.report import cell, percent
-from efim_lab.evaluation.subject import LINE, Subject
 from model_runtime.engine.meeting import until
 from model_runtime.engine.stops import StopRule, stop_rule
 
 UNCUT = "rest in the prompt, as the model says it"
 WITH_REST = "rest in the prompt, cut where it meets it"
 SERVED = "rest left out, cut where it meets it: the server"
-HEADER = ("suggestion", "exact %", "shown %", "exact of those shown %", "edit similarity")
+HOLES_HEADER = ("suggestion", "exact %", "shown %", "exact of those shown %", "edit similarity")
 
 
 @dataclass(frozen=True)
-class Figures:
+class HoleFigures:
     """All but `exact_of_shown` are of all holes, and what is not shown counts as 0; it is None where nothing is."""
 
     exact: Estimate
@@ -36,32 +36,34 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Report:
+class InsideLineReport:
     """A model's figures by what becomes of the rest of the line, at the same holes; none where there are no holes."""
 
     holes: int
-    ways: Mapping[str, Figures]
+    ways: Mapping[str, HoleFigures]
 
 
-def measure(folder: Path, documents: Sequence[Document], count: int, progress: Progress = silent) -> Report:
+def measure(
+    folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress = silent
+) -> InsideLineReport:
     """Fill up to `count` holes, which depend on the documents alone, with the model in `folder`."""
-    chosen = holes.choose(documents, count)
-    subject, what = Subject(folder), f"{model_name(folder)}, inside a line"
+    chosen = holes.choose_holes(documents, count)
+    subject, what = MeasuredModel(folder), f"{model_name(folder)}, inside a line"
     filled: list[dict[str, str]] = []
     for done, hole in enumerate(chosen):
         progress(what, done, len(chosen))
         filled.append(_suggestions(subject, hole))
     progress(what, len(chosen), len(chosen))
-    ways = {way: figures(chosen, [each[way] for each in filled]) for way in filled[0]} if filled else {}
-    return Report(len(chosen), ways)
+    ways = {way: hole_figures(chosen, [each[way] for each in filled]) for way in filled[0]} if filled else {}
+    return InsideLineReport(len(chosen), ways)
 
 
-def figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> Figures:
+def hole_figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> HoleFigures:
     """Score suggestions, one for each hole; an empty one is not shown."""
     shown = [bool(text.strip()) for text in suggestions]
     exact = [metrics.is_exact(text, hole.span) for text, hole in zip(suggestions, chosen, strict=True)]
     seen = [hit for hit, is_shown in zip(exact, shown, strict=True) if is_shown]
-    return Figures(
+    return HoleFigures(
         exact=proportion(exact),
         shown=proportion(shown),
         exact_of_shown=proportion(seen) if seen else None,
@@ -71,7 +73,7 @@ def figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> Figures:
     )
 
 
-def table(reports: Mapping[str, Report]) -> str:
+def table(reports: Mapping[str, InsideLineReport]) -> str:
     """All figures in Markdown, 95 % intervals in brackets; of several models measured at the same holes."""
     (count,) = {report.holes for report in reports.values()}
     ways = dict.fromkeys(way for report in reports.values() for way in report.ways)
@@ -80,22 +82,23 @@ def table(reports: Mapping[str, Report]) -> str:
         for way in ways
         for model, report in reports.items()
     ]
-    title = f"Inside a line: {count:,} spans of {holes.SHORTEST} to {holes.LONGEST} characters taken out before code"
-    return f"{title}, 95 % intervals in brackets\n\n{markdown.table([HEADER, *rows])}"
+    sizes = f"{holes.SHORTEST_HOLE} to {holes.LONGEST_HOLE} characters"
+    title = f"Inside a line: {count:,} spans of {sizes} taken out before code"
+    return f"{title}, 95 % intervals in brackets\n\n{markdown.table([HOLES_HEADER, *rows])}"
 
 
-def _suggestions(subject: Subject, hole: Hole) -> dict[str, str]:
+def _suggestions(subject: MeasuredModel, hole: Hole) -> dict[str, str]:
     context, rest = hole.context, hole.rest
     said = _said(subject, replace(context, tail=f"{rest}\n{context.tail}"), LINE)
     served = _said(subject, context, stop_rule(context.typed, rest, explicit=False, max_lines=1))
     return {UNCUT: said, WITH_REST: until(said, rest), SERVED: until(served, rest)}
 
 
-def _said(subject: Subject, context: Context, rule: StopRule) -> str:
+def _said(subject: MeasuredModel, context: Context, rule: StopRule) -> str:
     (prompt,) = subject.prompts(context, [SERVER], LONGEST_COMPLETION)
     return subject.complete(SERVER, prompt, rule, LONGEST_COMPLETION)
 
 
-def _cells(each: Figures) -> tuple[str, ...]:
+def _cells(each: HoleFigures) -> tuple[str, ...]:
     shares = (each.exact, each.shown, each.exact_of_shown)
     return *map(percent, shares), cell(each.similarity, "{:.2f}".format)

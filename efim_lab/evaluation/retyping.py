@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from efim_lab.evaluation.arms import ARMS
+from efim_lab.evaluation.measured_model import MeasuredModel
 from efim_lab.evaluation.places.cursors import Context
-from efim_lab.evaluation.subject import Subject
 from efim_lab.simulation import simulate_prefill
 from model_runtime.arena.sequence import Sequence as ArenaSequence
 from model_runtime.prompt.prompt import Prompt
@@ -15,7 +15,7 @@ from model_runtime.prompt.prompt import Prompt
 COUNTED = tuple(arm for arm in ARMS if arm.chooser == "model")  # the others ask with the prompts of one of these
 
 
-def retype(subject: Subject, context: Context, room: int) -> dict[str, list[int]]:
+def retype(subject: MeasuredModel, context: Context, room: int) -> dict[str, list[int]]:
     """Tokens recomputed at each key of a cursor's line, by arm; every prompt leaves `room` tokens."""
     built = [subject.prompts(each, COUNTED, room) for each in keys(context)]
     by_arm = zip(COUNTED, zip(*built, strict=True), strict=True)

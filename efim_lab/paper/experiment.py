@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from efim_lab.paper.prompts import EFIM, FIM, Scheme
-from efim_lab.paper.serving import Answer, Serving
+from efim_lab.paper.batch_server import Answer, BatchServer
+from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, Scheme
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.ids import Ids
@@ -21,7 +21,7 @@ WARM_UP = 2  # tokens of an answer before anything is measured
 Prompts = Mapping[Scheme, Sequence[Sequence[Ids]]]  # of each user, of each round
 
 
-class Run(NamedTuple):
+class SchemeRun(NamedTuple):
     """All answers of one scheme, and the seconds they took together."""
 
     answers: Sequence[Answer]
@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figures:
+class SchemeFigures:
     """One scheme's figures: medians over its runs, in seconds and requests a second; `reused` of 1 prompt token."""
 
     latency: float
@@ -47,7 +47,7 @@ class Published:
     reused: str
 
 
-PAPER = {FIM: Published(-0.21, 0.26, "< 40%"), EFIM: Published(-0.52, 0.98, "about 80%")}
+PAPER = {FIM_REUSE: Published(-0.21, 0.26, "< 40%"), EFIM_REUSE: Published(-0.52, 0.98, "about 80%")}
 
 
 def measure(
@@ -56,33 +56,35 @@ def measure(
     prompts: Prompts,
     tokens: int,
     answered: Callable[[int], object],
-) -> dict[Scheme, Figures]:
+) -> dict[Scheme, SchemeFigures]:
     """Serve all users by each scheme, each user of each scheme with an arena of its own.
 
     `answered` is told the number of new answers after each pass.
     """
     arenas = {scheme: [make_arena() for _ in asked] for scheme, asked in prompts.items()}
-    _take_turns([Serving(decoder, arenas[FIM][:1], prompts[FIM][:1], WARM_UP, reuses=False)], lambda _: None)
-    runs: dict[Scheme, list[Run]] = {scheme: [] for scheme in prompts}
+    _take_turns(
+        [BatchServer(decoder, arenas[FIM_REUSE][:1], prompts[FIM_REUSE][:1], WARM_UP, reuses=False)], lambda _: None
+    )
+    runs: dict[Scheme, list[SchemeRun]] = {scheme: [] for scheme in prompts}
     for _ in range(REPEATS):
-        servings = {each: Serving(decoder, arenas[each], prompts[each], tokens, each.reuses) for each in prompts}
+        servings = {each: BatchServer(decoder, arenas[each], prompts[each], tokens, each.reuses) for each in prompts}
         _take_turns(list(servings.values()), answered)
         for scheme, serving in servings.items():
-            runs[scheme].append(Run(serving.answers, serving.seconds))
-    return {scheme: figures(each) for scheme, each in runs.items()}
+            runs[scheme].append(SchemeRun(serving.answers, serving.seconds))
+    return {scheme: scheme_figures(each) for scheme, each in runs.items()}
 
 
-def _take_turns(servings: Sequence[Serving], answered: Callable[[int], object]) -> None:
+def _take_turns(servings: Sequence[BatchServer], answered: Callable[[int], object]) -> None:
     """Whoever has said the least computes the next pass: all are at the same place of the work at any time."""
     while left := [serving for serving in servings if not serving.done]:
         answered(min(left, key=lambda serving: serving.said).step())
 
 
-def figures(runs: Sequence[Run]) -> Figures:
+def scheme_figures(runs: Sequence[SchemeRun]) -> SchemeFigures:
     """Sum up the runs of one scheme."""
     seconds = [[answer.seconds for answer in run.answers] for run in runs]
     answers = [answer for run in runs for answer in run.answers]
-    return Figures(
+    return SchemeFigures(
         latency=median(map(mean, seconds)),
         latency_p95=median(float(np.percentile(each, 95)) for each in seconds),
         throughput=median(len(run.answers) / run.seconds for run in runs),

@@ -6,26 +6,26 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from random import Random
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
 
-LONGEST = 4096  # tokens of a text; the paper's have 2,048 to 4,096
+LONGEST_TEXT = 4096  # tokens of a text; the paper's have 2,048 to 4,096
 SPARE = 35  # tokens for the markers, and for words that a cut makes longer
-LEAST = 64  # tokens of the longest text, below which nothing is to be measured
+LEAST_LONGEST_TEXT = 64  # tokens of the longest text, below which nothing is to be measured
 
 
 def longest(context: int, tokens: int) -> int:
     """The most tokens of a text whose prompts leave room for so many new ones; ModelError where that is too few."""
-    most = min(LONGEST, context - tokens - SPARE)
-    if most < LEAST:
+    most = min(LONGEST_TEXT, context - tokens - SPARE)
+    if most < LEAST_LONGEST_TEXT:
         limits = f"a context of {context} tokens has no room for {tokens} new ones behind a prompt"
         raise ModelError(f"{limits}: lower --tokens or use a model with a longer context")
     return most
 
 
-def choose(documents: Sequence[Document], tokenizer: Tokenizer, users: int, most: int) -> list[str]:
+def choose_texts(documents: Sequence[CodeDocument], tokenizer: Tokenizer, users: int, most: int) -> list[str]:
     """A text for each user, from half of `most` tokens up to all of them, of as many files as there are.
 
     WorkError where the documents have too few. The same documents give the same texts.

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from efim_lab.training.corpus.corpus import APART, Entry
-from efim_lab.training.samples.samples import Shares
+from efim_lab.training.corpus.corpus import APART, ManifestEntry
+from efim_lab.training.samples.sample_maker import Shares
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class PretrainingSummary:
     """How a run went; `loss` is the mean of its last 100 steps in nats per token."""
 
     parameters: int
@@ -22,7 +22,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class CardTables:
     """What was measured, in Markdown: prompts compared, the local cache's part, and samples."""
 
     prompts: str
@@ -30,7 +30,7 @@ class Tables:
     samples: str
 
 
-def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> str:
+def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequence[ManifestEntry]) -> str:
     """Write the model card in Markdown."""
     learnt = [entry for entry in entries if entry.learnt]
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
@@ -51,7 +51,7 @@ def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> 
     )
 
 
-def _apart(entries: Sequence[Entry], part: str) -> str:
+def _apart(entries: Sequence[ManifestEntry], part: str) -> str:
     """The packages that were put apart, or how files were where none of them was there."""
     return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from efim_lab import documents
 from efim_lab.errors import WorkError
 from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.sources import Refused, Source, found_in, here
+from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, found_in, here
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
-from efim_lab.training.samples.samples import WITHOUT_FRAGMENTS, Shares
+from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
 from model_runtime.errors import ModelError
 
 _TOKENIZER_SAMPLE = 40_000_000  # characters
@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one step of training; returns the exit status: 0, 1 after a one-line message, 130 if interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     tunes = any(word.split("=")[0] == finetune_command.FLAG for word in argv)
-    arguments = (finetune_command.parser() if tunes else _parser()).parse_args(argv)
+    arguments = (finetune_command.build_parser() if tunes else build_parser()).parse_args(argv)
     try:
         return arguments.step(arguments)
     except (ModelError, WorkError) as error:
@@ -38,12 +38,12 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "efim-ls train",
         description="Train a completion model on Python files.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"to fine-tune another model instead:\n\n{finetune_command.parser().format_help()}",
+        epilog=f"to fine-tune another model instead:\n\n{finetune_command.build_parser().format_help()}",
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
     step = steps.add_parser("corpus", help="gather Python files under permissive licences")
@@ -107,8 +107,8 @@ def _size(text: str) -> int:
 
 def _corpus(arguments: argparse.Namespace) -> int:
     found = [item for folder in arguments.folders or here() for item in found_in(folder)]
-    refused = [item for item in found if isinstance(item, Refused)]
-    sources = [item for item in found if isinstance(item, Source)]
+    refused = [item for item in found if isinstance(item, RefusedDistribution)]
+    sources = [item for item in found if isinstance(item, CorpusSource)]
     print(corpus.write(arguments.out, corpus.gather(sources, _warn), refused))
     return 0
 
@@ -118,7 +118,7 @@ def _warn(message: str) -> None:
 
 
 def _tokenizer(arguments: argparse.Namespace) -> int:
-    learnt = documents.read(arguments.corpus / "train.jsonl")
+    learnt = documents.read_documents(arguments.corpus / "train.jsonl")
     random.Random(0).shuffle(learnt)
     sizes = itertools.accumulate(len(document.text) for document in learnt)
     sample = [d.text for d, size in zip(learnt, sizes, strict=True) if size <= _TOKENIZER_SAMPLE]
@@ -127,10 +127,10 @@ def _tokenizer(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from efim_lab.training.run import Order, run  # torch takes seconds to import
+    from efim_lab.training.pretraining import PretrainingJob, pretrain  # torch takes seconds to import
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
-    order = Order(
+    order = PretrainingJob(
         corpus=arguments.corpus,
         tokenizer=arguments.tokenizer,
         out=arguments.out,
@@ -142,14 +142,14 @@ def _run(arguments: argparse.Namespace) -> int:
         lines=arguments.lines,
         beside=arguments.beside,
     )
-    print(run(order))
+    print(pretrain(order))
     return 0
 
 
 def _cache(arguments: argparse.Namespace) -> int:
     from efim_lab.training import mixture
 
-    print(mixture.fit_in_place(arguments.model, documents.read(arguments.data)))
+    print(mixture.fit_in_place(arguments.model, documents.read_documents(arguments.data)))
     return 0
 
 

@@ -51,7 +51,7 @@ def worth_compiling(seconds: float) -> bool:
     return seconds >= 300 and shutil.which("cc") is not None
 
 
-class Loop:
+class TrainingLoop:
     """One run: steps until `seconds` of training have passed."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Loop:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.device = device()
-        self.progress = checkpoint.Progress()
+        self.progress = checkpoint.RunProgress()
         self._learner = learner
         self._schedule = schedule
         self.folder = folder
@@ -102,9 +102,9 @@ class Loop:
         """Write a checkpoint."""
         checkpoint.save(self.folder, self.run(), self.progress)
 
-    def run(self) -> checkpoint.Run:
+    def run(self) -> checkpoint.RunState:
         """What a checkpoint keeps."""
-        return checkpoint.Run(self._learner.trained, self._learner.optimizers, asdict(self._schedule))
+        return checkpoint.RunState(self._learner.trained, self._learner.optimizers, asdict(self._schedule))
 
     def _step(self, batches: Batches) -> float:
         length = self._length()

@@ -12,21 +12,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.held_out import LONGEST_COMPLETION
-from efim_lab.evaluation.subject import LINE
-from efim_lab.training.observe import (
+from efim_lab.evaluation.measured_model import LINE
+from efim_lab.training.observation import (
     HALF_LIVES,
-    LEAST,
     LONGEST_MATCH,
-    OWNER,
+    OBSERVER_OWNER,
+    PROBABILITY_FLOOR,
     Floats,
     Likelihood,
-    Observed,
+    Observations,
     Observer,
-    Place,
+    TargetPlace,
 )
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LocalCache
@@ -36,7 +36,7 @@ SWEEPS = 6  # of the search; all later ones together gain less than a nat
 GRID = np.linspace(0.0, 0.99, 100)
 
 
-class Row(NamedTuple):
+class MixtureRow(NamedTuple):
     """What one way to choose tokens comes to; `exact` is the share of cursors whose rest of line came out right."""
 
     name: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     exact: float
 
 
-def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITTED, judged: int = JUDGED) -> str:
+def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = FITTED, judged: int = JUDGED) -> str:
     """Fit the local cache of the model in a folder, write it there, and return a table in Markdown."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
@@ -54,7 +54,9 @@ def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITT
     return table(cache, rows)
 
 
-def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -> tuple[LocalCache, list[Row]]:
+def fit(
+    folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int
+) -> tuple[LocalCache, list[MixtureRow]]:
     """Fit on every other document, judge on the rest (one alone serves both); no state but the arguments."""
     rng, observer = random.Random(0), Observer(folder)
     shuffled = sorted(documents, key=lambda d: d.path)
@@ -63,7 +65,7 @@ def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -
     return cache, judge(observer, cache, list(observer.places(shuffled[1::2] or shuffled, judged, rng)))
 
 
-def fit_to(seen: Observed) -> LocalCache:
+def fit_to(seen: Observations) -> LocalCache:
     """The likeliest half-life and shares; a longest match must gain more than a figure costs (BIC)."""
     found = [_likeliest_shares(seen, index) for index in range(len(HALF_LIVES))]
     likelihoods = [_log_likelihood(seen, index, shares) for index, shares in enumerate(found)]
@@ -74,7 +76,7 @@ def fit_to(seen: Observed) -> LocalCache:
     return LocalCache(tuple(round(float(share), 2) for share in shares), HALF_LIVES[best])
 
 
-def judge(observer: Observer, cache: LocalCache, places: Sequence[Place]) -> list[Row]:
+def judge(observer: Observer, cache: LocalCache, places: Sequence[TargetPlace]) -> list[MixtureRow]:
     """Model, counts and mixture apart.
 
     For their bits the counts are mixed with a distribution that takes all tokens for alike, or what they do not
@@ -85,10 +87,10 @@ def judge(observer: Observer, cache: LocalCache, places: Sequence[Place]) -> lis
     counts_alone = replace(seen, token=token, allowed=allowed)
     bits = _bits(seen, index, shares[:0]), _bits(counts_alone, index, shares), _bits(seen, index, shares)
     exact = _exact(observer, (None, cache.alone(), cache), places)
-    return [Row(*row) for row in zip(("model", "local cache", "mixture"), bits, exact, strict=True)]
+    return [MixtureRow(*row) for row in zip(("model", "local cache", "mixture"), bits, exact, strict=True)]
 
 
-def table(cache: LocalCache, rows: Sequence[Row]) -> str:
+def table(cache: LocalCache, rows: Sequence[MixtureRow]) -> str:
     """What was fitted and what it comes to, in Markdown."""
     shares = ", ".join(f"{share:.2f}" for share in cache.shares)
     cells = [(row.name, f"{row.bits_per_character:.3f}", f"{row.exact:.1%}") for row in rows]
@@ -96,7 +98,7 @@ def table(cache: LocalCache, rows: Sequence[Row]) -> str:
     return f"{body}\n\nHalf-life {cache.half_life:g} tokens; shares of matches of 1, 2, ... tokens: {shares}"
 
 
-def _likeliest_shares(seen: Observed, half_life: int) -> Floats:
+def _likeliest_shares(seen: Observations, half_life: int) -> Floats:
     """Search along one share after the other: each changes the mixtures linearly."""
     shares = np.full(LONGEST_MATCH, 0.2)
     for _ in range(SWEEPS):
@@ -105,7 +107,7 @@ def _likeliest_shares(seen: Observed, half_life: int) -> Floats:
     return shares
 
 
-def _likeliest_share(seen: Observed, half_life: int, shares: Floats, length: int) -> float:
+def _likeliest_share(seen: Observations, half_life: int, shares: Floats, length: int) -> float:
     matched = seen.longest > length
     where = np.arange(LONGEST_MATCH) == length
     none, all_ = (_mixtures(seen, half_life, np.where(where, share, shares)) for share in (0.0, 1.0))
@@ -115,7 +117,7 @@ def _likeliest_share(seen: Observed, half_life: int, shares: Floats, length: int
     return float(GRID[_log_ratio(token, allowed).sum(axis=1).argmax()])
 
 
-def _mixtures(seen: Observed, half_life: int, shares: Floats) -> tuple[Floats, Floats]:
+def _mixtures(seen: Observations, half_life: int, shares: Floats) -> tuple[Floats, Floats]:
     """The probability [n] of each token, and that of all tokens which its stub allows."""
     token, allowed = (_mixture(each, seen.longest, half_life, shares) for each in (seen.token, seen.allowed))
     return token, allowed
@@ -130,26 +132,26 @@ def _mixture(of: Likelihood, longest: npt.NDArray[np.int64], half_life: int, sha
     return mixed
 
 
-def _log_likelihood(seen: Observed, half_life: int, shares: Floats) -> float:
+def _log_likelihood(seen: Observations, half_life: int, shares: Floats) -> float:
     """Of all tokens in nats, given what their stubs allow; `half_life` is an index."""
     return float(_log_ratio(*_mixtures(seen, half_life, shares)).sum())
 
 
 def _log_ratio(token: Floats, allowed: Floats) -> Floats:
-    return np.log(np.maximum(token, LEAST)) - np.log(np.maximum(allowed, LEAST))
+    return np.log(np.maximum(token, PROBABILITY_FLOOR)) - np.log(np.maximum(allowed, PROBABILITY_FLOOR))
 
 
-def _bits(seen: Observed, half_life: int, shares: Floats) -> float:
+def _bits(seen: Observations, half_life: int, shares: Floats) -> float:
     return -_log_likelihood(seen, half_life, shares) / math.log(2) / seen.characters
 
 
-def _exact(observer: Observer, caches: Sequence[LocalCache | None], places: Sequence[Place]) -> list[float]:
+def _exact(observer: Observer, caches: Sequence[LocalCache | None], places: Sequence[TargetPlace]) -> list[float]:
     """Share of the places whose line is finished as it was, with each of the caches."""
     engines = [observer.engine.mixing(cache) for cache in caches]
     right = [[_finishes(engine, place) for engine in engines] for place in places]
     return [float(share) for share in np.mean(right, axis=0)]
 
 
-def _finishes(engine: Engine, place: Place) -> bool:
-    answer = engine.generate(OWNER, place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
+def _finishes(engine: Engine, place: TargetPlace) -> bool:
+    answer = engine.generate(OBSERVER_OWNER, place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
     return metrics.is_exact(answer.text, place.rest)

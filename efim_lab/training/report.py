@@ -37,7 +37,7 @@ class Reporter:
         self._bar.stop()
         self._log.close()
 
-    def step(self, progress: checkpoint.Progress, loss: float, seconds: float) -> None:
+    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
         """Take one step's loss in nats per token; `seconds` is the whole run's budget."""
         before = loss if self._average is None else self._average
         self._average = _SMOOTHING * before + (1 - _SMOOTHING) * loss

@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 
 from efim_lab.training import checkpoint, network
-from efim_lab.training.loop import Learner, Loop, Schedule, device
-from efim_lab.training.samples.samples import Shares
+from efim_lab.training.loop import Learner, Schedule, TrainingLoop, device
+from efim_lab.training.samples.sample_maker import Shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Schedule):
+class TrainerSettings(Schedule):
     """What a run trains, and how."""
 
     shape: network.Shape = field(default_factory=network.Shape)
@@ -24,8 +24,8 @@ class Settings(Schedule):
 # About 5,000 tokens a second on two cores, 25 million in an hour and a half; a data-centre GPU has time for many
 # passes over the corpus, with a model that still decodes at typing speed on one core.
 PLANS = {
-    "cpu": Settings(),
-    "cuda": Settings(
+    "cpu": TrainerSettings(),
+    "cuda": TrainerSettings(
         shape=network.LARGER,
         rate=2e-3,
         warmup_steps=200,
@@ -36,12 +36,12 @@ PLANS = {
 }
 
 
-class Trainer(Loop):
+class Trainer(TrainingLoop):
     """A run from fresh weights."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrainerSettings,
         folder: Path,
         seconds: float,
         compiled: bool = True,

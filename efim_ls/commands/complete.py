@@ -15,7 +15,7 @@ from efim_ls.text.document import Document
 from model_runtime.errors import ModelError
 
 
-def run(place: str, as_json: bool, model: str) -> int:
+def show(place: str, as_json: bool, model: str) -> int:
     """Complete at `FILE:LINE:COLUMN`, both counted from 1; print the text, or a JSON object with its costs."""
     path, line, column = place.rsplit(":", 2)
     try:

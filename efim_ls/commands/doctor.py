@@ -21,7 +21,7 @@ SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # nothing that a model would say: what was suggested before costs nothing to type
 
 
-def run(model: str) -> int:
+def show(model: str) -> int:
     """Print the versions, the model and the choices made for it, and time a few keystrokes."""
     table = Table("what", "is", title="efim-ls doctor", title_justify="left")
     for name, found in _machine().items():

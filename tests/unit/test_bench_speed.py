@@ -155,7 +155,7 @@ def test_the_first_size_is_the_embedded_model(tmp_path: Path) -> None:
 @given(before=st.integers(0, 3000), after=st.integers(0, 1500))
 def test_infill_shows_the_nearest_text_in_the_order_of_fim(before: int, after: int) -> None:
     template = find_template(TOKENIZER)
-    ids = Infill(TOKENIZER, template).asked("x\n" * before + "y\n" * after, 2 * before).ids.tolist()
+    ids = Infill(TOKENIZER, template).prompt("x\n" * before + "y\n" * after, 2 * before).ids.tolist()
     shown = TOKENIZER.encode("x\n" * before).tolist()[-3 * BATCH // 4 :]
     rest = TOKENIZER.encode("y\n" * after).tolist()[: BATCH // 4 - 2]
     assert ids == [*template.prefix, *shown, *template.suffix, *rest, *template.middle]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 
 BEFORE, AFTER = 1400, 500  # characters shown before the cursor and after its line
 LONGEST_LINE = 400  # characters; longer lines are data, and nobody types them
@@ -28,7 +28,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Place:
+class CursorPlace:
     """A cursor and `rest`, what its line goes on with: never blank, up to the line's end."""
 
     context: Context
@@ -40,7 +40,7 @@ class Place:
         return is_word(self.context.typed[-1:]) and is_word(self.rest[0])
 
 
-def choose(documents: Sequence[Document], lines: int) -> list[Place]:
+def choose_places(documents: Sequence[CodeDocument], lines: int) -> list[CursorPlace]:
     """Choose up to `lines` lines that are not blank and a cursor in each, by the documents alone.
 
     The order is random and does not depend on `lines`: fewer places are the first of more.
@@ -49,7 +49,7 @@ def choose(documents: Sequence[Document], lines: int) -> list[Place]:
     return [_place(text, row, rng) for text, row in shuffled_lines(documents, rng)[:lines]]
 
 
-def shuffled_lines(documents: Sequence[Document], rng: random.Random) -> list[tuple[str, int]]:
+def shuffled_lines(documents: Sequence[CodeDocument], rng: random.Random) -> list[tuple[str, int]]:
     """Every line that is not blank and that someone may have typed, as its document's text and its number."""
     found = [(document.text, row) for document in documents for row in _written(document.text)]
     rng.shuffle(found)
@@ -89,11 +89,13 @@ def _written(text: str) -> list[int]:
     return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_LINE]
 
 
-def _place(text: str, row: int, rng: random.Random) -> Place:
+def _place(text: str, row: int, rng: random.Random) -> CursorPlace:
     """A cursor from the indentation's end to the line's last character."""
     line, anchor = line_at(text, row)
     cursor = anchor + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
-    return Place(window_at(text, cursor, anchor + len(line), draw_increment(rng)), text[cursor : anchor + len(line)])
+    return CursorPlace(
+        window_at(text, cursor, anchor + len(line), draw_increment(rng)), text[cursor : anchor + len(line)]
+    )
 
 
 def _line_start(text: str, at: int) -> int:

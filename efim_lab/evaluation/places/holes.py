@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.evaluation.places.cursors import Context, draw_increment, is_word, line_at, shuffled_lines, window_at
 from model_runtime.engine.closers import is_closers
 
-SHORTEST, LONGEST = 2, 20  # characters of a span
+SHORTEST_HOLE, LONGEST_HOLE = 2, 20  # characters of a span
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Hole:
     rest: str
 
 
-def choose(documents: Sequence[Document], count: int) -> list[Hole]:
+def choose_holes(documents: Sequence[CodeDocument], count: int) -> list[Hole]:
     """Choose a span in each of up to `count` lines, by the documents alone; fewer are the first of more."""
     rng = random.Random(0)
     made = (_hole(text, row, rng) for text, row in shuffled_lines(documents, rng))
@@ -43,7 +43,7 @@ def _hole(text: str, row: int, rng: random.Random) -> Hole | None:
 def _spans(line: str) -> Iterator[tuple[int, int]]:
     """Every span that is not blank and ends before code, and not inside a word."""
     indent = len(line) - len(line.lstrip())
-    for end in range(indent + SHORTEST, len(line)):
+    for end in range(indent + SHORTEST_HOLE, len(line)):
         if not (is_word(line[end - 1]) and is_word(line[end]) or is_closers(line[end:])):
-            starts = range(max(indent, end - LONGEST), end - SHORTEST + 1)
+            starts = range(max(indent, end - LONGEST_HOLE), end - SHORTEST_HOLE + 1)
             yield from ((start, end) for start in starts if line[start:end].strip())

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from efim_lab import documents
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.training.corpus.filters import SeenLines, looks_written
 
 CORPUS = "train.jsonl"  # of a folder that `corpus` wrote
-LANGUAGES = frozenset(  # what files' names end in
+CODE_SUFFIXES = frozenset(  # what files' names end in
     """
     adb ads asm awk bash bat c cc clj cljs cmake cpp cr cs css cu cuh cxx d dart el elm erl ex exs f90 fs fsx gd glsl
     go gradle graphql groovy h hcl hh hpp hrl hs html hxx inl ipp java jl js jsx kt kts less lisp lua m mjs ml mli mm
@@ -21,15 +21,15 @@ _LARGEST = 1 << 20  # bytes; what `looks_written` is smaller
 _OTHERS = frozenset({"node_modules", "site-packages", "build", "dist", "target", "vendor", "__pycache__"})
 
 
-def write(data: Path, target: Path) -> None:
+def write_code(data: Path, target: Path) -> None:
     """Write the documents to learn from: those of a corpus, or a folder's files that people wrote, each once."""
-    found = documents.read(data / CORPUS) if (data / CORPUS).exists() else list(gather(data))
+    found = documents.read_documents(data / CORPUS) if (data / CORPUS).exists() else list(gather_code(data))
     if not any(document.text.strip() for document in found):
         raise WorkError(f"{data} has no code that people wrote: name a folder with code, or one that `corpus` wrote")
-    documents.write(target, found)
+    documents.write_documents(target, found)
 
 
-def gather(folder: Path) -> Iterator[Document]:
+def gather_code(folder: Path) -> Iterator[CodeDocument]:
     """Read a folder's code; files in hidden folders, generated ones and near duplicates are left out."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is no folder: name one with code, or one that `corpus` wrote")
@@ -37,12 +37,12 @@ def gather(folder: Path) -> Iterator[Document]:
     for path in sorted(path for path in folder.rglob("*") if _wanted(path.relative_to(folder))):
         text = _text(path)
         if looks_written(text) and seen.add_if_new(text):
-            yield Document(path.relative_to(folder).as_posix(), text)
+            yield CodeDocument(path.relative_to(folder).as_posix(), text)
 
 
 def _wanted(path: Path) -> bool:
     hidden = any(part.startswith(".") for part in path.parts)
-    return path.suffix[1:].lower() in LANGUAGES and not hidden and _OTHERS.isdisjoint(path.parts)
+    return path.suffix[1:].lower() in CODE_SUFFIXES and not hidden and _OTHERS.isdisjoint(path.parts)
 
 
 def _text(path: Path) -> str:

@@ -19,7 +19,7 @@ _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CorpusSource:
     """A distribution that may be learnt from; `files` are its Python files relative to `root`, sorted."""
 
     name: str
@@ -30,7 +30,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedDistribution:
     """A distribution that is left out, with the licence it states."""
 
     name: str
@@ -43,7 +43,7 @@ def here() -> list[Path]:
     return sorted({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
 
 
-def found_in(folder: Path) -> list[Source | Refused]:
+def found_in(folder: Path) -> list[CorpusSource | RefusedDistribution]:
     """List what a folder holds: a standard library, a site-packages folder's distributions, or a user's packages."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Python files")
@@ -52,7 +52,7 @@ def found_in(folder: Path) -> list[Source | Refused]:
     return [*(installed(folder) if any(folder.glob("*.dist-info")) else packages(folder))]
 
 
-def standard_library(root: Path) -> list[Source]:
+def standard_library(root: Path) -> list[CorpusSource]:
     """List a standard library folder as two sources: asyncio, which may be put apart, and all else."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     kept = [name for name in names if not name.startswith("site-packages/") and _wanted(name)]
@@ -60,12 +60,12 @@ def standard_library(root: Path) -> list[Source]:
     rest = tuple(name for name in kept if not name.startswith("asyncio/"))
     version = platform.python_version() if root == Path(sysconfig.get_path("stdlib")) else root.name
     return [
-        Source("asyncio", version, "PSF-2.0", root, asyncio),
-        Source("python-standard-library", version, "PSF-2.0", root, rest),
+        CorpusSource("asyncio", version, "PSF-2.0", root, asyncio),
+        CorpusSource("python-standard-library", version, "PSF-2.0", root, rest),
     ]
 
 
-def packages(folder: Path) -> list[Source]:
+def packages(folder: Path) -> list[CorpusSource]:
     """List a user's own folder: each folder in it is a source, and the files beside them are one."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     grouped: dict[str, list[str]] = {}
@@ -73,18 +73,18 @@ def packages(folder: Path) -> list[Source]:
         if _wanted(name) and not _OTHERS.search(name):
             top, inner, _ = name.partition("/")
             grouped.setdefault(top if inner else folder.resolve().name, []).append(name)
-    return [Source(name, "0", "as its owner decides", folder, tuple(files)) for name, files in grouped.items()]
+    return [CorpusSource(name, "0", "as its owner decides", folder, tuple(files)) for name, files in grouped.items()]
 
 
-def installed(folder: Path) -> Iterator[Source | Refused]:
+def installed(folder: Path) -> Iterator[CorpusSource | RefusedDistribution]:
     """List a site-packages folder's distributions in order of name, each as a source or as refused."""
     found = {_canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
     for name, dist in sorted(found.items()):
         licence = stated_licence(cast("Message", dist.metadata))
         if licence and is_permissive(licence):
-            yield Source(name, dist.version, licence, folder, _python_files(dist))
+            yield CorpusSource(name, dist.version, licence, folder, _python_files(dist))
         else:
-            yield Refused(name, dist.version, licence or "not stated")
+            yield RefusedDistribution(name, dist.version, licence or "not stated")
 
 
 def _canonical(name: str) -> str:

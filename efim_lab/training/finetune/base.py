@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from efim_lab.errors import WorkError
-from efim_lab.training.samples.samples import Layout
+from efim_lab.training.samples.sample_maker import Layout
 from model_runtime.checkpoint.config import read_json
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.hub.fetching import fetch_folder
@@ -25,7 +25,7 @@ _LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: *([^\n]+)\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class BaseModel:
     """A checkpoint folder as training sees it; `context` in tokens, `dtype` is what its weights are stored in."""
 
     folder: Path
@@ -48,13 +48,13 @@ class Base:
         return found[1].strip("\"' ") if found else ""
 
 
-def find(name: str, revision: str = "", override: Override = ()) -> Base:
+def find_base(name: str, revision: str = "", override: Override = ()) -> BaseModel:
     """Look at a model, fetched if need be; ModelError where there is none that the server could complete with."""
     folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
     end = _end(tokenizer, template) or next(iter(config.end_ids), None)
     if end is None:
         raise WorkError(f"{folder / 'config.json'} names no eos_token_id: write the token there that ends a text")
-    return Base(
+    return BaseModel(
         folder=folder,
         hidden=config.hidden,
         context=config.context,

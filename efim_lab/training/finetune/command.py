@@ -11,7 +11,7 @@ from efim_lab.errors import WorkError
 FLAG = "--base"  # tells this command line from the others
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """What the command takes."""
     parser = argparse.ArgumentParser(
         "efim-ls train", description="Teach a code model to complete inside words (EFIM's fragments)."
@@ -57,10 +57,10 @@ def _rank(text: str) -> int:
 def _finetune(arguments: argparse.Namespace) -> int:
     if not (arguments.data or arguments.resume):
         raise WorkError("--data is missing: name a folder with code, or one that `corpus` wrote")
-    from efim_lab.training.finetune.finetune import Order, run  # torch takes seconds to import
+    from efim_lab.training.finetune.finetune import FinetuningJob, finetune  # torch takes seconds to import
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
-    order = Order(
+    order = FinetuningJob(
         base=arguments.base,
         revision=arguments.revision,
         template=arguments.template,
@@ -72,5 +72,5 @@ def _finetune(arguments: argparse.Namespace) -> int:
         rank=arguments.rank,
         rate=arguments.rate,
     )
-    print(run(order))
+    print(finetune(order))
     return 0

@@ -8,9 +8,9 @@ from efim_lab.errors import WorkError
 from efim_lab.training import checkpoint
 from efim_lab.training.corpus import code_files
 from efim_lab.training.finetune import base, tuned_card
-from efim_lab.training.finetune.base import Base
-from efim_lab.training.finetune.tuned_card import Tuned
-from efim_lab.training.finetune.tuner import RATES, Method, Settings, Tuner
+from efim_lab.training.finetune.base import BaseModel
+from efim_lab.training.finetune.tuned_card import FinetuningSummary
+from efim_lab.training.finetune.tuner import RATES, Method, Tuner, TunerSettings
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.samples.stream import ShardSource
@@ -18,7 +18,7 @@ from model_runtime.loading.checkpoint import Override
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class FinetuningJob:
     """What to fine-tune on what, how and for how long; without a rate, the one for the model's width."""
 
     base: str
@@ -33,9 +33,9 @@ class Order:
     rate: float | None
 
 
-def run(order: Order) -> Path:
+def finetune(order: FinetuningJob) -> Path:
     """Fine-tune a model; return the folder with the finished one."""
-    found = base.find(order.base, order.revision, order.template)
+    found = base.find_base(order.base, order.revision, order.template)
     corpus = _corpus(order)
     settings = _settings(order, found)
     tuner = Tuner(found, settings, order.out, order.seconds, worth_compiling(order.seconds))
@@ -45,13 +45,13 @@ def run(order: Order) -> Path:
     return _finished(order, tuner, corpus)
 
 
-def _settings(order: Order, found: Base) -> Settings:
+def _settings(order: FinetuningJob, found: BaseModel) -> TunerSettings:
     """A data-centre GPU has time for larger steps; no row is longer than what the base can attend to.
 
     All rows are of one length: what is compiled for another costs a part of a short run.
     """
     is_gpu = device().type == "cuda"
-    return Settings(
+    return TunerSettings(
         base=str(found.folder.resolve()),
         template=order.template,
         method=order.method,
@@ -64,7 +64,7 @@ def _settings(order: Order, found: Base) -> Settings:
     )
 
 
-def _corpus(order: Order) -> Path:
+def _corpus(order: FinetuningJob) -> Path:
     """What a run learns from: written beside it when it begins, and read there when it is resumed."""
     corpus = order.out / code_files.CORPUS
     if order.resume:
@@ -73,13 +73,13 @@ def _corpus(order: Order) -> Path:
         raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
     try:
         order.out.mkdir(parents=True, exist_ok=True)
-        code_files.write(order.data, corpus)
+        code_files.write_code(order.data, corpus)
     except OSError as error:
         raise WorkError(f"cannot write to {order.out} ({error}): make room there, or name another folder") from error
     return corpus
 
 
-def _finished(order: Order, tuner: Tuner, corpus: Path) -> Path:
+def _finished(order: FinetuningJob, tuner: Tuner, corpus: Path) -> Path:
     target, log = order.out / "export", order.out / "log.jsonl"
     card = tuned_card.card(_summary(order, tuner, corpus))
     try:
@@ -91,11 +91,11 @@ def _finished(order: Order, tuner: Tuner, corpus: Path) -> Path:
     return target
 
 
-def _summary(order: Order, tuner: Tuner, corpus: Path) -> Tuned:
+def _summary(order: FinetuningJob, tuner: Tuner, corpus: Path) -> FinetuningSummary:
     losses = [entry["loss"] for entry in read_log(order.out / "log.jsonl")]
     some = min(100, len(losses))
-    learnt = documents.read(corpus)
-    return Tuned(
+    learnt = documents.read_documents(corpus)
+    return FinetuningSummary(
         base=tuner.base.name,
         licence=tuner.base.licence,
         settings=tuner.settings,

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from efim_lab.training.card import mixture
-from efim_lab.training.finetune.tuner import Settings
+from efim_lab.training.finetune.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class FinetuningSummary:
     """How a fine-tuning went; `losses` are the means of its first and last 100 steps in nats per token."""
 
     base: str
     licence: str
-    settings: Settings
+    settings: TunerSettings
     device: str
     files: int
     characters: int
@@ -21,7 +21,7 @@ class Tuned:
     losses: tuple[float, float]
 
 
-def card(tuned: Tuned) -> str:
+def card(tuned: FinetuningSummary) -> str:
     """Write the model card in Markdown."""
     settings = tuned.settings
     first, last = tuned.losses

@@ -14,10 +14,10 @@ from torch.optim import AdamW
 from transformers import PreTrainedModel
 
 from efim_lab.training.finetune import lora
-from efim_lab.training.finetune.base import Base
-from efim_lab.training.loop import Learner, Loop, Schedule, device
+from efim_lab.training.finetune.base import BaseModel
+from efim_lab.training.loop import Learner, Schedule, TrainingLoop, device
 from efim_lab.training.network import loss_of
-from efim_lab.training.samples.samples import Shares
+from efim_lab.training.samples.sample_maker import Shares
 from model_runtime.decoder.hf.reading import read_model
 from model_runtime.loading.checkpoint import Override
 
@@ -34,7 +34,7 @@ COPIED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Schedule):
+class TunerSettings(Schedule):
     """What is trained from what, and how; `base` tells one model from another."""
 
     base: str
@@ -44,13 +44,13 @@ class Settings(Schedule):
     shares: Shares = field(default_factory=lambda: SHARES)
 
 
-class Tuner(Loop):
+class Tuner(TrainingLoop):
     """A run from another model's weights."""
 
     def __init__(
         self,
-        begun: Base,
-        settings: Settings,
+        begun: BaseModel,
+        settings: TunerSettings,
         folder: Path,
         seconds: float,
         compiled: bool,
@@ -77,7 +77,7 @@ class Tuner(Loop):
                 shutil.copy(path, folder)
 
 
-def _loaded(begun: Base, settings: Settings) -> PreTrainedModel | PeftModel:
+def _loaded(begun: BaseModel, settings: TunerSettings) -> PreTrainedModel | PeftModel:
     """Weights that are trained are kept in fp32; those beside adapters only need to be read."""
     only_read = settings.method == "lora" and device().type == "cuda"
     model = read_model(begun.folder, torch.bfloat16 if only_read else torch.float32)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from efim_lab.training.samples.samples import Sample
+from efim_lab.training.samples.sample_maker import TrainingSample
 
 PADDING = -1  # no token of any model
 _OPEN_ROWS = 8
@@ -20,7 +20,7 @@ class Packer:
         self._plain: list[int] = []
         self._closed: list[list[int]] = []
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: TrainingSample) -> None:
         """Take one sample of at most a row's length, or of any length if it is plain."""
         if sample.plain:
             self._plain += sample.ids
@@ -49,7 +49,7 @@ class Packer:
         self._closed.append(row + [PADDING] * (self._length - len(row)))
 
 
-def pack(samples: Iterable[Sample], length: int) -> NDArray[np.int32]:
+def pack(samples: Iterable[TrainingSample], length: int) -> NDArray[np.int32]:
     """Pack samples into rows, (rows, length)."""
     packer = Packer(length)
     for sample in samples:

@@ -20,7 +20,7 @@ class Span(NamedTuple):
     tail: int
 
 
-def choose(text: str, rng: random.Random) -> Span | None:
+def choose_span(text: str, rng: random.Random) -> Span | None:
     """Cut a window of lines as completions are cut, more often late in it; None if all lines are blank.
 
     A middle that runs to its line's end takes the line break with it.

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efim_lab import documents
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.training.samples.packing import pack
-from efim_lab.training.samples.samples import Layout, SampleMaker, Shares
+from efim_lab.training.samples.sample_maker import Layout, SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
 
 _CHARACTERS_PER_TOKEN = 3.8
@@ -129,8 +129,8 @@ def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
 
 
 @functools.cache
-def _documents(path: Path) -> list[Document]:
-    return documents.read(path)
+def _documents(path: Path) -> list[CodeDocument]:
+    return documents.read_documents(path)
 
 
 @functools.cache

@@ -77,7 +77,7 @@ class User:
             self.arena.truncate(self._reused)
 
 
-class Serving:
+class BatchServer:
     """Answers the prompts of each user one after the other, those of all users at a time, by the likeliest tokens.
 
     `seconds` is a clock that runs during passes only, so that several of these can take turns.

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from efim_lab.documents import Document
-from efim_lab.documents import read as read_file
+from efim_lab.documents import CodeDocument, read_documents
 from efim_lab.errors import WorkError
 
 
-def read(path: Path) -> list[Document]:
+def read_held_out(path: Path) -> list[CodeDocument]:
     """Read documents in a stable order; WorkError where there are none or the file is damaged."""
-    documents = _folder(path) if path.is_dir() else read_file(path)
+    documents = _folder(path) if path.is_dir() else read_documents(path)
     if not documents:
         raise WorkError(f"{path} has no code: name a heldout.jsonl or a folder of .py files")
     return documents
 
 
-def _folder(folder: Path) -> list[Document]:
+def _folder(folder: Path) -> list[CodeDocument]:
     """Files in hidden folders, and such that are not UTF-8, are left out."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     found = ((name, _text(folder / name)) for name in names if not f"/{name}".count("/."))
-    return [Document(name, text) for name, text in found if text]
+    return [CodeDocument(name, text) for name, text in found if text]
 
 
 def _text(path: Path) -> str:

@@ -6,21 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.evaluation.arms import SERVER
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate, proportion
 from efim_lab.evaluation.held_out import LONGEST_COMPLETION, Progress, model_name, places_in, silent
-from efim_lab.evaluation.places.cursors import Place
+from efim_lab.evaluation.measured_model import LINE, MeasuredModel
+from efim_lab.evaluation.places.cursors import CursorPlace
 from efim_lab.evaluation.report import percent
-from efim_lab.evaluation.subject import LINE, Subject
 
 LEVELS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
-HEADER = ("least confidence", "shown %", "exact of those %", "exact kept %", "first word kept %", "wrong kept %")
+LEVELS_HEADER = (
+    "least confidence",
+    "shown %",
+    "exact of those %",
+    "exact kept %",
+    "first word kept %",
+    "wrong kept %",
+)
 
 
 @dataclass(frozen=True)
-class Guess:
+class RatedSuggestion:
     """A suggestion for the rest of a line, and how sure the model is of it, 0 to 1."""
 
     text: str
@@ -28,7 +35,7 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Level:
+class ConfidenceLevel:
     """What a least confidence leaves: of all suggestions, of the right ones, of characters after the first wrong one.
 
     `exact` is the share of right ones among those that are shown. None where a share is of nothing.
@@ -42,18 +49,20 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Report:
+class ConfidenceReport:
     """A model's figures by least confidence, at the same cursors."""
 
     suggestions: int
-    levels: Mapping[float, Level]
+    levels: Mapping[float, ConfidenceLevel]
 
 
-def measure(folder: Path, documents: Sequence[Document], count: int, progress: Progress = silent) -> Report:
+def measure(
+    folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress = silent
+) -> ConfidenceReport:
     """Ask the model in `folder` as the server does at up to `count` places that depend on the documents alone."""
     places = places_in(documents, count)
-    subject, what = Subject(folder), f"{model_name(folder)}, confidence"
-    guesses: list[Guess] = []
+    subject, what = MeasuredModel(folder), f"{model_name(folder)}, confidence"
+    guesses: list[RatedSuggestion] = []
     for done, place in enumerate(places):
         progress(what, done, len(places))
         guesses.append(_guess(subject, place))
@@ -61,13 +70,13 @@ def measure(folder: Path, documents: Sequence[Document], count: int, progress: P
     return report(places, guesses)
 
 
-def report(places: Sequence[Place], guesses: Sequence[Guess]) -> Report:
+def report(places: Sequence[CursorPlace], guesses: Sequence[RatedSuggestion]) -> ConfidenceReport:
     """Score guesses, one for each place; those that say nothing are none."""
     said = [(place, guess) for place, guess in zip(places, guesses, strict=True) if guess.text.strip()]
-    return Report(len(said), {least: _level(said, least) for least in LEVELS} if said else {})
+    return ConfidenceReport(len(said), {least: _level(said, least) for least in LEVELS} if said else {})
 
 
-def table(reports: Mapping[str, Report]) -> str:
+def table(reports: Mapping[str, ConfidenceReport]) -> str:
     """All figures in Markdown, 95 % intervals in brackets."""
     rows = [
         [f"{least:.0%}, {model}" if len(reports) > 1 else f"{least:.0%}", *_cells(each.levels[least])]
@@ -77,22 +86,22 @@ def table(reports: Mapping[str, Report]) -> str:
     ]
     counts = ", ".join(f"{each.suggestions:,}" for each in reports.values())
     title = f"Showing only suggestions the model is sure enough of, of {counts}, 95 % intervals in brackets"
-    return f"{title}\n\n{markdown.table([HEADER, *rows])}"
+    return f"{title}\n\n{markdown.table([LEVELS_HEADER, *rows])}"
 
 
-def _guess(subject: Subject, place: Place) -> Guess:
+def _guess(subject: MeasuredModel, place: CursorPlace) -> RatedSuggestion:
     (prompt,) = subject.prompts(place.context, [SERVER], LONGEST_COMPLETION)
     made = subject.generate(SERVER, prompt, LINE, LONGEST_COMPLETION)
-    return Guess(made.text, made.confidence)
+    return RatedSuggestion(made.text, made.confidence)
 
 
-def _level(said: Sequence[tuple[Place, Guess]], least: float) -> Level:
+def _level(said: Sequence[tuple[CursorPlace, RatedSuggestion]], least: float) -> ConfidenceLevel:
     shown = [guess.confidence >= least for _, guess in said]
     exact = [metrics.is_exact(guess.text, place.rest) for place, guess in said]
     words = [metrics.is_first_word_right(guess.text, place.rest, place.context.typed) for place, guess in said]
     wrong = [_wrong(guess.text.rstrip(), place.rest) for place, guess in said]
     left = [characters if is_shown else 0 for characters, is_shown in zip(wrong, shown, strict=True)]
-    return Level(
+    return ConfidenceLevel(
         shown=proportion(shown),
         exact=_share(shown, exact),
         exact_kept=_share(exact, shown),
@@ -113,6 +122,6 @@ def _wrong(text: str, rest: str) -> int:
     return len(text) - (min(len(text), len(rest)) if right is None else right)
 
 
-def _cells(each: Level) -> tuple[str, ...]:
+def _cells(each: ConfidenceLevel) -> tuple[str, ...]:
     shares = (each.shown, each.exact, each.exact_kept, each.first_word_kept)
     return *map(percent, shares), "" if each.wrong_kept is None else f"{100 * each.wrong_kept:.1f}"

@@ -25,7 +25,7 @@ from model_runtime.prompt.prompt import Prompt
 
 CAPACITY = 2048  # tokens of a prompt and what follows it, where the model's context allows them
 KV_MEMORY_MIB = 1  # one owner has one arena, and one there always is
-OWNER = Owner("")
+MEASURED_OWNER = Owner("")
 LEAST_PROBABILITY = 1e-38  # of fp32; less would be infinitely many bits
 
 
@@ -60,7 +60,7 @@ class Teacher(LocalCache):
         return certain
 
 
-class Subject:
+class MeasuredModel:
     """A model, and an engine for each way to choose tokens; all share one arena."""
 
     def __init__(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ class Subject:
 
     def generate(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> Generation:
         """Complete by at most `limit` tokens."""
-        return self._engines[arm.chooser].generate(OWNER, prompt, rule, limit, _never)
+        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, _never)
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
         """The text alone."""
@@ -109,7 +109,7 @@ class Subject:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Bits that the model needs for `middle` [n] after a prompt that is not healed, teacher-forced."""
         teacher = Teacher((), 1.0, middle.tolist())
-        self._model.engine.mixing(teacher).generate(OWNER, prompt, UNTIL_END, len(middle), _never)
+        self._model.engine.mixing(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), _never)
         return sum(teacher.bits)
 
 

@@ -37,7 +37,7 @@ WITHOUT_FRAGMENTS = Shares(plain=0.25, fim=0.35, fragments=0, efim=0, served=0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TrainingSample:
     """A training sequence; only a plain one may be split over rows."""
 
     ids: list[int]
@@ -60,7 +60,7 @@ class SampleMaker:
         self._layout = layout or Layout(find_template(tokenizer), bpe.ID[bpe.END])
         self._frame = len(self._joined([], [], [])) + len(self._layout.template.lead)
 
-    def make(self, window: str, is_end: bool, rng: random.Random) -> Sample:
+    def make(self, window: str, is_end: bool, rng: random.Random) -> TrainingSample:
         """Make one sample of a window of lines; `is_end` tells that its document ends there."""
         shares = self.shares
         kinds = {self.fim: shares.fim, self.fragments: shares.fragments, self.efim: shares.efim}
@@ -68,12 +68,12 @@ class SampleMaker:
         (kind,) = rng.choices(list(kinds), list(kinds.values()))
         ids = kind(window, rng) if kind else None
         if ids is not None:
-            return Sample(ids, plain=False)
-        return Sample(self._encode(window) + [self._layout.end] * is_end, plain=True)
+            return TrainingSample(ids, plain=False)
+        return TrainingSample(self._encode(window) + [self._layout.end] * is_end, plain=True)
 
     def fim(self, window: str, rng: random.Random) -> list[int] | None:
         """PREFIX P SUFFIX S MIDDLE M END; None where the window cannot be cut or does not fit."""
-        span = spans.choose(window, rng)
+        span = spans.choose_span(window, rng)
         if span is None:
             return None
         middle = self._encode(window[span.cursor : span.end])
@@ -88,17 +88,17 @@ class SampleMaker:
 
     def efim(self, window: str, rng: random.Random) -> list[int] | None:
         """PREFIX P SUFFIX S MIDDLE increment M END, with an increment of up to 200 characters, in fragments."""
-        span = spans.choose(window, rng)
+        span = spans.choose_span(window, rng)
         if span is None:
             return None
-        start = max(0, span.cursor - rng.randint(1, fragments.LONGEST))
+        start = max(0, span.cursor - rng.randint(1, fragments.LONGEST_FRAGMENT))
         increment = self._in_fragments(window[start : span.cursor], rng)
         after = increment + self._encode(window[span.cursor : span.end])
         return self._fitted(window[:start], self._tail(window, span), after)
 
     def served(self, window: str, rng: random.Random) -> list[int] | None:
         """PREFIX head SUFFIX tail MIDDLE typed, the completion, END; cut and healed as the server does it."""
-        span = spans.choose(window, rng)
+        span = spans.choose_span(window, rng)
         if span is None:
             return None
         span = spans.as_served(window, span)
@@ -129,7 +129,7 @@ class SampleMaker:
         return self._encode(text and self._layout.template.lead + text)
 
     def _in_fragments(self, text: str, rng: random.Random) -> list[int]:
-        return [token for piece in fragments.cut(text, rng) for token in self._encode(piece)]
+        return [token for piece in fragments.cut_fragments(text, rng) for token in self._encode(piece)]
 
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text).tolist()

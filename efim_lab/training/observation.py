@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
@@ -26,16 +26,16 @@ from model_runtime.prompt import prompt
 
 Floats = npt.NDArray[np.float64]
 
-OWNER = Owner("")
-LONGEST_LINE = 200  # characters; longer lines are data, and nobody types them
+OBSERVER_OWNER = Owner("")
+LONGEST_TARGET_LINE = 200  # characters; longer lines are data, and nobody types them
 OTHERS = 4  # files of the same project that are open beside
 LONGEST_MATCH = 16  # tokens; matches of 24 gain nothing more
-LEAST = 1e-30  # a probability: less would be infinitely unlikely
+PROBABILITY_FLOOR = 1e-30  # a probability: less would be infinitely unlikely
 HALF_LIVES = (500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16000.0)  # tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetPlace:
     """A cursor's prompt, and the rest of its line: as text, and as the tokens that spell stub, rest and line end."""
 
     prompt: prompt.Prompt
@@ -57,7 +57,7 @@ class Likelihood:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observations:
     """Known tokens as model and counts foresaw them; `longest` [n] is the longest match before each, in tokens."""
 
     token: Likelihood
@@ -76,7 +76,7 @@ class Observer:
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
         self.engine = Engine(self._decoder, self.tokenizer, self._pool, config.context, None)
 
-    def places(self, documents: Sequence[Document], count: int, rng: random.Random) -> Iterator[Place]:
+    def places(self, documents: Sequence[CodeDocument], count: int, rng: random.Random) -> Iterator[TargetPlace]:
         """Choose a character in a line of a document, so many times; what does not fit the context is left out."""
         written = [d for d in documents if _rows(d.text)]
         if not written:
@@ -86,13 +86,13 @@ class Observer:
             if len(place.prompt.ids) + len(place.target) <= self._context:
                 yield place
 
-    def _place(self, document: Document, documents: Sequence[Document], rng: random.Random) -> Place:
+    def _place(self, document: CodeDocument, documents: Sequence[CodeDocument], rng: random.Random) -> TargetPlace:
         lines, row = document.text.split("\n"), rng.choice(_rows(document.text))
         line = lines[row]
         column = rng.randrange(len(line) - len(line.lstrip()), len(line))
         above, below = "".join(f"{each}\n" for each in lines[:row]), "\n".join(lines[row + 1 :])
         built = self._prompt(above, line[:column], below, _beside(document, documents, rng))
-        return Place(built, line[column:], self.tokenizer.encode(built.stub.decode() + line[column:] + "\n"))
+        return TargetPlace(built, line[column:], self.tokenizer.encode(built.stub.decode() + line[column:] + "\n"))
 
     def _prompt(self, above: str, typed: str, below: str, others: tuple[str, ...]) -> prompt.Prompt:
         head = self._within(above, self._context // 2, backwards=True)
@@ -107,33 +107,33 @@ class Observer:
         kept = int(np.searchsorted(tokens, most, side="right"))
         return "".join(piece for piece, _ in (pieces[len(pieces) - kept :] if backwards else pieces[:kept]))
 
-    def observe(self, places: Iterable[Place]) -> Observed:
+    def observe(self, places: Iterable[TargetPlace]) -> Observations:
         """Ask for every token of every place's target."""
         seen, characters = list[tuple[Likelihood, Likelihood, int]](), 0
         for place in places:
             seen += self._tokens(place)
             characters += len(place.rest) + 1
-        return Observed(
+        return Observations(
             _gathered([token for token, _, _ in seen]),
             _gathered([allowed for _, allowed, _ in seen]),
             np.array([longest for _, _, longest in seen]),
             characters,
         )
 
-    def _tokens(self, place: Place) -> Iterator[tuple[Likelihood, Likelihood, int]]:
+    def _tokens(self, place: TargetPlace) -> Iterator[tuple[Likelihood, Likelihood, int]]:
         """Each token's likelihood, that of all tokens which the stub allows, and the length of the longest match."""
         history, start = np.concatenate((place.prompt.history, place.target)), len(place.prompt.history)
         stub, everything = place.prompt.stub, np.arange(self.tokenizer.vocab, dtype=np.int32)
         for n, probabilities in enumerate(self._distributions(place)):
-            counts = Counts(history[: start + n])
+            counts = MatchCounts(history[: start + n])
             token, allowed = place.target[n : n + 1], self.tokenizer.vocabulary.fitting(stub) if stub else everything
             stub = stub[len(self.tokenizer.token_bytes[int(token[0])]) :]
             yield counts.likelihood(token, probabilities), counts.likelihood(allowed, probabilities), counts.longest
 
     @torch.inference_mode()
-    def _distributions(self, place: Place) -> Iterator[npt.NDArray[np.float32]]:
+    def _distributions(self, place: TargetPlace) -> Iterator[npt.NDArray[np.float32]]:
         """The model's [vocab] probabilities at each token of the target."""
-        arena = self._pool.take(OWNER, place.prompt.ids)
+        arena = self._pool.take(OBSERVER_OWNER, place.prompt.ids)
         arena.truncate(0)
         new = place.prompt.ids
         for token in place.target:
@@ -142,7 +142,7 @@ class Observer:
             new = np.array([token], dtype=np.int32)
 
 
-class Counts:
+class MatchCounts:
     """What followed the matches of a history's end."""
 
     def __init__(self, history: Ids) -> None:
@@ -158,7 +158,7 @@ class Counts:
         return Likelihood(
             uniform=np.array([len(tokens) / len(probabilities)]),
             model=np.array([probabilities[tokens].sum(dtype=np.float64)]),
-            counts=(hits / np.maximum(self._at_least(self._weights), LEAST))[:, None],
+            counts=(hits / np.maximum(self._at_least(self._weights), PROBABILITY_FLOOR))[:, None],
         )
 
     def _at_least(self, weights: Floats) -> Floats:
@@ -169,10 +169,10 @@ class Counts:
 
 def _rows(text: str) -> list[int]:
     """Numbers of the lines that somebody wrote."""
-    return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_LINE]
+    return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_TARGET_LINE]
 
 
-def _beside(document: Document, documents: Sequence[Document], rng: random.Random) -> tuple[str, ...]:
+def _beside(document: CodeDocument, documents: Sequence[CodeDocument], rng: random.Random) -> tuple[str, ...]:
     """Other files of a document's project, the first part of its path; those of its folder come last."""
     project, folder = document.path.split("/")[0], document.path.rpartition("/")[0]
     others = [d for d in documents if d is not document and d.path.split("/")[0] == project]

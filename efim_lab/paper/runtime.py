@@ -19,7 +19,9 @@ MIB = 1 << 20
 THREADS = 1  # as the server does by default
 
 
-def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None) -> tuple[str, Runtime]:
+def load_runtime(
+    folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None
+) -> tuple[str, Runtime]:
     """Load a model with so many arenas of `capacity` tokens; returns the device's name, too.
 
     ModelError where memory is too small. `measured` is the file that remembers the CPU's fastest decoder.
