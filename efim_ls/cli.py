@@ -62,7 +62,7 @@ def build_parser() -> Parser:
     doctor.set_defaults(run=_doctor)
     replay = lab.add_replay(commands)
     _add_cache(add_command(commands, "cache", "list, verify or clear the cache on disk"))
-    _add_stats(add_command(commands, "stats", "show how suggestions fared, by period and language"))
+    _add_stats(add_command(commands, "stats", "count suggestions shown and accepted, by period and language"))
     models = add_command(commands, "models", "list known and downloaded models, whether they fit, and their speed")
     models.add_argument("--json", action="store_true", help="print one JSON object")
     models.set_defaults(run=_models)
@@ -78,9 +78,7 @@ def build_parser() -> Parser:
 def _add_cache(cache: argparse.ArgumentParser) -> None:
     what = "list what is cached, check it for damage, or remove it"
     cache.add_argument("what", choices=("ls", "verify", "clear"), help=what)
-    cache.add_argument(
-        "--file", type=Path, metavar="FILE", help="with clear: remove only what is cached of this file"
-    )
+    cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
     cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
     cache.set_defaults(run=_cache)
 

@@ -40,7 +40,7 @@ def add_replay(commands: Subparsers) -> Parser:
     """Add `replay`."""
     replay = add_command(commands, "replay", "replay a recorded editing session and report what keystrokes cost")
     replay.add_argument("trace", metavar="TRACE", type=Path, help="a recorded session: JSON, plain or gzipped")
-    policy = "the prompt order and reuse rules to replay with (default: efim)"
+    policy = "no reuse, FIM in PSM or SPM order, EFIM as published, or this server's EFIM (default: efim)"
     replay.add_argument("--policy", choices=POLICIES, default="efim", help=policy)
     for name, least, default, text in REPLAY_NUMBERS:
         replay.add_argument(name, type=partial(whole_number, least), default=default, metavar="N", help=text)
@@ -67,7 +67,7 @@ def add_bench(commands: Subparsers) -> None:
     """Add `bench` and its experiments."""
     bench = add_command(commands, "bench", "run a published experiment on this machine")
     experiments = bench.add_subparsers(metavar="EXPERIMENT", required=True)
-    summary = "compare FIM and EFIM prompts with no KV reuse, as in EFIM's paper (arXiv 2505.21889)"
+    summary = "repeat the experiment of EFIM's paper (arXiv 2505.21889): no KV reuse, FIM, EFIM"
     paper = add_command(experiments, "efim-paper", summary)
     # Every Python has asyncio, and the embedded model was not trained on it.
     asyncio = Path(sysconfig.get_path("stdlib"), "asyncio")

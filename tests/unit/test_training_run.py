@@ -225,8 +225,8 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["run", "--shares", "plain=x"], "is not KIND=SHARE"),
-        (["run", "--shares", "prose=1"], "is not KIND=SHARE"),
+        (["run", "--shares", "plain=x"], "expected KIND=SHARE"),
+        (["run", "--shares", "prose=1"], "expected KIND=SHARE"),
         (["tokenizer", "--size", "10"], "from 512 to 65536"),
     ],
 )
