@@ -9,7 +9,7 @@ from efim_lab.training.samples.sample_maker import Shares
 
 @dataclass(frozen=True, slots=True)
 class PretrainingSummary:
-    """How a run went; `loss` is the mean of its last 100 steps in nats per token."""
+    """How pretraining went; `loss` is the mean over its last 100 steps, in nats per token."""
 
     parameters: int
     vocabulary: int
@@ -23,7 +23,7 @@ class PretrainingSummary:
 
 @dataclass(frozen=True, slots=True)
 class CardTables:
-    """What was measured, in Markdown: prompts compared, the local cache's part, and samples."""
+    """The measured tables in Markdown: prompts compared, what the local cache adds, and samples."""
 
     prompts: str
     local_cache: str
@@ -43,7 +43,7 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
         minutes=f"{training.minutes:.0f}",
         device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
-        mixture=mixture(training.shares),
+        mixture=mixture_text(training.shares),
         held_out=_apart(entries, "heldout"),
         tuning=_apart(entries, "tuning"),
         tables=tables,
@@ -52,12 +52,12 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
 
 
 def _apart(entries: Sequence[ManifestEntry], part: str) -> str:
-    """The packages that were put apart, or how files were where none of them was there."""
+    """Name the packages that were set apart; without any of them, files of all packages were."""
     return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
 
 
-def mixture(shares: Shares) -> str:
-    """Say what the training text was made into."""
+def mixture_text(shares: Shares) -> str:
+    """Describe the mixture of samples in percent."""
     whole = shares.plain + shares.fim + shares.fragments + shares.efim + shares.served
     kinds = {
         "plain text": shares.plain,

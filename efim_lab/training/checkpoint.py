@@ -14,9 +14,9 @@ from efim_lab.errors import WorkError
 
 @dataclass(slots=True)
 class RunProgress:
-    """How far a run is: steps, tokens, seconds, and the place in its data (`Batches`).
+    """The progress of a run: steps, tokens, seconds, and the position in its data (`Batches`).
 
-    Steps and tokens count on from the run that this one started from, and `earlier` are the seconds of that.
+    Steps and tokens continue those of the run that this one started from; `earlier` is the seconds which that took.
     """
 
     step: int = 0
@@ -46,7 +46,7 @@ def save(folder: Path, run: RunState, progress: RunProgress) -> None:
     try:
         _write(partial, run, progress)
         partial.replace(target)
-    except (OSError, RuntimeError) as error:  # RuntimeError: how torch.save and safetensors tell a full disk
+    except (OSError, RuntimeError) as error:  # torch.save and safetensors raise RuntimeError when the disk is full
         shutil.rmtree(partial, ignore_errors=True)
         kept = found(folder)[-1].name if found(folder) else "no checkpoint"
         raise WorkError(f"cannot write {target} ({error}): make room and --resume; {kept} is kept") from error
@@ -68,9 +68,9 @@ def resume(folder: Path, run: RunState) -> RunProgress:
 
 
 def branch(folder: Path, run: RunState) -> RunProgress:
-    """Load the newest checkpoint of another run of the same shape; time begins anew, at the data's next shard."""
+    """Load the newest checkpoint of another run of the same shape; restart the clock at the data's next shard."""
     if not found(folder):
-        raise WorkError(f"no checkpoint in {folder}: name the folder of a run")
+        raise WorkError(f"no checkpoint in {folder}: name a run's folder")
     newest = found(folder)[-1]
     at = _load(newest, run, _read_state(newest), {"shape"})
     return RunProgress(step=at.step, tokens=at.tokens, earlier=at.earlier + at.elapsed, shard=at.shard + 1)
@@ -91,7 +91,7 @@ def _load(checkpoint: Path, run: RunState, state: dict[str, Any], same: set[str]
     differing = sorted(name for name in same if state["settings"].get(name) != wanted[name])
     if differing:
         raise WorkError(
-            f"{checkpoint} is of another configuration ({', '.join(differing)}): give the settings it was made with "
+            f"{checkpoint} belongs to another configuration ({', '.join(differing)}): use its settings "
             "or start in another folder"
         )
     try:

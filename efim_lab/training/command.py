@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from efim_lab import documents
 from efim_lab.errors import WorkError
 from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, found_in, here
+from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, found_in, running_python_folders
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
@@ -118,7 +118,7 @@ def _size(text: str) -> int:
 
 
 def _corpus(arguments: argparse.Namespace) -> int:
-    found = [item for folder in arguments.folders or here() for item in found_in(folder)]
+    found = [item for folder in arguments.folders or running_python_folders() for item in found_in(folder)]
     refused = [item for item in found if isinstance(item, RefusedDistribution)]
     sources = [item for item in found if isinstance(item, CorpusSource)]
     print(corpus.write(arguments.out, corpus.gather(sources, _warn), refused))

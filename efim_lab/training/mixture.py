@@ -1,4 +1,4 @@
-"""Fits the local cache to a model on held-out files, and shows model, counts and mixture apart."""
+"""Fits the local cache to a model on held-out files, and compares model, counts and their mixture."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LocalCache
 
 FITTED, JUDGED = 2000, 400  # cursors
-SWEEPS = 6  # of the search; all later ones together gain less than a nat
+SWEEPS = 6  # over all shares; further ones together gain less than a nat
 GRID = np.linspace(0.0, 0.99, 100)
 
 
 class MixtureRow(NamedTuple):
-    """What one way to choose tokens comes to; `exact` is the share of cursors whose rest of line came out right."""
+    """The figures of one way to choose tokens; `exact` is the share of cursors whose line was completed exactly."""
 
     name: str
     bits_per_character: float
@@ -45,7 +45,7 @@ class MixtureRow(NamedTuple):
 
 
 def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = FITTED, judged: int = JUDGED) -> str:
-    """Fit the local cache of the model in a folder, write it there, and return a table in Markdown."""
+    """Fit the local cache to the model in a folder, write it there, and return a Markdown table."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
         cache.write(folder)
@@ -57,7 +57,7 @@ def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = 
 def fit(
     folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int
 ) -> tuple[LocalCache, list[MixtureRow]]:
-    """Fit on every other document, judge on the rest (one alone serves both); no state but the arguments."""
+    """Fit on every other document and judge on the rest (a single one serves both); reproducible."""
     rng, observer = random.Random(0), Observer(folder)
     shuffled = sorted(documents, key=lambda d: d.path)
     rng.shuffle(shuffled)
@@ -66,7 +66,7 @@ def fit(
 
 
 def fit_to(seen: Observations) -> LocalCache:
-    """The likeliest half-life and shares; a longest match must gain more than a figure costs (BIC)."""
+    """Return the likeliest half-life and shares; each further match length must be worth a parameter (BIC)."""
     found = [_likeliest_shares(seen, index) for index in range(len(HALF_LIVES))]
     likelihoods = [_log_likelihood(seen, index, shares) for index, shares in enumerate(found)]
     best = int(np.argmax(likelihoods))
@@ -77,10 +77,10 @@ def fit_to(seen: Observations) -> LocalCache:
 
 
 def judge(observer: Observer, cache: LocalCache, places: Sequence[TargetPlace]) -> list[MixtureRow]:
-    """Model, counts and mixture apart.
+    """Measure model, counts and mixture separately.
 
-    For their bits the counts are mixed with a distribution that takes all tokens for alike, or what they do not
-    foresee would take infinitely many; their answers take the model's word where there are no counts.
+    To measure bits, the counts are mixed with a uniform distribution: tokens that they do not predict would
+    otherwise cost infinitely many. Their completions use the model where there are no counts.
     """
     seen, index, shares = observer.observe(places), HALF_LIVES.index(cache.half_life), np.array(cache.shares)
     token, allowed = (replace(each, model=each.uniform) for each in (seen.token, seen.allowed))
@@ -91,7 +91,7 @@ def judge(observer: Observer, cache: LocalCache, places: Sequence[TargetPlace]) 
 
 
 def table(cache: LocalCache, rows: Sequence[MixtureRow]) -> str:
-    """What was fitted and what it comes to, in Markdown."""
+    """Format the fitted values and their figures in Markdown."""
     shares = ", ".join(f"{share:.2f}" for share in cache.shares)
     cells = [(row.name, f"{row.bits_per_character:.3f}", f"{row.exact:.1%}") for row in rows]
     body = markdown.table([("next token from", "bits per character", "exact match"), *cells])
@@ -99,7 +99,7 @@ def table(cache: LocalCache, rows: Sequence[MixtureRow]) -> str:
 
 
 def _likeliest_shares(seen: Observations, half_life: int) -> Floats:
-    """Search along one share after the other: each changes the mixtures linearly."""
+    """Optimize one share after the other; the mixtures are linear in each."""
     shares = np.full(LONGEST_MATCH, 0.2)
     for _ in range(SWEEPS):
         for length in range(LONGEST_MATCH):
@@ -118,13 +118,13 @@ def _likeliest_share(seen: Observations, half_life: int, shares: Floats, length:
 
 
 def _mixtures(seen: Observations, half_life: int, shares: Floats) -> tuple[Floats, Floats]:
-    """The probability [n] of each token, and that of all tokens which its stub allows."""
+    """Return the probability [n] of each token, and of all tokens that its stub allows."""
     token, allowed = (_mixture(each, seen.longest, half_life, shares) for each in (seen.token, seen.allowed))
     return token, allowed
 
 
 def _mixture(of: Likelihood, longest: npt.NDArray[np.int64], half_life: int, shares: Floats) -> Floats:
-    """As LocalCache.mix does it."""
+    """Mix as LocalCache.mix does."""
     mixed = of.model
     for length, share in enumerate(shares):
         taken = np.where(longest > length, share, 0.0)
@@ -133,7 +133,7 @@ def _mixture(of: Likelihood, longest: npt.NDArray[np.int64], half_life: int, sha
 
 
 def _log_likelihood(seen: Observations, half_life: int, shares: Floats) -> float:
-    """Of all tokens in nats, given what their stubs allow; `half_life` is an index."""
+    """Return the log likelihood of all tokens in nats, given what their stubs allow; `half_life` is an index."""
     return float(_log_ratio(*_mixtures(seen, half_life, shares)).sum())
 
 
@@ -146,7 +146,7 @@ def _bits(seen: Observations, half_life: int, shares: Floats) -> float:
 
 
 def _exact(observer: Observer, caches: Sequence[LocalCache | None], places: Sequence[TargetPlace]) -> list[float]:
-    """Share of the places whose line is finished as it was, with each of the caches."""
+    """Return, for each cache, the share of places whose line is completed exactly."""
     engines = [observer.engine.mixing(cache) for cache in caches]
     right = [[_finishes(engine, place) for engine in engines] for place in places]
     return [float(share) for share in np.mean(right, axis=0)]

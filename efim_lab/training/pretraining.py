@@ -1,4 +1,4 @@
-"""A whole training run: train, export, fit the local cache, measure, write the model card."""
+"""A whole pretraining run: train, export, fit the local cache, measure, write the model card."""
 
 import shutil
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from efim_lab.training.trainer import PLANS, Trainer, TrainerSettings
 
 @dataclass(frozen=True, slots=True)
 class PretrainingJob:
-    """What to train: folders, how long, and on how many held-out lines it is measured.
+    """What to train, for how long, and on how many held-out `lines` to measure it.
 
-    `start` is another run to begin from, `beside` are models whose figures stand in the same table.
+    `start` is another run to start from; `beside` are models to compare with in the model card.
     """
 
     corpus: Path
@@ -41,7 +41,7 @@ class PretrainingJob:
 
 
 def pretrain(order: PretrainingJob) -> Path:
-    """Train on what `corpus` wrote; return the folder with the finished model."""
+    """Train on a corpus; return the folder of the finished model."""
     entries = corpus.read_manifest(order.corpus / "manifest.json")
     tuning, held_out = (documents.read_documents(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
@@ -51,7 +51,7 @@ def pretrain(order: PretrainingJob) -> Path:
     plot(order.out / "log.jsonl", target / "loss.png")
     if order.lines:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
-        named = {"this model": target, **{folder.name: folder for folder in order.beside}}  # no paths in a card
+        named = {"this model": target, **{folder.name: folder for folder in order.beside}}  # cards contain no paths
         measured = [replace(measure(folder, held_out, order.lines), model=name) for name, folder in named.items()]
         tables = CardTables(reports.table(*measured), mixed, reports.samples(measured[0]))
         card = model_card(_summary(trainer, order.out / "log.jsonl"), tables, entries)
@@ -71,10 +71,10 @@ def _trained(order: PretrainingJob, settings: TrainerSettings) -> Trainer:
     if order.resume:
         trainer.resume()
     elif checkpoint.found(order.out):
-        raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
+        raise WorkError(f"{order.out} holds a run: continue it with --resume or name another folder")
     elif order.start:
         trainer.start_from(order.start)
-        shutil.copy(order.start / "log.jsonl", order.out)  # the loss of the whole way
+        shutil.copy(order.start / "log.jsonl", order.out)  # so that the plot shows the loss from the very start
     trainer.learn(ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares))
     return trainer
 

@@ -1,4 +1,4 @@
-"""Trains a model of our own from nothing."""
+"""Trains a model from scratch."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from efim_lab.training.samples.sample_maker import Shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerSettings(Schedule):
-    """What a run trains, and how."""
+    """The settings of a pretraining run."""
 
     shape: network.Shape = field(default_factory=network.Shape)
     shares: Shares = field(default_factory=Shares)
@@ -37,7 +37,7 @@ PLANS = {
 
 
 class Trainer(TrainingLoop):
-    """A run from fresh weights."""
+    """A run that starts from random weights."""
 
     def __init__(
         self,
@@ -57,5 +57,5 @@ class Trainer(TrainingLoop):
         super().__init__(learner, settings, folder, seconds, now)
 
     def start_from(self, folder: Path) -> None:
-        """Begin with the weights of another run's newest checkpoint, behind its place in the data."""
-        self.progress = checkpoint.branch(folder, self.run())
+        """Start with the weights of another run's newest checkpoint and the data after its position."""
+        self.progress = checkpoint.branch(folder, self.state())

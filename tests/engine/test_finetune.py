@@ -173,7 +173,7 @@ def test_the_command_from_a_folder_with_code_to_a_model(tmp_path: Path, capsys: 
     assert (out / "export" / "loss.png").read_bytes().startswith(b"\x89PNG")
 
     assert main(order) == 1
-    assert "holds a run: go on with --resume" in capsys.readouterr().err
+    assert "holds a run: continue it with --resume" in capsys.readouterr().err
     shutil.rmtree(code)  # what a run learns from is kept beside it
     assert main([*begun, "0.05", "--resume"]) == 0
     steps = [entry["step"] for entry in read_log(out / "log.jsonl")]

@@ -121,9 +121,9 @@ def test_a_corpus_is_taken_as_it_is(code: Path, tmp_path: Path) -> None:
 
 def test_what_there_is_not_is_refused_in_one_line(refusal: Refusal, other: Path, code: Path, tmp_path: Path) -> None:
     assert "is no folder here" in refusal(base=tmp_path / "none")
-    assert "is no folder: name one with code" in refusal(data=tmp_path / "none")
+    assert "is not a folder: name one with code" in refusal(data=tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    assert "has no code that people wrote" in refusal(data=tmp_path / "empty")
+    assert "has no hand-written code" in refusal(data=tmp_path / "empty")
     assert "no checkpoint" in refusal("--resume")
     (tmp_path / "file").write_text("")
     assert "cannot write to" in refusal(out=tmp_path / "file")
@@ -134,7 +134,7 @@ def test_what_there_is_not_is_refused_in_one_line(refusal: Refusal, other: Path,
 def test_a_base_that_cannot_be_trained_is_refused_in_one_line(refusal: Refusal, other: Path) -> None:
     settings = other / "config.json"
     change(settings, eos_token_id=None)
-    assert "names no eos_token_id" in refusal(base=other)
+    assert "has no eos_token_id" in refusal(base=other)
     change(settings, eos_token_id=0, model_type="unheard_of", auto_map={"AutoConfig": "code.Config"})
     (other / "code.py").write_text("raise SystemExit('the code of a folder ran')")
     assert "transformers cannot read" in refusal(base=other)
@@ -211,7 +211,7 @@ def test_a_package_that_is_too_old_is_told_with_what_to_install(
 
 def test_a_folder_that_holds_a_run_is_left_alone(refusal: Refusal, tmp_path: Path) -> None:
     (tmp_path / "out" / "checkpoint-0000001").mkdir(parents=True)
-    assert "holds a run: go on with --resume or name another folder" in refusal()
+    assert "holds a run: continue it with --resume or name another folder" in refusal()
     assert checkpoint.found(tmp_path / "out")
 
 

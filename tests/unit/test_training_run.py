@@ -197,7 +197,7 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
     first, second = tmp_path / "first", tmp_path / "second"
     assert main([*command, "--out", str(first)]) == 0
     assert main([*command, "--out", str(first)]) == 1
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "continue it with --resume" in capsys.readouterr().err
     others = [
         "--from",
         str(first),

@@ -1,4 +1,4 @@
-"""Where the corpus comes from: the standard library, installed distributions, and folders that a user names."""
+"""Finds the sources of a corpus: the standard library, installed distributions, and the user's folders."""
 
 import platform
 import re
@@ -20,7 +20,7 @@ _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
 
 @dataclass(frozen=True, slots=True)
 class CorpusSource:
-    """A distribution that may be learnt from; `files` are its Python files relative to `root`, sorted."""
+    """A distribution to train on; `files` are its Python files relative to `root`, sorted."""
 
     name: str
     version: str
@@ -31,20 +31,20 @@ class CorpusSource:
 
 @dataclass(frozen=True, slots=True)
 class RefusedDistribution:
-    """A distribution that is left out, with the licence it states."""
+    """A distribution left out because of the licence it states."""
 
     name: str
     version: str
     licence: str
 
 
-def here() -> list[Path]:
-    """The folders of the running Python: its standard library and its installed distributions."""
+def running_python_folders() -> list[Path]:
+    """Return the running Python's folders: its standard library and its installed distributions."""
     return sorted({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
 
 
 def found_in(folder: Path) -> list[CorpusSource | RefusedDistribution]:
-    """List what a folder holds: a standard library, a site-packages folder's distributions, or a user's packages."""
+    """List the sources in a folder: a standard library, installed distributions, or the user's own packages."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Python files")
     if (folder / "asyncio" / "base_events.py").exists():
@@ -53,7 +53,7 @@ def found_in(folder: Path) -> list[CorpusSource | RefusedDistribution]:
 
 
 def standard_library(root: Path) -> list[CorpusSource]:
-    """List a standard library folder as two sources: asyncio, which may be put apart, and all else."""
+    """List a standard library as two sources: asyncio, which may be set apart, and everything else."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     kept = [name for name in names if not name.startswith("site-packages/") and _wanted(name)]
     asyncio = tuple(name for name in kept if name.startswith("asyncio/"))
@@ -66,7 +66,7 @@ def standard_library(root: Path) -> list[CorpusSource]:
 
 
 def packages(folder: Path) -> list[CorpusSource]:
-    """List a user's own folder: each folder in it is a source, and the files beside them are one."""
+    """List the user's own folder: each folder in it is a source, and its loose files form another."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     grouped: dict[str, list[str]] = {}
     for name in names:
@@ -97,5 +97,5 @@ def _python_files(dist: Distribution) -> tuple[str, ...]:
 
 
 def _wanted(name: str) -> bool:
-    """Vendored files come under licences that the distribution's metadata need not state."""
+    """Leave out tests and vendored files: the metadata need not state the latter's licences."""
     return ".." not in name and not _TEST.search(name) and not _VENDORED.search(name)

@@ -1,4 +1,4 @@
-"""Teaches a model that somebody else trained to go on inside words: EFIM's fragments, in its own template."""
+"""Fine-tunes an existing model to complete inside words, with EFIM's fragments in its own template."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from model_runtime.loading.checkpoint import Override
 
 @dataclass(frozen=True, slots=True)
 class FinetuningJob:
-    """What to fine-tune on what, how and for how long; without a rate, the one for the model's width."""
+    """What to fine-tune, on what data, how and for how long; without `rate`, it follows from the model's width."""
 
     base: str
     revision: str
@@ -34,7 +34,7 @@ class FinetuningJob:
 
 
 def finetune(order: FinetuningJob) -> Path:
-    """Fine-tune a model; return the folder with the finished one."""
+    """Fine-tune a model; return the folder of the finished model."""
     found = base.find_base(order.base, order.revision, order.template)
     corpus = _corpus(order)
     settings = _settings(order, found)
@@ -46,9 +46,9 @@ def finetune(order: FinetuningJob) -> Path:
 
 
 def _settings(order: FinetuningJob, found: BaseModel) -> TunerSettings:
-    """A data-centre GPU has time for larger steps; no row is longer than what the base can attend to.
+    """Choose the schedule: larger steps on a GPU, no row longer than the base's context.
 
-    All rows are of one length: what is compiled for another costs a part of a short run.
+    All rows have one length, because compiling for a second one would take a large part of a short run.
     """
     is_gpu = device().type == "cuda"
     return TunerSettings(
@@ -65,12 +65,12 @@ def _settings(order: FinetuningJob, found: BaseModel) -> TunerSettings:
 
 
 def _corpus(order: FinetuningJob) -> Path:
-    """What a run learns from: written beside it when it begins, and read there when it is resumed."""
+    """Return the run's copy of its data, which is written at the start and read again on --resume."""
     corpus = order.out / code_files.CORPUS
     if order.resume:
         return corpus
     if checkpoint.found(order.out):
-        raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
+        raise WorkError(f"{order.out} holds a run: continue it with --resume or name another folder")
     try:
         order.out.mkdir(parents=True, exist_ok=True)
         code_files.write_code(order.data, corpus)
@@ -86,7 +86,7 @@ def _finished(order: FinetuningJob, tuner: Tuner, corpus: Path) -> Path:
         tuner.export(target)
         plot(log, target / "loss.png")
         (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
-    except (OSError, RuntimeError) as error:  # RuntimeError: how safetensors tells a full disk
+    except (OSError, RuntimeError) as error:  # safetensors raises RuntimeError when the disk is full
         raise WorkError(f"cannot write {target} ({error}): make room and --resume") from error
     return target
 

@@ -1,14 +1,14 @@
-"""The model card of a fine-tuned model: what it was before, what it learnt from and how."""
+"""The model card of a fine-tuned model: its base, its data and its training."""
 
 from dataclasses import dataclass
 
-from efim_lab.training.card import mixture
+from efim_lab.training.card import mixture_text
 from efim_lab.training.finetune.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class FinetuningSummary:
-    """How a fine-tuning went; `losses` are the means of its first and last 100 steps in nats per token."""
+    """How fine-tuning went; `losses` are the means over its first and last 100 steps, in nats per token."""
 
     base: str
     licence: str
@@ -38,7 +38,7 @@ def card(tuned: FinetuningSummary) -> str:
         device={"cpu": "CPU", "cuda": "GPU"}[tuned.device],
         first=f"{first:.2f}",
         last=f"{last:.2f}",
-        mixture=mixture(settings.shares),
+        mixture=mixture_text(settings.shares),
     )
 
 

@@ -1,4 +1,4 @@
-"""Packs samples into rows of equal length; plain text fills what they leave."""
+"""Packs samples into rows of equal length and fills the gaps with plain text."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ _OPEN_ROWS = 8
 
 
 class Packer:
-    """A sample goes whole into the fullest open row with room for it; plain text fills up closing rows."""
+    """Puts each sample whole into the fullest open row with room for it; plain text fills up closing rows."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -21,7 +21,7 @@ class Packer:
         self._closed: list[list[int]] = []
 
     def add(self, sample: TrainingSample) -> None:
-        """Take one sample of at most a row's length, or of any length if it is plain."""
+        """Add a sample of at most a row's length, or of any length if it is plain."""
         if sample.plain:
             self._plain += sample.ids
             while len(self._plain) >= 2 * self._length:
@@ -37,7 +37,7 @@ class Packer:
             self._close(self._open.pop(fullest))
 
     def rows(self) -> NDArray[np.int32]:
-        """Close what is open and return all rows, (rows, length)."""
+        """Close all open rows and return every row [rows, length]."""
         while self._open:
             self._close(self._open.pop())
         return np.array(self._closed, dtype=np.int32).reshape(-1, self._length)
@@ -50,7 +50,7 @@ class Packer:
 
 
 def pack(samples: Iterable[TrainingSample], length: int) -> NDArray[np.int32]:
-    """Pack samples into rows, (rows, length)."""
+    """Pack samples into rows [rows, length]."""
     packer = Packer(length)
     for sample in samples:
         packer.add(sample)
