@@ -1,4 +1,4 @@
-"""Files of code as data: what a corpus is made of and what models are measured on."""
+"""Code files as data, to train on and to measure with."""
 
 import json
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ REMEDY = "make it with `efim-ls train corpus`"
 
 @dataclass(frozen=True, slots=True)
 class CodeDocument:
-    r"""One file of code: `path` is relative to where it was found, `text` of a corpus has \n line endings."""
+    r"""A code file; `path` is relative to where it was found. In a corpus, lines of `text` end with \n."""
 
     path: str
     text: str
 
 
 def read_documents(path: Path) -> list[CodeDocument]:
-    """Read a .jsonl file that `write_documents` wrote; WorkError where it is missing or damaged."""
+    """Read a .jsonl file of documents; raises WorkError if it is missing or damaged."""
     try:
         with path.open(encoding="utf-8") as lines:
             documents = [CodeDocument(**json.loads(line)) for line in lines]
@@ -28,11 +28,11 @@ def read_documents(path: Path) -> list[CodeDocument]:
     except (ValueError, TypeError) as error:
         raise WorkError(f"{path} is damaged ({error}): {REMEDY}") from error
     if any(type(document.text) is not str for document in documents):
-        raise WorkError(f"{path} is damaged (a text is none): {REMEDY}")
+        raise WorkError(f"{path} is damaged (a text is not a string): {REMEDY}")
     return documents
 
 
 def write_documents(path: Path, documents: Iterable[CodeDocument]) -> None:
-    """Write a .jsonl file, one document a line."""
+    """Write a .jsonl file, one document per line."""
     lines = [json.dumps(asdict(document), ensure_ascii=False) + "\n" for document in documents]
     path.write_text("".join(lines), encoding="utf-8", newline="\n")

@@ -21,10 +21,9 @@ from efim_lab.evaluation.report import HeldOutReport, as_json, percent, table
 
 
 def evaluate(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Path | None) -> None:
-    """Measure every model at the same places, inside lines too, and on HumanEval-Infilling where its folder is given;
-    and what a least confidence would leave of its suggestions.
+    """Measure every model at the same places: line ends, spans inside lines and confidence thresholds.
 
-    `lines` is the most held-out lines of either kind.
+    `lines` limits the held-out lines of each kind. HumanEval-Infilling is measured if its folder is given.
     """
     documents = held_out_data.read_held_out(source)
     tasks = humaneval.read(tasks_folder) if tasks_folder else {}
@@ -59,7 +58,7 @@ def _json(
     gates: Mapping[str, confidence.ConfidenceReport],
     passed: Mapping[str, humaneval.PassRates],
 ) -> str:
-    """One line; a model that was not measured on HumanEval-Infilling has null there."""
+    """Return one line of JSON; `humaneval` is null for models not measured on it."""
     models = [
         as_json(report)
         | {"inside_line": asdict(inside[report.model]), "confidence": asdict(gates[report.model])}
@@ -77,7 +76,7 @@ def _plain(passed: humaneval.PassRates | None) -> dict[str, dict[str, dict[str, 
 
 @contextmanager
 def _bars() -> Generator[Progress]:
-    """A bar for each thing that is measured, on a terminal only."""
+    """Show a progress bar for each measurement, on terminals only."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bars = Bars(*columns, console=Console(file=sys.stdout), disable=not sys.stdout.isatty(), transient=True)
     known: dict[str, TaskID] = {}

@@ -1,4 +1,4 @@
-"""What is gained and lost by showing only suggestions that the model is sure enough of."""
+"""Measures what is gained and lost by showing only suggestions above a confidence threshold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEVELS_HEADER = (
 
 @dataclass(frozen=True)
 class RatedSuggestion:
-    """A suggestion for the rest of a line, and how sure the model is of it, 0 to 1."""
+    """A suggestion for the rest of a line and the model's confidence in it, 0 to 1."""
 
     text: str
     confidence: float
@@ -36,9 +36,9 @@ class RatedSuggestion:
 
 @dataclass(frozen=True)
 class ConfidenceLevel:
-    """What a least confidence leaves: of all suggestions, of the right ones, of characters after the first wrong one.
+    """What a threshold keeps: of all suggestions, of the right ones, of the characters after the first wrong one.
 
-    `exact` is the share of right ones among those that are shown. None where a share is of nothing.
+    `exact` is the share of right ones among those shown. A share of nothing is None.
     """
 
     shown: Estimate
@@ -50,7 +50,7 @@ class ConfidenceLevel:
 
 @dataclass(frozen=True)
 class ConfidenceReport:
-    """A model's figures by least confidence, at the same cursors."""
+    """A model's figures by threshold, at the same cursors."""
 
     suggestions: int
     levels: Mapping[float, ConfidenceLevel]
@@ -59,7 +59,7 @@ class ConfidenceReport:
 def measure(
     folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress = silent
 ) -> ConfidenceReport:
-    """Ask the model in `folder` as the server does at up to `count` places that depend on the documents alone."""
+    """Prompt the model in `folder` as the server does, at up to `count` places determined by the documents."""
     places = places_in(documents, count)
     subject, what = MeasuredModel(folder), f"{model_name(folder)}, confidence"
     guesses: list[RatedSuggestion] = []
@@ -71,13 +71,13 @@ def measure(
 
 
 def report(places: Sequence[CursorPlace], guesses: Sequence[RatedSuggestion]) -> ConfidenceReport:
-    """Score guesses, one for each place; those that say nothing are none."""
+    """Score suggestions, one for each place; empty ones are not counted."""
     said = [(place, guess) for place, guess in zip(places, guesses, strict=True) if guess.text.strip()]
     return ConfidenceReport(len(said), {least: _level(said, least) for least in LEVELS} if said else {})
 
 
 def table(reports: Mapping[str, ConfidenceReport]) -> str:
-    """All figures in Markdown, 95 % intervals in brackets."""
+    """Format all figures in Markdown, 95 % intervals in brackets."""
     rows = [
         [f"{least:.0%}, {model}" if len(reports) > 1 else f"{least:.0%}", *_cells(each.levels[least])]
         for least in LEVELS
@@ -111,13 +111,13 @@ def _level(said: Sequence[tuple[CursorPlace, RatedSuggestion]], least: float) ->
 
 
 def _share(among: Sequence[bool], hits: Sequence[bool]) -> Estimate | None:
-    """The share of hits among those that count."""
+    """Return the share of hits among those selected, None if none is."""
     counted = [hit for counts, hit in zip(among, hits, strict=True) if counts]
     return proportion(counted) if counted else None
 
 
 def _wrong(text: str, rest: str) -> int:
-    """Characters from the first one on that is not the rest's."""
+    """Count the characters from the first one that differs from the rest of the line."""
     right = next((i for i, pair in enumerate(zip(text, rest, strict=False)) if pair[0] != pair[1]), None)
     return len(text) - (min(len(text), len(rest)) if right is None else right)
 

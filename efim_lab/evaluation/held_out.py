@@ -15,21 +15,21 @@ from efim_lab.evaluation.report import HEURISTIC, CompletionSample, HeldOutRepor
 from efim_lab.evaluation.retyping import COUNTED, retype
 from model_runtime.checkpoint.config import EMBEDDED
 
-Progress = Callable[[str, int, int], None]  # what is measured, how many places are done, and of how many
+Progress = Callable[[str, int, int], None]  # (what is measured, places done, places in all)
 LONGEST_COMPLETION = 96  # tokens
 SAMPLES = 10
 
 
 def silent(_what: str, _done: int, _all: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def measure(
     folder: Path, documents: Sequence[CodeDocument], lines: int = 1000, progress: Progress = silent
 ) -> HeldOutReport:
-    """Measure the model in `folder` at up to `lines` places that depend on the documents alone.
+    """Measure the model in `folder` at up to `lines` places determined by the documents.
 
-    WorkError where the documents have no line of code, ModelError where the model cannot be loaded.
+    Raises WorkError if the documents have no line of code, ModelError if the model cannot be loaded.
     """
     places = places_in(documents, lines)
     subject, name = MeasuredModel(folder), model_name(folder)
@@ -47,7 +47,7 @@ def measure(
 
 
 def places_in(documents: Sequence[CodeDocument], lines: int) -> list[CursorPlace]:
-    """Up to `lines` places that depend on the documents alone; WorkError where those have no line of code."""
+    """Choose up to `lines` places determined by the documents; raises WorkError if these have no line of code."""
     places = choose_places(documents, lines)
     if not places:
         raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
@@ -55,16 +55,16 @@ def places_in(documents: Sequence[CodeDocument], lines: int) -> list[CursorPlace
 
 
 def model_name(folder: Path) -> str:
-    """How a model is called in reports."""
+    """Return a model's name in reports."""
     return "embedded" if folder == EMBEDDED else str(folder)
 
 
 def _asked(
     subject: MeasuredModel, places: Sequence[CursorPlace], progress: Callable[[int], None]
 ) -> tuple[dict[str, list[str]], dict[str, list[float]], dict[str, list[list[int]]]]:
-    """By arm, place by place: completions, the bits of the lines' rests, and what each key of the lines costs.
+    """Return, by arm and place: completions, bits of the lines' rests, and the tokens recomputed at each key.
 
-    The arms take turns at one place because their prompts begin alike: what they share is computed once.
+    All arms are measured at one place before the next, because their prompts share a prefix, computed once.
     """
     arms = [arm for arm in ARMS if subject.can(arm)]
     completions = {arm.name: list[str]() for arm in arms}
@@ -85,6 +85,6 @@ def _asked(
 
 
 def _samples(places: Sequence[CursorPlace], completions: Sequence[str]) -> tuple[CompletionSample, ...]:
-    """The first ten places in order, not chosen."""
+    """Return the first ten places as samples, not hand-picked."""
     first = zip(places[:SAMPLES], completions, strict=False)
     return tuple(CompletionSample(place.context.typed, place.rest, completion) for place, completion in first)

@@ -1,4 +1,4 @@
-"""Suggestions before code on the cursor's line: whether the prompt should have it, and where they should end."""
+"""Measures suggestions before code on the cursor's line: whether to put that code in the prompt, where to stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOLES_HEADER = ("suggestion", "exact %", "shown %", "exact of those shown %", "e
 
 @dataclass(frozen=True)
 class HoleFigures:
-    """All but `exact_of_shown` are of all holes, and what is not shown counts as 0; it is None where nothing is."""
+    """Shares of all holes; what is not shown counts as 0. `exact_of_shown` is of those shown, None if none is."""
 
     exact: Estimate
     shown: Estimate
@@ -37,7 +37,7 @@ class HoleFigures:
 
 @dataclass(frozen=True)
 class InsideLineReport:
-    """A model's figures by what becomes of the rest of the line, at the same holes; none where there are no holes."""
+    """A model's figures by how the rest of the line is used, at the same holes; empty without holes."""
 
     holes: int
     ways: Mapping[str, HoleFigures]
@@ -46,7 +46,7 @@ class InsideLineReport:
 def measure(
     folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress = silent
 ) -> InsideLineReport:
-    """Fill up to `count` holes, which depend on the documents alone, with the model in `folder`."""
+    """Fill up to `count` holes, determined by the documents, with the model in `folder`."""
     chosen = holes.choose_holes(documents, count)
     subject, what = MeasuredModel(folder), f"{model_name(folder)}, inside a line"
     filled: list[dict[str, str]] = []
@@ -59,7 +59,7 @@ def measure(
 
 
 def hole_figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> HoleFigures:
-    """Score suggestions, one for each hole; an empty one is not shown."""
+    """Score suggestions, one for each hole; an empty one counts as not shown."""
     shown = [bool(text.strip()) for text in suggestions]
     exact = [metrics.is_exact(text, hole.span) for text, hole in zip(suggestions, chosen, strict=True)]
     seen = [hit for hit, is_shown in zip(exact, shown, strict=True) if is_shown]
@@ -74,7 +74,7 @@ def hole_figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> HoleFigu
 
 
 def table(reports: Mapping[str, InsideLineReport]) -> str:
-    """All figures in Markdown, 95 % intervals in brackets; of several models measured at the same holes."""
+    """Format the figures of models measured at the same holes in Markdown, 95 % intervals in brackets."""
     (count,) = {report.holes for report in reports.values()}
     ways = dict.fromkeys(way for report in reports.values() for way in report.ways)
     rows = [

@@ -1,4 +1,4 @@
-"""What was measured on held-out lines, arm by arm, and how it is shown."""
+"""The figures measured on held-out lines, by arm, and their tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
 from efim_lab.evaluation.places.cursors import CursorPlace
 
-HEURISTIC = "heuristic"  # the one arm that asks no model
+HEURISTIC = "heuristic"  # the only arm without a model
 ARMS_HEADER = (
     *("prompt", "exact %", "inside a word %", "elsewhere %", "first word %", "edit similarity", "bits/character"),
     *("recomputed/key", "median"),
@@ -19,9 +19,9 @@ ARMS_HEADER = (
 
 @dataclass(frozen=True)
 class ArmFigures:
-    """One arm's figures; `exact` apart for cursors inside a word and elsewhere, None where there are none.
+    """One arm's figures; `exact` also for cursors inside a word and elsewhere, None if there are none.
 
-    `recomputed` are the tokens that a key of the cursors' lines costs, on average and at most for half of all keys.
+    `recomputed` is the mean number of tokens recomputed per key of the cursors' lines; the median is of all keys.
     """
 
     exact: Estimate
@@ -36,7 +36,7 @@ class ArmFigures:
 
 @dataclass(frozen=True)
 class CompletionSample:
-    """A line up to the cursor, its rest, and what the server would suggest."""
+    """A line up to the cursor, its true rest, and the server's suggestion."""
 
     typed: str
     rest: str
@@ -45,7 +45,7 @@ class CompletionSample:
 
 @dataclass(frozen=True)
 class HeldOutReport:
-    """A model's figures by arm; `efim_minus_fim` is the difference of the two published prompts in `exact`."""
+    """A model's figures by arm; `efim_minus_fim` is the paired difference of the two published prompts in `exact`."""
 
     model: str
     lines: int
@@ -60,7 +60,7 @@ def arm_figures(
     bits: Sequence[float] | None,
     costs: Sequence[Sequence[int]] = (),
 ) -> ArmFigures:
-    """Score an arm's completions, one for each place; `costs` are what each key of its line recomputed."""
+    """Score an arm's completions, one for each place; `costs` are the tokens recomputed at each key of its line."""
     lines = [line for line in costs if line]
     strokes = [cost for line in lines for cost in line]
     rests, typed = [place.rest for place in places], [place.context.typed for place in places]
@@ -80,19 +80,19 @@ def arm_figures(
 
 
 def exact_difference(places: Sequence[CursorPlace], ours: Sequence[str], theirs: Sequence[str]) -> Estimate:
-    """How much larger the share of exact completions is, paired by place."""
+    """Return the difference in exact completions, ours less theirs, paired by place."""
     rests = [place.rest for place in places]
     hits = zip(map(metrics.is_exact, ours, rests), map(metrics.is_exact, theirs, rests), strict=True)
     return mean([float(our) - float(their) for our, their in hits])
 
 
 def as_json(report: HeldOutReport) -> dict[str, object]:
-    """The figures as a JSON object; samples are for reading, and stay out."""
+    """Return the figures as a JSON object, without the samples."""
     return {name: value for name, value in asdict(report).items() if name != "samples"}
 
 
 def table(*reports: HeldOutReport) -> str:
-    """All figures in Markdown, 95 % intervals in brackets; of several models measured at the same places."""
+    """Format the figures of models measured at the same places in Markdown, 95 % intervals in brackets."""
     rows = {_label(name, report, reports): _cells(report.arms[name]) for name, report in _by_arm(reports)}
     body = markdown.table([ARMS_HEADER, *((label, *row) for label, row in rows.items())])
     title = f"{reports[0].lines:,} held-out lines, 95 % intervals in brackets"
@@ -100,25 +100,25 @@ def table(*reports: HeldOutReport) -> str:
 
 
 def samples(report: HeldOutReport) -> str:
-    """The samples as a table in Markdown."""
+    """Format the samples as a Markdown table."""
     rows = [map(markdown.code, (each.typed, each.rest, each.completion)) for each in report.samples]
     return markdown.table([("line up to the cursor", "its rest", "suggested"), *map(tuple, rows)])
 
 
 def percent(estimate: Estimate | None) -> str:
-    """A share in percent, with its interval."""
+    """Format a share in percent with its interval."""
     return cell(estimate, lambda value: f"{100 * value:.1f}")
 
 
 def cell(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
-    """A figure and its interval as they are shown; nothing where there is none."""
+    """Format a figure and its interval; empty for None."""
     if estimate is None:
         return ""
     return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}]"
 
 
 def _by_arm(reports: Sequence[HeldOutReport]) -> list[tuple[str, HeldOutReport]]:
-    """Every arm of every model, the models side by side."""
+    """List every arm of every model, the models side by side."""
     names = dict.fromkeys(name for report in reports for name in report.arms)
     return [(name, report) for name in names for report in reports if name in report.arms]
 

@@ -1,4 +1,4 @@
-"""`efim-ls bench efim-paper`: the experiment from its arguments to its table."""
+"""`efim-ls bench efim-paper`: runs the experiment and prints its table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from model_runtime.loading.checkpoint import read_checkpoint
 
 
 class ExperimentSize(NamedTuple):
-    """How many users ask, how often each, and how many tokens each answer has."""
+    """The number of users, of requests by each, and of tokens in each answer."""
 
     users: int
     rounds: int
@@ -34,10 +34,10 @@ class ExperimentSize(NamedTuple):
 
 
 def run_experiment(source: Path, folder: Path, size: ExperimentSize, measured: Path | None, print_json: bool) -> None:
-    """Measure the model in `folder` on files of `source`; prints a table, and if asked a line of JSON as the last.
+    """Measure the model in `folder` on the code in `source`; print a table and, if asked, JSON as the last line.
 
-    WorkError where the data does not do, ModelError where the model does not. `measured` is the file that remembers
-    the CPU's fastest decoder.
+    `measured` is the file that records the CPU's fastest decoder. Raises WorkError if the data and ModelError if the
+    model is unsuitable.
     """
     config = read_config(folder)
     longest = texts.longest(config.context, size.tokens)
@@ -74,7 +74,7 @@ def _prompts(source: Path, folder: Path, size: ExperimentSize, longest: int) -> 
 
 
 def _capacity(config: ModelConfig, prompts: Prompts, tokens: int) -> int:
-    """Tokens that an arena must hold: the last one of an answer is never computed."""
+    """Return the tokens that an arena must hold; the last token of an answer is never computed."""
     every = [ids for users in prompts.values() for asked in users for ids in asked]
     capacity = max(len(ids) for ids in every) + tokens - 1
     if capacity > config.context:
@@ -86,7 +86,7 @@ def _capacity(config: ModelConfig, prompts: Prompts, tokens: int) -> int:
 
 @contextmanager
 def _bar(requests: int) -> Generator[Callable[[int], None]]:
-    """Show how many requests are answered, on a terminal only."""
+    """Show how many requests have been answered, on terminals only."""
     console = Console(file=sys.stdout)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task("requests answered", total=requests)

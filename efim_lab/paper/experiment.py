@@ -1,4 +1,4 @@
-"""The three schemes over the same prompts, taking turns pass by pass, so that noise falls on all of them alike."""
+"""Runs the three schemes on the same prompts, in turns pass by pass, so that noise affects all of them alike."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.ids import Ids
 
 REPEATS = 3
-WARM_UP = 2  # tokens of an answer before anything is measured
+WARM_UP = 2  # tokens of an answer generated before measuring
 
 Prompts = Mapping[Scheme, Sequence[Sequence[Ids]]]  # of each user, of each round
 
 
 class SchemeRun(NamedTuple):
-    """All answers of one scheme, and the seconds they took together."""
+    """All answers of one scheme and the seconds they took together."""
 
     answers: Sequence[Answer]
     seconds: float
@@ -30,7 +30,7 @@ class SchemeRun(NamedTuple):
 
 @dataclass(frozen=True)
 class SchemeFigures:
-    """One scheme's figures: medians over its runs, in seconds and requests a second; `reused` of 1 prompt token."""
+    """One scheme's medians over its runs, in seconds and requests per second; `reused` is a share of tokens."""
 
     latency: float
     latency_p95: float
@@ -40,7 +40,7 @@ class SchemeFigures:
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper reports of a scheme: changes against no reuse, and the share reused as it words it."""
+    """The paper's figures of a scheme: changes relative to no reuse, and the share reused in its words."""
 
     latency: float
     throughput: float
@@ -57,9 +57,9 @@ def measure(
     tokens: int,
     answered: Callable[[int], object],
 ) -> dict[Scheme, SchemeFigures]:
-    """Serve all users by each scheme, each user of each scheme with an arena of its own.
+    """Serve all users with each scheme; each user of each scheme has its own arena.
 
-    `answered` is told the number of new answers after each pass.
+    `answered` is called after each pass with the number of new answers.
     """
     arenas = {scheme: [make_arena() for _ in asked] for scheme, asked in prompts.items()}
     _take_turns(
@@ -75,9 +75,9 @@ def measure(
 
 
 def _take_turns(servings: Sequence[BatchServer], answered: Callable[[int], object]) -> None:
-    """Whoever has said the least computes the next pass: all are at the same place of the work at any time."""
+    """Let the server with the fewest new tokens compute the next pass, so that all progress alike."""
     while left := [serving for serving in servings if not serving.done]:
-        answered(min(left, key=lambda serving: serving.said).step())
+        answered(min(left, key=lambda serving: serving.generated).step())
 
 
 def scheme_figures(runs: Sequence[SchemeRun]) -> SchemeFigures:

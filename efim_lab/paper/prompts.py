@@ -1,4 +1,4 @@
-"""What users ask for, round by round, cut out of a text as the paper cuts it, and three ways to serve it."""
+"""The users' prompts, round by round, cut out of a text as in the paper, and three schemes to serve them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 
 class Workload(NamedTuple):
-    """A text as a user works in it: head and tail stay, typed grows by a slice of the text each round.
+    """A text as a user works on it: head and tail stay, typed grows by a slice of the text each round.
 
-    The model's own words never become part of it: what is typed is the text's. Its last slice stays unseen.
+    Answers never become part of it: what is typed comes from the text. The text's last slice stays unseen.
     """
 
     head: str
@@ -23,7 +23,7 @@ class Workload(NamedTuple):
 
 
 def cut_workload(text: str, rounds: int) -> Workload:
-    """Cut a text: its first half into rounds + 2 slices, of which the first is the head; the second is the tail.
+    """Cut a text: the first half into rounds + 2 slices, the first being the head; the second half is the tail.
 
     Cut by characters, inside words too, as the published benchmark does. Slices of a very short text are empty.
     """
@@ -36,24 +36,24 @@ PromptOrder = Callable[[Tokenizer, Template, Workload, str], Ids]
 
 
 def fim_ids(tokenizer: Tokenizer, template: Template, work: Workload, typed: str) -> Ids:
-    """`PREFIX head+typed SUFFIX tail MIDDLE`."""
+    """Build `PREFIX head+typed SUFFIX tail MIDDLE`."""
     return assemble(tokenizer, template, work.head + typed, work.tail, "").ids
 
 
 def efim_ids(tokenizer: Tokenizer, template: Template, work: Workload, typed: str) -> Ids:
-    """`PREFIX head SUFFIX tail MIDDLE typed`."""
+    """Build `PREFIX head SUFFIX tail MIDDLE typed`."""
     return assemble(tokenizer, template, work.head, work.tail, typed).ids
 
 
 class Scheme(NamedTuple):
-    """A way to serve: the prompt's order, and whether a prompt reuses what the one before it left in the arena."""
+    """A scheme: the prompt order, and whether a prompt reuses what the one before left in the arena."""
 
     name: str
     order: PromptOrder
     reuses: bool
 
     def prompts(self, tokenizer: Tokenizer, template: Template, work: Workload) -> list[Ids]:
-        """A user's prompts, one for each round."""
+        """Return a user's prompts, one for each round."""
         return [self.order(tokenizer, template, work, typed) for typed in work.typed]
 
 

@@ -1,4 +1,4 @@
-"""What was measured as a table for people, the paper's figures beside it, and as an object for programs."""
+"""Formats the figures beside the paper's, as a table for people and as an object for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Found = Mapping[Scheme, SchemeFigures]
 
 
 class ExperimentSetup(NamedTuple):
-    """What was measured with what; `prompt_tokens` is the mean, `longest` the most tokens of a text."""
+    """The set-up of an experiment; `prompt_tokens` is the mean, `longest` the limit of a text in tokens."""
 
     model: str
     device: str
@@ -30,7 +30,7 @@ class ExperimentSetup(NamedTuple):
 
 
 def table(setup: ExperimentSetup, found: Found) -> Table:
-    """A row for each scheme; changes are against no reuse."""
+    """Format a row for each scheme; changes are relative to no reuse."""
     table = Table(title=_title(setup), title_justify="left", caption=_caption(setup), caption_justify="left")
     table.add_column("scheme")
     for name in ("latency, s", "p95", "change", "paper", "requests/s", "change", "paper", "KV reused", "paper"):
@@ -41,7 +41,7 @@ def table(setup: ExperimentSetup, found: Found) -> Table:
 
 
 def as_json(setup: ExperimentSetup, found: Found) -> dict[str, Any]:
-    """The set-up and every scheme's figures, with the changes against no reuse."""
+    """Return the set-up and every scheme's figures, with changes relative to no reuse."""
     schemes = {
         scheme.name: asdict(figures)
         | dict(zip(("latency_change", "throughput_change"), _changes(figures, found[NO_REUSE]), strict=True))

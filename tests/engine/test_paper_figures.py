@@ -49,7 +49,7 @@ def test_schemes_take_turns_pass_by_pass(decoder: Decoder, monkeypatch: pytest.M
 
         def step(self) -> int:
             new = super().step()
-            said = [each.said for each in begun[-3:]]
+            said = [each.generated for each in begun[-3:]]
             gaps.append(max(said) - min(said) if len(begun) > 1 else 0)
             return new
 

@@ -54,7 +54,7 @@ def served(decoder: Counting, scheme: Scheme, asked: Sequence[Sequence[Ids]], to
         before = len(server.answers)
         assert server.step() == len(server.answers) - before
     assert len(server.answers) == sum(map(len, asked))
-    assert server.said == tokens * len(server.answers)
+    assert server.generated == tokens * len(server.answers)
     return server.answers
 
 

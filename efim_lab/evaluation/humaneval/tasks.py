@@ -29,7 +29,7 @@ FILES = {
 }
 TASK_ARMS = (FIM, EFIM, SERVER)
 LONGEST_TASK_COMPLETION = 128  # tokens
-PROGRAMS = 2  # that run at a time
+PROGRAMS = 2  # run at a time
 
 PassRates = Mapping[str, Mapping[str, Estimate]]  # pass@1 by kind of task and by arm
 
@@ -44,12 +44,12 @@ class InfillingTask:
     entry_point: str
 
     def program(self, completion: str) -> str:
-        """The function with its hole filled, and its test."""
+        """Return the function with its hole filled, followed by its test."""
         return f"{self.prompt}{completion}{self.suffix}\n{self.test}\ncheck({self.entry_point})\n"
 
 
 def read(folder: Path) -> dict[str, list[InfillingTask]]:
-    """Read both files of tasks, by kind; WorkError where one is missing or damaged."""
+    """Read both files of tasks, by kind; raises WorkError if one is missing or damaged."""
     sandbox.check()
     return {kind: _read(folder / name) for kind, name in FILES.items()}
 
@@ -63,7 +63,7 @@ def measure(folder: Path, tasks: Mapping[str, Sequence[InfillingTask]], progress
 def _passed(
     subject: MeasuredModel, kind: str, tasks: Sequence[InfillingTask], what: str, progress: Progress
 ) -> dict[str, Estimate]:
-    """Pass@1 by arm; programs run while the next ones are written."""
+    """Return pass@1 by arm; programs run while the next ones are generated."""
     rng = random.Random(0)
     running = {arm.name: list[Future[bool]]() for arm in TASK_ARMS}
     with ThreadPoolExecutor(PROGRAMS) as pool:
@@ -76,7 +76,7 @@ def _passed(
 
 
 def _completions(subject: MeasuredModel, kind: str, task: InfillingTask, increment: int) -> dict[str, str]:
-    """The suffix is shown whole, also where it begins inside a line."""
+    """Complete a task with each arm; the whole suffix is in the prompt, even if it begins inside a line."""
     context = context_at(task.prompt + task.suffix, len(task.prompt), len(task.prompt), increment)
     prompts = subject.prompts(context, TASK_ARMS, LONGEST_TASK_COMPLETION)
     rule, end = (LINE, "\n") if kind == SINGLE_LINE else (UNTIL_END, "")
