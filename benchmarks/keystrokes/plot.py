@@ -1,4 +1,4 @@
-"""Recomputed tokens per keystroke as a picture: what each policy costs, and how many keystrokes wait for how much."""
+"""Draws recomputed tokens per keystroke: what each policy costs, and how many keystrokes wait for how much."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEIGHT = 0.62
 
 
 def draw(rows: Mapping[str, Sequence[KeystrokeRow]], path: Path) -> None:
-    """Write a PNG about the policies of LABELS."""
+    """Draw the policies of LABELS as PNG."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""Recomputed tokens of every keystroke of a recorded session, by the order of the prompt."""
+"""Counts the tokens recomputed at every keystroke of a recorded session, by prompt order."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def _line(figures: dict[str, Any]) -> list[object]:
 
 
 def _ratios(figures: dict[str, dict[str, Any]], policy: str) -> dict[str, float]:
-    """How many times the tokens of efim a policy recomputes, in all and while the user waits."""
+    """Return how many times efim's tokens a policy recomputes, in all and while the user waits."""
     return {k: figures[policy][k]["mean"] / figures["efim"][k]["mean"] for k in ("recomputed", "foreground")}

@@ -1,4 +1,4 @@
-"""A slice of a recorded session through the real server, beside FIM's prompts through the same model."""
+"""Replays part of a recorded session through the real server, and FIM's prompts through the same model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HEADER = ("policy", "foreground tokens", "ms to first token, p50", "p95", "in pa
 
 
 def part_of(recorded: trace.Trace) -> trace.Trace:
-    """The keystrokes after the first 8,000, or after the half of a shorter session."""
+    """Return the keystrokes after the first 8,000, or after half of a shorter session."""
     return trace.part(recorded, min(SKIP, len(recorded.events) // 2), REQUESTS)
 
 
 def measure(part: trace.Trace, name: str) -> dict[str, Any]:
-    """Tokens and milliseconds of a session's part."""
+    """Measure tokens and milliseconds of part of a session."""
     rows = {
         "psm": list(baseline_rows(trace.keystrokes(part), "psm", Settings())),
         "efim": replay(part, name, {}),

@@ -1,4 +1,4 @@
-"""What the demo counts."""
+"""The demo's counters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from editor_clients.headless.demo.typist import Moment
 
 
 def infilling(moment: Moment) -> int:
-    """Tokens that a FIM prompt with prefix reuse would recompute: the key, the tail after it and its two markers."""
+    """Count what FIM with prefix reuse would recompute: the key, the tail after it and two markers."""
     costs = moment.completion.costs
     return max(costs["tail"] + 3, costs["recomputed"])
 
 
 @dataclass
 class Tally:
-    """Sums over the keys pressed so far; `milliseconds` has one entry a key."""
+    """Sums over the keys pressed so far; `milliseconds` has one entry per key."""
 
     shown: int = 0
     accepted: int = 0
@@ -42,11 +42,11 @@ class Tally:
 
     @property
     def reuse(self) -> float:
-        """The share of all prompt tokens that the model did not have to see again."""
+        """The share of all prompt tokens that were not recomputed."""
         return self.reused / max(self.reused + self.recomputed, 1)
 
     def table(self) -> Table:
-        """The sums, for people."""
+        """Format the sums as a table."""
         table = Table(title="The session", show_header=False)
         table.add_column()
         table.add_column(justify="right")
