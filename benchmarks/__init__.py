@@ -1,1 +1,1 @@
-"""What the project promises about cost and speed, measured; nothing here runs in the tests."""
+"""Measures what the project promises about cost and speed; the tests do not run this."""

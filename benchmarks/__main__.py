@@ -8,8 +8,18 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import busy, documents, foreign, keystrokes, policies, replays, speed, store, through, typing
-from benchmarks.session import demo_session
+from benchmarks import store
+from benchmarks.decoding import hf, speed
+from benchmarks.keystrokes import (
+    busy_machine,
+    first_token,
+    policies,
+    replays,
+    round_trips,
+    suggestions,
+    text_mirror,
+)
+from benchmarks.keystrokes.demo_session import demo_session
 from efim_lab.replay import trace
 
 PICTURE = Path(__file__).with_name("results") / "recomputed.png"
@@ -25,15 +35,15 @@ def main(path: Path | None = None) -> None:
     results = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "policies": policies.measure(recorded, name, PICTURE if path else None),
-        "documents": documents.measure(),
+        "documents": text_mirror.measure(),
         "replays": replayed,
-        "keystrokes": keystrokes.measure(part, replayed["efim"]),
+        "keystrokes": first_token.measure(part, replayed["efim"]),
         "speed": speed.measure(),
-        "foreign": foreign.measure(),
-        "typing": typing.measure(),
-        "through": through.measure(),
+        "foreign": hf.measure(),
+        "typing": round_trips.measure(),
+        "through": suggestions.measure(),
         "store": store.measure(),
-        "busy": busy.measure(),
+        "busy": busy_machine.measure(),
     }
     print(json.dumps(results))
 

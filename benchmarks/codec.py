@@ -23,13 +23,14 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.table import show
-from efim_lab.evaluation import data
+from efim_lab.errors import WorkError
+from efim_lab.evaluation import held_out_data
 from efim_lab.evaluation.arms import served
 from efim_lab.evaluation.figures import metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
+from efim_lab.evaluation.measured_model import LINE, MEASURED_OWNER
 from efim_lab.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
 from efim_lab.evaluation.report import cell
-from efim_lab.evaluation.subject import LINE, OWNER
 from efim_ls.completion.model_loading import fit_budget
 from efim_ls.completion.window import Window
 from efim_ls.settings import Settings
@@ -43,7 +44,6 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import read_ngram_cache
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import find_template
@@ -119,7 +119,7 @@ class Subject:
 
     def _suggest(self, engine: Engine, prompt: Prompt) -> str:
         self._forget(prompt)
-        return engine.generate(OWNER, prompt, LINE, self._limit, lambda: False).text
+        return engine.generate(MEASURED_OWNER, prompt, LINE, self._limit, lambda: False).text
 
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""
@@ -151,7 +151,7 @@ def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
 def _places(subject: Subject, folder: Path) -> Iterator[Cursor]:
     """Yield a cursor in each line, in random order, if its prompt is long enough."""
     rng = random.Random(0)
-    for text, row in shuffled_lines(data.read(folder), rng):
+    for text, row in shuffled_lines(held_out_data.read_held_out(folder), rng):
         line, start = line_at(text, row)
         cursor = start + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
         context = _longest_window(subject, context_at(text, cursor, start + len(line) + 1, 0))

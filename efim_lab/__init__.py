@@ -1,1 +1,1 @@
-"""What no keystroke needs: training, evaluation, replay and published experiments."""
+"""The laboratory, which the server never imports: training, evaluation, replay and published experiments."""

@@ -3,7 +3,3 @@
 
 class ModelError(Exception):
     """A model cannot be used; the message names the cause and the remedy."""
-
-
-class WorkError(Exception):
-    """Training or measuring cannot continue; the message is one line that names the cause and the remedy."""

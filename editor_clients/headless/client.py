@@ -10,7 +10,7 @@ from typing import Any
 from lsprotocol import types
 
 from editor_clients.headless.connection import Connection, ServerError
-from editor_clients.headless.document import Document
+from editor_clients.headless.document import HeadlessDocument
 
 CAPABILITIES = types.ClientCapabilities(
     general=types.GeneralClientCapabilities(
@@ -26,9 +26,9 @@ CAPABILITIES = types.ClientCapabilities(
 
 @dataclass(frozen=True)
 class Completion:
-    """What the server suggests at a cursor, what that cost, and why `text` is empty where it is.
+    """The server's suggestion at a cursor, its costs, and the `reason` if `text` is empty.
 
-    `ahead` is what was computed ahead of need since the server started.
+    `ahead` counts what has been computed ahead of need since the server started.
     """
 
     text: str
@@ -39,25 +39,25 @@ class Completion:
 
 
 class Editor:
-    """Open documents and the server that knows them; offsets count code points."""
+    """Open documents and the server that completes them; offsets count code points."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, HeadlessDocument] = {}
 
     def is_open(self, uri: str) -> bool:
-        """Whether a document can be edited and completed."""
+        """Return whether a document is open."""
         return uri in self._documents
 
     def text(self, uri: str) -> str:
-        """The text of an open document."""
+        """Return the text of an open document."""
         return self._documents[uri].text
 
     def open(self, uri: str, text: str, language: str) -> None:
-        """Open a document; one that is open already is closed first."""
+        """Open a document; if it is open already, close it first."""
         if uri in self._documents:
             self.close(uri)
-        self._documents[uri] = Document(uri, text)
+        self._documents[uri] = HeadlessDocument(uri, text)
         item = types.TextDocumentItem(uri, language, 0, text)
         self._connection.tell(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
 
@@ -76,19 +76,19 @@ class Editor:
         self._connection.tell(types.TEXT_DOCUMENT_DID_CLOSE, params)
 
     def move(self, uri: str, at: int) -> None:
-        """Report that the cursor went to `at` without an edit."""
+        """Report that the cursor moved to `at` without an edit."""
         self._connection.tell("efim/didMoveCursor", self._place(uri, at))
 
     def focus(self, uri: str) -> None:
-        """Report that the user looks at a document now."""
+        """Report that a document got the focus."""
         self._connection.tell("textDocument/didFocus", {"textDocument": {"uri": uri}})
 
     async def settled(self) -> None:
-        """Wait until no work is queued or under way, work ahead of need included."""
+        """Wait until no work is queued or running, prefetching included."""
         await self._connection.ask("efim/settled", {})
 
     async def complete(self, uri: str, at: int) -> Completion:
-        """Ask as typing does for a completion at `at`, and what it cost."""
+        """Request a completion at `at` as typing does, and its costs."""
         item = await self.suggestion(uri, at)
         stats = await self.stats()
         costs, ahead = stats["last"], stats["ahead"]
@@ -98,7 +98,7 @@ class Editor:
         return Completion(text, costs, ahead, None, item.command)
 
     async def suggestion(self, uri: str, at: int) -> types.InlineCompletionItem | None:
-        """Ask as typing does, and nothing else."""
+        """Request a suggestion as typing does, without its costs."""
         params = types.InlineCompletionParams(
             types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic),
             types.TextDocumentIdentifier(uri),
@@ -108,17 +108,17 @@ class Editor:
         return result.items[0] if result and result.items else None
 
     async def accept(self, command: types.Command, length: int | None = None) -> None:
-        """Report that a suggestion went into the text, or its first `length` code points."""
+        """Report that a suggestion, or its first `length` code points, was accepted."""
         arguments = [*(command.arguments or ()), *([] if length is None else [length])]
         params = types.ExecuteCommandParams(command.command, arguments)
         await self._connection.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
 
     async def stats(self) -> dict[str, Any]:
-        """The server's counters, and the costs of its last answer."""
+        """Return the server's counters and the costs of its last answer."""
         return await self._connection.ask("efim/stats", {})
 
     async def explain(self, uri: str, at: int) -> dict[str, Any]:
-        """The prompt that a completion at `at` would send, and what it would cost."""
+        """Return the prompt that a completion at `at` would use, and what it would cost."""
         return await self._connection.ask("efim/explain", self._place(uri, at))
 
     def _place(self, uri: str, at: int) -> dict[str, object]:
@@ -129,7 +129,7 @@ class Editor:
 
 @asynccontextmanager
 async def editor(settings: Mapping[str, object], kind: type[Connection] = Connection) -> AsyncIterator[Editor]:
-    """An editor with a server of its own whose model is ready; ServerError if it cannot be."""
+    """Start a server and yield an editor once its model is ready; raises ServerError."""
     connection = kind()
     await connection.launch()
     try:

@@ -1,4 +1,4 @@
-"""The wire to a language server: one child process, its requests, its last words."""
+"""The connection to a language server in a child process: its requests, its replies, the end of its stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pygls.lsp.client import LanguageClient
 
 SERVER = (sys.executable, "-m", "efim_ls", "serve")
 EXIT_SECONDS = 10.0
-LAST_WORDS = 2_000  # bytes of stderr that are kept
+STDERR_KEPT = 2_000  # bytes of the end of stderr
 
 
 class ServerError(Exception):
@@ -23,15 +23,15 @@ class ServerError(Exception):
 
 
 class ServerDied(ServerError):
-    """The server is gone; the message ends with what it last wrote to stderr."""
+    """The server has exited; the message ends with what it last wrote to stderr."""
 
 
 class Connection(LanguageClient):
-    """A server process of our own; what custom requests answer comes as plain JSON values."""
+    """A server in a child process; results of custom requests are plain JSON values."""
 
     def __init__(self) -> None:
         super().__init__("efim-ls headless", "1", converter_factory=get_converter)
-        self.news = asyncio.Event()  # some progress came to its end, or the server did
+        self.news = asyncio.Event()  # set when a progress report or the server ends
         self._stderr = b""
         self.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)(_agree)
         self.feature(types.WINDOW_SHOW_MESSAGE)(_show)
@@ -39,7 +39,7 @@ class Connection(LanguageClient):
         self.feature(types.PROGRESS)(_on_progress)
 
     async def launch(self) -> None:
-        """Start the server in a session of its own, so that a Ctrl-C here is ours to answer."""
+        """Start the server in its own session, so that Ctrl-C reaches only this process."""
         await self.start_io(*SERVER, start_new_session=True)
         self._stderr_reader = asyncio.create_task(self._keep_stderr())
 
@@ -61,12 +61,12 @@ class Connection(LanguageClient):
             raise await self._obituary() from error
 
     def tell(self, method: str, params: object = None) -> None:
-        """Send a notification; a dead server is found out by the next request."""
+        """Send a notification; the next request reports a server that has exited."""
         if not self.stopped:
             self.protocol.notify(method, params)
 
     async def close(self) -> None:
-        """Shut the server down as the protocol says, or by force if it does not go."""
+        """Shut the server down as the protocol says, or kill it if it does not exit."""
         assert self._server is not None
         with suppress(ServerError, TimeoutError):
             await asyncio.wait_for(self.ask(types.SHUTDOWN), EXIT_SECONDS)
@@ -80,13 +80,13 @@ class Connection(LanguageClient):
         await self._stderr_reader
 
     async def server_exit(self, server: asyncio.subprocess.Process) -> None:
-        """Wake whoever waits for news."""
+        """Wake those who wait for news."""
         self.news.set()
 
     async def _keep_stderr(self) -> None:
         assert self._server is not None and self._server.stderr is not None
-        while chunk := await self._server.stderr.read(LAST_WORDS):
-            self._stderr = (self._stderr + chunk)[-LAST_WORDS:]
+        while chunk := await self._server.stderr.read(STDERR_KEPT):
+            self._stderr = (self._stderr + chunk)[-STDERR_KEPT:]
 
     async def _obituary(self) -> ServerDied:
         assert self._server is not None
@@ -97,7 +97,7 @@ class Connection(LanguageClient):
 
 
 def _agree(params: Any) -> None:
-    """Take note, and answer null where an answer is due."""
+    """Accept a message; answer null if it is a request."""
 
 
 def _on_progress(ls: Connection, params: types.ProgressParams) -> None:
@@ -106,7 +106,7 @@ def _on_progress(ls: Connection, params: types.ProgressParams) -> None:
 
 
 def _show(params: types.ShowMessageParams) -> None:
-    """Pass warnings on; what is an error makes a request fail or the status tell it."""
+    """Print warnings; errors already make a request fail or appear in the status."""
     if params.type != types.MessageType.Error:
         print(params.message, file=sys.stderr)
 

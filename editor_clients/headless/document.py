@@ -1,4 +1,4 @@
-"""An open document: its text, and places in it as LSP positions that count code points."""
+"""An open document: its text, and LSP positions in it that count code points."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from lsprotocol import types
 
 
 class OutOfRange(Exception):
-    """An offset at which no cursor can be."""
+    """An offset where no cursor can be."""
 
 
 @dataclass
-class Document:
-    """The editor's side of one open file; `version` counts its edits."""
+class HeadlessDocument:
+    """The editor's copy of an open file; `version` counts its edits."""
 
     uri: str
     text: str
     version: int = 0
 
     def position(self, at: int) -> types.Position:
-        """The line and character of an offset; there is none outside the text and none within a CRLF."""
+        """Return an offset's line and character; raises OutOfRange outside the text and within a CRLF."""
         self._check(at)
         if self._splits_line_end(at):
             raise OutOfRange(f"offset {at} lies within a CRLF")
@@ -29,22 +29,22 @@ class Document:
         return types.Position(line, at - max(before.rfind("\n"), before.rfind("\r")) - 1)
 
     def splice(self, at: int, delete: int, insert: str) -> types.TextDocumentContentChangePartial:
-        """Replace `delete` code points at `at` by `insert`, and tell the change as LSP does.
+        """Replace `delete` code points at `at` by `insert`; return the change as LSP describes it.
 
-        No LSP position lies within a CRLF: a change that begins or ends there is told with the whole of it.
+        No LSP position lies within a CRLF, so a change that begins or ends there is widened to the whole CRLF.
         """
         end = at + delete
         self._check(at)
         self._check(end)
-        start, stop, told = at, end, insert
+        start, stop, reported = at, end, insert
         if self._splits_line_end(start):
-            start, told = start - 1, "\r" + told
+            start, reported = start - 1, "\r" + reported
         if self._splits_line_end(stop):
-            stop, told = stop + 1, told + "\n"
+            stop, reported = stop + 1, reported + "\n"
         where = types.Range(self.position(start), self.position(stop))
         self.text = self.text[:at] + insert + self.text[end:]
         self.version += 1
-        return types.TextDocumentContentChangePartial(range=where, text=told)
+        return types.TextDocumentContentChangePartial(range=where, text=reported)
 
     def _check(self, at: int) -> None:
         if not 0 <= at <= len(self.text):

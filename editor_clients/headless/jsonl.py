@@ -1,6 +1,6 @@
 """Completions over JSON Lines on stdin and stdout, for scripts and for editors without LSP.
 
-A request is one object a line with an `op`, whatever `id` the asker likes, and what the op needs; each gets
+A request is one object a line with an `op`, any `id`, and what the op needs; each gets
 one answer line with the same `id`, in order. Offsets (`at`, `delete`, `length`) count code points.
 
     {"id": 1, "op": "open", "path": "a.py", "text": "..."}     text: what the file holds if left out
@@ -8,9 +8,9 @@ one answer line with the same `id`, in order. Offsets (`at`, `delete`, `length`)
     {"id": 3, "op": "complete", "path": "a.py", "at": 121}     -> {"id": 3, "text", "costs", "reason"}
     {"id": 4, "op": "accept", "path": "a.py", "length": 5}     length: all of the suggestion if left out
     {"id": 5, "op": "explain", "path": "a.py", "at": 121}      the prompt of a completion there, and its costs
-    {"id": 6, "op": "move", "path": "a.py", "at": 40}          the cursor went there without an edit
-    {"id": 7, "op": "focus", "path": "a.py"}                   the user looks at this document now
-    {"id": 8, "op": "settle"}                                  answered once the server has no more work to do
+    {"id": 6, "op": "move", "path": "a.py", "at": 40}          the cursor moved there without an edit
+    {"id": 7, "op": "focus", "path": "a.py"}                   this document got the focus
+    {"id": 8, "op": "settle"}                                  answered once the server has no work left
     {"id": 9, "op": "stats"}
     {"id": 10, "op": "close", "path": "a.py"}
 
@@ -36,12 +36,12 @@ from editor_clients.headless.document import OutOfRange
 from editor_clients.headless.ops import Answer, Refused, Session
 
 
-def run(settings: Mapping[str, object]) -> int:
+def serve(settings: Mapping[str, object]) -> int:
     """Serve requests until stdin ends or a signal comes."""
     try:
         asyncio.run(_serve(settings))
     except BrokenPipeError:
-        # Nobody reads the answers any more; without this the interpreter's last flush would complain.
+        # The reader has gone; without this the interpreter's last flush would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -89,7 +89,7 @@ def _error(number: object, code: str, message: str) -> Answer:
 
 
 async def _stdin_lines() -> AsyncIterator[bytes]:
-    """The lines of stdin, read on a daemon thread: a signal ends us without waiting for the next line."""
+    """Yield stdin's lines, read on a daemon thread so that a signal need not wait for the next line."""
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 

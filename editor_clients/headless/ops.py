@@ -1,4 +1,4 @@
-"""What a JSON Lines request can ask for, and the checks of its fields."""
+"""The operations of JSON Lines requests, and the checks of their fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T", int, str)
 
 
 class Refused(Exception):
-    """A request that cannot be served; `code` is for programs, the message for people."""
+    """A request that cannot be served, with a `code` for programs and a message for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Offer:
-    """What accepting would insert at `at`: all of a suggestion or what is left after `taken` characters of it."""
+    """The suggestion, or what remains after `taken` characters of it, that accepting would insert at `at`."""
 
     at: int
     text: str
@@ -42,7 +42,7 @@ class Offer:
 
 
 class Session:
-    """The documents of one asker and the suggestion that each of them shows."""
+    """The client's open documents and the suggestion offered in each."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
@@ -61,7 +61,7 @@ class Session:
         }
 
     async def answer(self, request: Answer) -> Answer:
-        """Do what a request asks; Refused or OutOfRange if it cannot be done."""
+        """Carry out a request; raises Refused or OutOfRange."""
         op = self._ops.get(_field(request, "op", str))
         if op is None:
             raise Refused("unknown-op", f"op is one of {', '.join(self._ops)}")
@@ -145,7 +145,7 @@ class Session:
 
 
 def _language(suffix: str) -> str:
-    """The language of a file by its suffix, which names those that are not listed."""
+    """Return a file's language by its suffix; an unlisted suffix is its own language."""
     return LANGUAGES.get(suffix) or suffix[1:] or "plaintext"
 
 

@@ -1,6 +1,6 @@
-"""Measures how well a model completes, and how the order of its prompt matters; every figure with its interval."""
+"""Measures how well a model completes, for each order of the prompt; every figure comes with its interval."""
 
 from efim_lab.evaluation.held_out import measure
-from efim_lab.evaluation.report import Report, as_json, samples, table
+from efim_lab.evaluation.report import HeldOutReport, as_json, samples, table
 
-__all__ = ["Report", "as_json", "measure", "samples", "table"]
+__all__ = ["HeldOutReport", "as_json", "measure", "samples", "table"]

@@ -1,4 +1,4 @@
-"""What is compared: orders of the prompt, healed at the cursor or not, and what may decide the next token."""
+"""The arms of an evaluation: prompt orders, healed or not, and what chooses the next token."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from efim_lab.evaluation.places.cursors import Context
-from model_runtime.prompt.prompt import LEAD, Prompt, assemble, build, heal
+from efim_ls.completion.planner import new_anchor
+from efim_ls.completion.window import Budget, Window
+from model_runtime.prompt.prompt import Prompt, assemble, build, heal
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-# What picks tokens: the model, what the server mixes of it and the local cache, the cache where it has counts.
+# What chooses tokens: the model, the server's mixture with the local cache, or the cache where it has counts.
 Chooser = Literal["model", "mixture", "counts"]
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to ask and to decode; bits are measured where a prompt ends at the cursor and the model decides."""
+    """One way to prompt and decode; `has_bits` if the prompt ends at the cursor and the model alone decides."""
 
     name: str
     prompt: Callable[[Tokenizer, Template, Context], Prompt]
@@ -26,39 +28,40 @@ class Arm:
 
 
 def fim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
-    """`PREFIX head typed SUFFIX tail MIDDLE`, cut at the cursor."""
+    """Build `PREFIX head typed SUFFIX tail MIDDLE`, cut at the cursor."""
     return assemble(tokenizer, template, context.head + context.typed, context.tail, "")
 
 
 def fim_healed(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
-    """The same without the unfinished word, which the first new tokens must spell."""
+    """Build FIM without the unfinished word, which the first new tokens must spell."""
     done, stub = heal(tokenizer, context.typed)
     return assemble(tokenizer, template, context.head + done, context.tail, "", stub)
 
 
 def efim(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
-    """`PREFIX P0 SUFFIX tail MIDDLE increment`, cut at a random place before the cursor (arXiv 2505.21889)."""
+    """Build `PREFIX P0 SUFFIX tail MIDDLE increment`, cut at a random place before the cursor (arXiv 2505.21889)."""
     before = context.head + context.typed
     cut = max(0, len(before) - context.increment)
     return assemble(tokenizer, template, before[:cut], context.tail, before[cut:])
 
 
 def efim_line(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
-    """`PREFIX head SUFFIX tail MIDDLE typed`, cut at the line start where the server puts its anchor."""
-    head, typed = _anchored(context)
+    """Build `PREFIX head SUFFIX tail MIDDLE typed`, cut where the server would put a new anchor."""
+    head, typed = _anchored(tokenizer, context)
     return assemble(tokenizer, template, head, context.tail, typed)
 
 
 def served(tokenizer: Tokenizer, template: Template, context: Context) -> Prompt:
-    """The same as the server builds it: healed."""
-    head, typed = _anchored(context)
+    """Build the prompt that the server would send: EFIM line, healed."""
+    head, typed = _anchored(tokenizer, context)
     return build(tokenizer, template, head, context.tail, typed)
 
 
-def _anchored(context: Context) -> tuple[str, str]:
-    lines = context.head.splitlines(keepends=True)
-    above = "".join(lines[-LEAD:])
-    return context.head[: len(context.head) - len(above)], above + context.typed
+def _anchored(tokenizer: Tokenizer, context: Context) -> tuple[str, str]:
+    """Return head and typed, split where the server would put a new anchor."""
+    before, budget = context.head + context.typed, Budget()
+    anchor = new_anchor(Window(budget, tokenizer.pieces), budget, before, len(before))
+    return before[:anchor], before[anchor:]
 
 
 FIM = Arm("FIM", fim, has_bits=True)

@@ -13,39 +13,38 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from efim_lab.evaluation import data, gate, inside_line
+from efim_lab.evaluation import confidence, held_out_data, inside_line
 from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.held_out import Progress, measure, model_name
 from efim_lab.evaluation.humaneval import tasks as humaneval
-from efim_lab.evaluation.report import Report, as_json, percent, table
+from efim_lab.evaluation.report import HeldOutReport, as_json, percent, table
 
 
-def run(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Path | None) -> None:
-    """Measure every model at the same places, inside lines too, and on HumanEval-Infilling where its folder is given;
-    and what a least confidence would leave of its suggestions.
+def evaluate(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Path | None) -> None:
+    """Measure every model at the same places: line ends, spans inside lines and confidence thresholds.
 
-    `lines` is the most held-out lines of either kind.
+    `lines` limits the held-out lines of each kind. HumanEval-Infilling is measured if its folder is given.
     """
-    documents = data.read(source)
+    documents = held_out_data.read_held_out(source)
     tasks = humaneval.read(tasks_folder) if tasks_folder else {}
     with _bars() as progress:
         reports = [measure(folder, documents, lines, progress) for folder in folders]
         inside = {model_name(folder): inside_line.measure(folder, documents, lines, progress) for folder in folders}
-        gates = {model_name(folder): gate.measure(folder, documents, lines, progress) for folder in folders}
+        gates = {model_name(folder): confidence.measure(folder, documents, lines, progress) for folder in folders}
         passed = {model_name(folder): humaneval.measure(folder, tasks, progress) for folder in folders if tasks}
     print(table(*reports))
     print("\n" + inside_line.table(inside))
-    print("\n" + gate.table(gates))
+    print("\n" + confidence.table(gates))
     if passed:
         print("\n" + _table(passed, {kind: len(some) for kind, some in tasks.items()}))
     print()
     print(_json(source, reports, inside, gates, passed))
 
 
-def _table(passed: Mapping[str, humaneval.Passed], tasks: Mapping[str, int]) -> str:
+def _table(passed: Mapping[str, humaneval.PassRates], tasks: Mapping[str, int]) -> str:
     rows = [
         [f"{arm.name}, {model}" if len(passed) > 1 else arm.name, *(percent(kinds[kind][arm.name]) for kind in tasks)]
-        for arm in humaneval.ARMS
+        for arm in humaneval.TASK_ARMS
         for model, kinds in passed.items()
     ]
     header = ["prompt", *(f"{kind} %, {count:,} tasks" for kind, count in tasks.items())]
@@ -54,12 +53,12 @@ def _table(passed: Mapping[str, humaneval.Passed], tasks: Mapping[str, int]) -> 
 
 def _json(
     source: Path,
-    reports: Sequence[Report],
-    inside: Mapping[str, inside_line.Report],
-    gates: Mapping[str, gate.Report],
-    passed: Mapping[str, humaneval.Passed],
+    reports: Sequence[HeldOutReport],
+    inside: Mapping[str, inside_line.InsideLineReport],
+    gates: Mapping[str, confidence.ConfidenceReport],
+    passed: Mapping[str, humaneval.PassRates],
 ) -> str:
-    """One line; a model that was not measured on HumanEval-Infilling has null there."""
+    """Return one line of JSON; `humaneval` is null for models not measured on it."""
     models = [
         as_json(report)
         | {"inside_line": asdict(inside[report.model]), "confidence": asdict(gates[report.model])}
@@ -69,7 +68,7 @@ def _json(
     return json.dumps({"data": str(source), "models": models})
 
 
-def _plain(passed: humaneval.Passed | None) -> dict[str, dict[str, dict[str, float]]] | None:
+def _plain(passed: humaneval.PassRates | None) -> dict[str, dict[str, dict[str, float]]] | None:
     if passed is None:
         return None
     return {kind: {arm: vars(estimate) for arm, estimate in arms.items()} for kind, arms in passed.items()}
@@ -77,7 +76,7 @@ def _plain(passed: humaneval.Passed | None) -> dict[str, dict[str, dict[str, flo
 
 @contextmanager
 def _bars() -> Generator[Progress]:
-    """A bar for each thing that is measured, on a terminal only."""
+    """Show a progress bar for each measurement, on terminals only."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bars = Bars(*columns, console=Console(file=sys.stdout), disable=not sys.stdout.isatty(), transient=True)
     known: dict[str, TaskID] = {}

@@ -5,62 +5,66 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER
-from efim_lab.evaluation.places.cursors import Place, choose
-from efim_lab.evaluation.report import HEURISTIC, Report, Sample, exact_difference, figures
+from efim_lab.evaluation.measured_model import LINE, MeasuredModel
+from efim_lab.evaluation.places.cursors import CursorPlace, choose_places
+from efim_lab.evaluation.report import HEURISTIC, CompletionSample, HeldOutReport, arm_figures, exact_difference
 from efim_lab.evaluation.retyping import COUNTED, retype
-from efim_lab.evaluation.subject import LINE, Subject
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.errors import WorkError
 
-Progress = Callable[[str, int, int], None]  # what is measured, how many places are done, and of how many
+Progress = Callable[[str, int, int], None]  # (what is measured, places done, places in all)
 LONGEST_COMPLETION = 96  # tokens
 SAMPLES = 10
 
 
 def silent(_what: str, _done: int, _all: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
-def measure(folder: Path, documents: Sequence[Document], lines: int = 1000, progress: Progress = silent) -> Report:
-    """Measure the model in `folder` at up to `lines` places that depend on the documents alone.
+def measure(
+    folder: Path, documents: Sequence[CodeDocument], lines: int = 1000, progress: Progress = silent
+) -> HeldOutReport:
+    """Measure the model in `folder` at up to `lines` places determined by the documents.
 
-    WorkError where the documents have no line of code, ModelError where the model cannot be loaded.
+    Raises WorkError if the documents have no line of code, ModelError if the model cannot be loaded.
     """
     places = places_in(documents, lines)
-    subject, name = Subject(folder), model_name(folder)
+    subject, name = MeasuredModel(folder), model_name(folder)
     completions, bits, costs = _asked(subject, places, lambda done: progress(name, done, len(places)))
     completions = {HEURISTIC: [heuristic.complete(place.context) for place in places]} | completions
-    return Report(
+    return HeldOutReport(
         model=name,
         lines=len(places),
-        arms={arm: figures(places, found, bits.get(arm), costs.get(arm, ())) for arm, found in completions.items()},
+        arms={
+            arm: arm_figures(places, found, bits.get(arm), costs.get(arm, ())) for arm, found in completions.items()
+        },
         efim_minus_fim=exact_difference(places, completions[EFIM.name], completions[FIM.name]),
         samples=_samples(places, completions[SERVER.name]),
     )
 
 
-def places_in(documents: Sequence[Document], lines: int) -> list[Place]:
-    """Up to `lines` places that depend on the documents alone; WorkError where those have no line of code."""
-    places = choose(documents, lines)
+def places_in(documents: Sequence[CodeDocument], lines: int) -> list[CursorPlace]:
+    """Choose up to `lines` places determined by the documents; raises WorkError if these have no line of code."""
+    places = choose_places(documents, lines)
     if not places:
         raise WorkError("the data has no line of code: name a heldout.jsonl or a folder of .py files")
     return places
 
 
 def model_name(folder: Path) -> str:
-    """How a model is called in reports."""
+    """Return a model's name in reports."""
     return "embedded" if folder == EMBEDDED else str(folder)
 
 
 def _asked(
-    subject: Subject, places: Sequence[Place], progress: Callable[[int], None]
+    subject: MeasuredModel, places: Sequence[CursorPlace], progress: Callable[[int], None]
 ) -> tuple[dict[str, list[str]], dict[str, list[float]], dict[str, list[list[int]]]]:
-    """By arm, place by place: completions, the bits of the lines' rests, and what each key of the lines costs.
+    """Return, by arm and place: completions, bits of the lines' rests, and the tokens recomputed at each key.
 
-    The arms take turns at one place because their prompts begin alike: what they share is computed once.
+    All arms are measured at one place before the next, because their prompts share a prefix, computed once.
     """
     arms = [arm for arm in ARMS if subject.can(arm)]
     completions = {arm.name: list[str]() for arm in arms}
@@ -80,7 +84,7 @@ def _asked(
     return completions, bits, costs
 
 
-def _samples(places: Sequence[Place], completions: Sequence[str]) -> tuple[Sample, ...]:
-    """The first ten places in order, not chosen."""
+def _samples(places: Sequence[CursorPlace], completions: Sequence[str]) -> tuple[CompletionSample, ...]:
+    """Return the first ten places as samples, not hand-picked."""
     first = zip(places[:SAMPLES], completions, strict=False)
-    return tuple(Sample(place.context.typed, place.rest, completion) for place, completion in first)
+    return tuple(CompletionSample(place.context.typed, place.rest, completion) for place, completion in first)

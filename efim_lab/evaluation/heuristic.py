@@ -1,4 +1,4 @@
-"""The baseline without a model, which a model must beat: how an earlier line or word like this one went on."""
+"""The baseline that a model must beat: repeats how an earlier line or word with the same start continued."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNFINISHED = re.compile(r"\w+\Z")
 
 
 def complete(context: Context) -> str:
-    """The rest of the last earlier line that starts as this one does, else of the last word; empty without one."""
+    """Return the rest of the last earlier line with the same start, else of the last such word, else nothing."""
     return _rest_of_line(context) or _rest_of_word(context)
 
 

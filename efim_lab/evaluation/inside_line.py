@@ -1,4 +1,4 @@
-"""Suggestions before code on the cursor's line: whether the prompt should have it, and where they should end."""
+"""Measures suggestions before code on the cursor's line: whether to put that code in the prompt, where to stop."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.evaluation.arms import SERVER
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion
 from efim_lab.evaluation.held_out import LONGEST_COMPLETION, Progress, model_name, silent
+from efim_lab.evaluation.measured_model import LINE, MeasuredModel
 from efim_lab.evaluation.places import holes
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.places.holes import Hole
 from efim_lab.evaluation.report import cell, percent
-from efim_lab.evaluation.subject import LINE, Subject
 from model_runtime.engine.rest_of_line import text_before_rest
 from model_runtime.engine.stops import StopRule, stop_rule
 
 UNCUT = "rest in the prompt, as the model says it"
 WITH_REST = "rest in the prompt, cut where it meets it"
 SERVED = "rest left out, cut where it meets it: the server"
-HEADER = ("suggestion", "exact %", "shown %", "exact of those shown %", "edit similarity")
+HOLES_HEADER = ("suggestion", "exact %", "shown %", "exact of those shown %", "edit similarity")
 
 
 @dataclass(frozen=True)
-class Figures:
-    """All but `exact_of_shown` are of all holes, and what is not shown counts as 0; it is None where nothing is."""
+class HoleFigures:
+    """Shares of all holes; what is not shown counts as 0. `exact_of_shown` is of those shown, None if none is."""
 
     exact: Estimate
     shown: Estimate
@@ -36,32 +36,34 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A model's figures by what becomes of the rest of the line, at the same holes; none where there are no holes."""
+class InsideLineReport:
+    """A model's figures by how the rest of the line is used, at the same holes; empty without holes."""
 
     holes: int
-    ways: Mapping[str, Figures]
+    ways: Mapping[str, HoleFigures]
 
 
-def measure(folder: Path, documents: Sequence[Document], count: int, progress: Progress = silent) -> Report:
-    """Fill up to `count` holes, which depend on the documents alone, with the model in `folder`."""
-    chosen = holes.choose(documents, count)
-    subject, what = Subject(folder), f"{model_name(folder)}, inside a line"
+def measure(
+    folder: Path, documents: Sequence[CodeDocument], count: int, progress: Progress = silent
+) -> InsideLineReport:
+    """Fill up to `count` holes, determined by the documents, with the model in `folder`."""
+    chosen = holes.choose_holes(documents, count)
+    subject, what = MeasuredModel(folder), f"{model_name(folder)}, inside a line"
     filled: list[dict[str, str]] = []
     for done, hole in enumerate(chosen):
         progress(what, done, len(chosen))
         filled.append(_suggestions(subject, hole))
     progress(what, len(chosen), len(chosen))
-    ways = {way: figures(chosen, [each[way] for each in filled]) for way in filled[0]} if filled else {}
-    return Report(len(chosen), ways)
+    ways = {way: hole_figures(chosen, [each[way] for each in filled]) for way in filled[0]} if filled else {}
+    return InsideLineReport(len(chosen), ways)
 
 
-def figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> Figures:
-    """Score suggestions, one for each hole; an empty one is not shown."""
+def hole_figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> HoleFigures:
+    """Score suggestions, one for each hole; an empty one counts as not shown."""
     shown = [bool(text.strip()) for text in suggestions]
     exact = [metrics.is_exact(text, hole.span) for text, hole in zip(suggestions, chosen, strict=True)]
     seen = [hit for hit, is_shown in zip(exact, shown, strict=True) if is_shown]
-    return Figures(
+    return HoleFigures(
         exact=proportion(exact),
         shown=proportion(shown),
         exact_of_shown=proportion(seen) if seen else None,
@@ -71,8 +73,8 @@ def figures(chosen: Sequence[Hole], suggestions: Sequence[str]) -> Figures:
     )
 
 
-def table(reports: Mapping[str, Report]) -> str:
-    """All figures in Markdown, 95 % intervals in brackets; of several models measured at the same holes."""
+def table(reports: Mapping[str, InsideLineReport]) -> str:
+    """Format the figures of models measured at the same holes in Markdown, 95 % intervals in brackets."""
     (count,) = {report.holes for report in reports.values()}
     ways = dict.fromkeys(way for report in reports.values() for way in report.ways)
     rows = [
@@ -80,22 +82,23 @@ def table(reports: Mapping[str, Report]) -> str:
         for way in ways
         for model, report in reports.items()
     ]
-    title = f"Inside a line: {count:,} spans of {holes.SHORTEST} to {holes.LONGEST} characters taken out before code"
-    return f"{title}, 95 % intervals in brackets\n\n{markdown.table([HEADER, *rows])}"
+    sizes = f"{holes.SHORTEST_HOLE} to {holes.LONGEST_HOLE} characters"
+    title = f"Inside a line: {count:,} spans of {sizes} taken out before code"
+    return f"{title}, 95 % intervals in brackets\n\n{markdown.table([HOLES_HEADER, *rows])}"
 
 
-def _suggestions(subject: Subject, hole: Hole) -> dict[str, str]:
+def _suggestions(subject: MeasuredModel, hole: Hole) -> dict[str, str]:
     context, rest = hole.context, hole.rest
     said = _said(subject, replace(context, tail=f"{rest}\n{context.tail}"), LINE)
     served = _said(subject, context, stop_rule(context.typed, rest, explicit=False, max_lines=1))
     return {UNCUT: said, WITH_REST: text_before_rest(said, rest), SERVED: text_before_rest(served, rest)}
 
 
-def _said(subject: Subject, context: Context, rule: StopRule) -> str:
+def _said(subject: MeasuredModel, context: Context, rule: StopRule) -> str:
     (prompt,) = subject.prompts(context, [SERVER], LONGEST_COMPLETION)
     return subject.complete(SERVER, prompt, rule, LONGEST_COMPLETION)
 
 
-def _cells(each: Figures) -> tuple[str, ...]:
+def _cells(each: HoleFigures) -> tuple[str, ...]:
     shares = (each.exact, each.shown, each.exact_of_shown)
     return *map(percent, shares), cell(each.similarity, "{:.2f}".format)

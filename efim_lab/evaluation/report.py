@@ -1,4 +1,4 @@
-"""What was measured on held-out lines, arm by arm, and how it is shown."""
+"""The figures measured on held-out lines, by arm, and their tables."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from statistics import median
 
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
-from efim_lab.evaluation.places.cursors import Place
+from efim_lab.evaluation.places.cursors import CursorPlace
 
-HEURISTIC = "heuristic"  # the one arm that asks no model
-HEADER = (
+HEURISTIC = "heuristic"  # the only arm without a model
+ARMS_HEADER = (
     *("prompt", "exact %", "inside a word %", "elsewhere %", "first word %", "edit similarity", "bits/character"),
     *("recomputed/key", "median"),
 )
 
 
 @dataclass(frozen=True)
-class Figures:
-    """One arm's figures; `exact` apart for cursors inside a word and elsewhere, None where there are none.
+class ArmFigures:
+    """One arm's figures; `exact` also for cursors inside a word and elsewhere, None if there are none.
 
-    `recomputed` are the tokens that a key of the cursors' lines costs, on average and at most for half of all keys.
+    `recomputed` is the mean number of tokens recomputed per key of the cursors' lines; the median is of all keys.
     """
 
     exact: Estimate
@@ -35,8 +35,8 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A line up to the cursor, its rest, and what the server would suggest."""
+class CompletionSample:
+    """A line up to the cursor, its true rest, and the server's suggestion."""
 
     typed: str
     rest: str
@@ -44,30 +44,30 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A model's figures by arm; `efim_minus_fim` is the difference of the two published prompts in `exact`."""
+class HeldOutReport:
+    """A model's figures by arm; `efim_minus_fim` is the paired difference of the two published prompts in `exact`."""
 
     model: str
     lines: int
-    arms: Mapping[str, Figures]
+    arms: Mapping[str, ArmFigures]
     efim_minus_fim: Estimate
-    samples: tuple[Sample, ...]
+    samples: tuple[CompletionSample, ...]
 
 
-def figures(
-    places: Sequence[Place],
+def arm_figures(
+    places: Sequence[CursorPlace],
     completions: Sequence[str],
     bits: Sequence[float] | None,
     costs: Sequence[Sequence[int]] = (),
-) -> Figures:
-    """Score an arm's completions, one for each place; `costs` are what each key of its line recomputed."""
+) -> ArmFigures:
+    """Score an arm's completions, one for each place; `costs` are the tokens recomputed at each key of its line."""
     lines = [line for line in costs if line]
     strokes = [cost for line in lines for cost in line]
     rests, typed = [place.rest for place in places], [place.context.typed for place in places]
     exact = list(map(metrics.is_exact, completions, rests))
     inside = [hit for hit, place in zip(exact, places, strict=True) if place.inside_word]
     elsewhere = [hit for hit, place in zip(exact, places, strict=True) if not place.inside_word]
-    return Figures(
+    return ArmFigures(
         exact=proportion(exact),
         exact_inside=proportion(inside) if inside else None,
         exact_elsewhere=proportion(elsewhere) if elsewhere else None,
@@ -79,60 +79,60 @@ def figures(
     )
 
 
-def exact_difference(places: Sequence[Place], ours: Sequence[str], theirs: Sequence[str]) -> Estimate:
-    """How much larger the share of exact completions is, paired by place."""
+def exact_difference(places: Sequence[CursorPlace], ours: Sequence[str], theirs: Sequence[str]) -> Estimate:
+    """Return the difference in exact completions, ours less theirs, paired by place."""
     rests = [place.rest for place in places]
     hits = zip(map(metrics.is_exact, ours, rests), map(metrics.is_exact, theirs, rests), strict=True)
     return mean([float(our) - float(their) for our, their in hits])
 
 
-def as_json(report: Report) -> dict[str, object]:
-    """The figures as a JSON object; samples are for reading, and stay out."""
+def as_json(report: HeldOutReport) -> dict[str, object]:
+    """Return the figures as a JSON object, without the samples."""
     return {name: value for name, value in asdict(report).items() if name != "samples"}
 
 
-def table(*reports: Report) -> str:
-    """All figures in Markdown, 95 % intervals in brackets; of several models measured at the same places."""
+def table(*reports: HeldOutReport) -> str:
+    """Format the figures of models measured at the same places in Markdown, 95 % intervals in brackets."""
     rows = {_label(name, report, reports): _cells(report.arms[name]) for name, report in _by_arm(reports)}
-    body = markdown.table([HEADER, *((label, *row) for label, row in rows.items())])
+    body = markdown.table([ARMS_HEADER, *((label, *row) for label, row in rows.items())])
     title = f"{reports[0].lines:,} held-out lines, 95 % intervals in brackets"
     return "\n\n".join((title, body, *(_difference(report, reports) for report in reports)))
 
 
-def samples(report: Report) -> str:
-    """The samples as a table in Markdown."""
+def samples(report: HeldOutReport) -> str:
+    """Format the samples as a Markdown table."""
     rows = [map(markdown.code, (each.typed, each.rest, each.completion)) for each in report.samples]
     return markdown.table([("line up to the cursor", "its rest", "suggested"), *map(tuple, rows)])
 
 
 def percent(estimate: Estimate | None) -> str:
-    """A share in percent, with its interval."""
+    """Format a share in percent with its interval."""
     return cell(estimate, lambda value: f"{100 * value:.1f}")
 
 
 def cell(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
-    """A figure and its interval as they are shown; nothing where there is none."""
+    """Format a figure and its interval; empty for None."""
     if estimate is None:
         return ""
     return f"{shown(estimate.value)} [{shown(estimate.low)}, {shown(estimate.high)}]"
 
 
-def _by_arm(reports: Sequence[Report]) -> list[tuple[str, Report]]:
-    """Every arm of every model, the models side by side."""
+def _by_arm(reports: Sequence[HeldOutReport]) -> list[tuple[str, HeldOutReport]]:
+    """List every arm of every model, the models side by side."""
     names = dict.fromkeys(name for report in reports for name in report.arms)
     return [(name, report) for name in names for report in reports if name in report.arms]
 
 
-def _label(name: str, report: Report, reports: Sequence[Report]) -> str:
+def _label(name: str, report: HeldOutReport, reports: Sequence[HeldOutReport]) -> str:
     return name if len(reports) == 1 or name == HEURISTIC else f"{name}, {report.model}"
 
 
-def _difference(report: Report, reports: Sequence[Report]) -> str:
+def _difference(report: HeldOutReport, reports: Sequence[HeldOutReport]) -> str:
     points = cell(report.efim_minus_fim, lambda value: f"{100 * value:+.1f}")
     return f"{_label('EFIM less FIM', report, reports)}, exact, paired: {points} points"
 
 
-def _cells(each: Figures) -> tuple[str, ...]:
+def _cells(each: ArmFigures) -> tuple[str, ...]:
     shares = (each.exact, each.exact_inside, each.exact_elsewhere, each.first_word)
     scores = (cell(e, "{:.2f}".format) for e in (each.similarity, each.bits_per_character))
     middle = "" if each.recomputed_median is None else f"{each.recomputed_median:.0f}"

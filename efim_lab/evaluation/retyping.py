@@ -1,4 +1,4 @@
-"""What prompts cost while the lines before the cursors are typed, key by key: counted, no model is asked."""
+"""Counts, without a model, what prompts cost while the cursors' lines are typed key by key."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from efim_lab.evaluation.arms import ARMS
+from efim_lab.evaluation.measured_model import MeasuredModel
 from efim_lab.evaluation.places.cursors import Context
-from efim_lab.evaluation.subject import Subject
-from model_runtime.arena import sequence
+from efim_lab.simulation import simulate_prefill
+from model_runtime.arena.sequence import TokenSequence
 from model_runtime.prompt.prompt import Prompt
 
-COUNTED = tuple(arm for arm in ARMS if arm.chooser == "model")  # the others ask with the prompts of one of these
+COUNTED = tuple(arm for arm in ARMS if arm.chooser == "model")  # the other arms share the prompts of one of these
 
 
-def retype(subject: Subject, context: Context, room: int) -> dict[str, list[int]]:
-    """Tokens recomputed at each key of a cursor's line, by arm; every prompt leaves `room` tokens."""
+def retype(subject: MeasuredModel, context: Context, room: int) -> dict[str, list[int]]:
+    """Count the tokens recomputed at each key of a cursor's line, by arm; prompts leave `room` tokens."""
     built = [subject.prompts(each, COUNTED, room) for each in keys(context)]
     by_arm = zip(COUNTED, zip(*built, strict=True), strict=True)
     return {arm.name: recomputed(prompts) for arm, prompts in by_arm}
 
 
 def keys(context: Context) -> Iterable[Context]:
-    """What was there before the first and after each key of the line, the cursor's own context last.
+    """Yield the context before the first key of the line and after each; the cursor's own comes last.
 
-    EFIM's cut stays where it is while the text after it grows; where it is inside the line, typing begins there.
+    EFIM's cut stays in place while the text after it grows; if it lies inside the line, typing begins there.
     """
     for left in range(min(len(context.typed), context.increment), -1, -1):
         typed = context.typed[: len(context.typed) - left]
@@ -32,15 +33,7 @@ def keys(context: Context) -> Iterable[Context]:
 
 
 def recomputed(prompts: Sequence[Prompt]) -> list[int]:
-    """Tokens that go through the model for each prompt after the first, with what the ones before left behind."""
-    held = sequence.TokenSequence(max(len(prompt.ids) for prompt in prompts))
-    costs = [_compute(held, prompt) for prompt in prompts]
+    """Count the tokens recomputed for each prompt after the first, reusing what earlier ones left behind."""
+    sequence = TokenSequence(max(len(prompt.ids) for prompt in prompts))
+    costs = [simulate_prefill(sequence, prompt.ids) for prompt in prompts]
     return costs[1:]
-
-
-def _compute(held: sequence.TokenSequence, prompt: Prompt) -> int:
-    reused = held.reusable(prompt.ids)
-    held.truncate(reused)
-    held.append(prompt.ids[reused:])
-    held.logits_at = held.length
-    return len(prompt.ids) - reused

@@ -1,1 +1,1 @@
-"""The experiment of the EFIM paper (arXiv 2505.21889, section 5): several users ask for completions in rounds."""
+"""The EFIM paper's experiment (arXiv 2505.21889, section 5): several users request completions in rounds."""

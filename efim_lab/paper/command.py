@@ -1,4 +1,4 @@
-"""`efim-ls bench efim-paper`: the experiment from its arguments to its table."""
+"""`efim-ls bench efim-paper`: runs the experiment and prints its table."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import Progress
 
-from efim_lab.evaluation import data
+from efim_lab.evaluation import held_out_data
 from efim_lab.evaluation.held_out import model_name
 from efim_lab.paper import texts
 from efim_lab.paper.experiment import REPEATS, Prompts, measure
-from efim_lab.paper.loading import load
-from efim_lab.paper.prompts import FIM, SCHEMES, cut
-from efim_lab.paper.report import Setup, as_json, table
+from efim_lab.paper.prompts import FIM_REUSE, SCHEMES, cut_workload
+from efim_lab.paper.report import ExperimentSetup, as_json, table
+from efim_lab.paper.runtime import load_runtime
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint import read_checkpoint
 
 
-class Size(NamedTuple):
-    """How many users ask, how often each, and how many tokens each answer has."""
+class ExperimentSize(NamedTuple):
+    """The number of users, of requests by each, and of tokens in each answer."""
 
     users: int
     rounds: int
     tokens: int
 
 
-def run(source: Path, folder: Path, size: Size, measured: Path | None, print_json: bool) -> None:
-    """Measure the model in `folder` on files of `source`; prints a table, and if asked a line of JSON as the last.
+def run_experiment(source: Path, folder: Path, size: ExperimentSize, measured: Path | None, print_json: bool) -> None:
+    """Measure the model in `folder` on the code in `source`; print a table and, if asked, JSON as the last line.
 
-    WorkError where the data does not do, ModelError where the model does not. `measured` is the file that remembers
-    the CPU's fastest decoder.
+    `measured` is the file that records the CPU's fastest decoder. Raises WorkError if the data and ModelError if the
+    model is unsuitable.
     """
     config = read_config(folder)
     longest = texts.longest(config.context, size.tokens)
     prompts = _prompts(source, folder, size, longest)
-    lengths = [len(ids) for asked in prompts[FIM] for ids in asked]
+    lengths = [len(ids) for asked in prompts[FIM_REUSE] for ids in asked]
     capacity = _capacity(config, prompts, size.tokens)
-    device, runtime = load(folder, config, capacity, size.users * len(SCHEMES), measured)
+    device, runtime = load_runtime(folder, config, capacity, size.users * len(SCHEMES), measured)
     with _bar(REPEATS * len(SCHEMES) * len(lengths)) as answered:
         found = measure(runtime.decoder, runtime.arena, prompts, size.tokens, answered)
-    setup = Setup(
+    setup = ExperimentSetup(
         model=model_name(folder),
         device=device,
         decoder=f"{runtime.weights} {runtime.name}",
@@ -64,14 +64,17 @@ def run(source: Path, folder: Path, size: Size, measured: Path | None, print_jso
         print(json.dumps(as_json(setup, found)))
 
 
-def _prompts(source: Path, folder: Path, size: Size, longest: int) -> Prompts:
+def _prompts(source: Path, folder: Path, size: ExperimentSize, longest: int) -> Prompts:
     _, _, tokenizer, template = read_checkpoint(folder)
-    works = [cut(text, size.rounds) for text in texts.choose(data.read(source), tokenizer, size.users, longest)]
+    works = [
+        cut_workload(text, size.rounds)
+        for text in texts.choose_texts(held_out_data.read_held_out(source), tokenizer, size.users, longest)
+    ]
     return {scheme: [scheme.prompts(tokenizer, template, work) for work in works] for scheme in SCHEMES}
 
 
 def _capacity(config: ModelConfig, prompts: Prompts, tokens: int) -> int:
-    """Tokens that an arena must hold: the last one of an answer is never computed."""
+    """Return the tokens that an arena must hold; the last token of an answer is never computed."""
     every = [ids for users in prompts.values() for asked in users for ids in asked]
     capacity = max(len(ids) for ids in every) + tokens - 1
     if capacity > config.context:
@@ -83,7 +86,7 @@ def _capacity(config: ModelConfig, prompts: Prompts, tokens: int) -> int:
 
 @contextmanager
 def _bar(requests: int) -> Generator[Callable[[int], None]]:
-    """Show how many requests are answered, on a terminal only."""
+    """Show how many requests have been answered, on terminals only."""
     console = Console(file=sys.stdout)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task("requests answered", total=requests)

@@ -1,4 +1,4 @@
-"""The three schemes over the same prompts, taking turns pass by pass, so that noise falls on all of them alike."""
+"""Runs the three schemes on the same prompts, in turns pass by pass, so that noise affects all of them alike."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from efim_lab.paper.prompts import EFIM, FIM, Scheme
-from efim_lab.paper.serving import Answer, Serving
+from efim_lab.paper.batch_server import Answer, BatchServer
+from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, Scheme
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.ids import Ids
 
 REPEATS = 3
-WARM_UP = 2  # tokens of an answer before anything is measured
+WARM_UP = 2  # tokens of an answer generated before measuring
 
 Prompts = Mapping[Scheme, Sequence[Sequence[Ids]]]  # of each user, of each round
 
 
-class Run(NamedTuple):
-    """All answers of one scheme, and the seconds they took together."""
+class SchemeRun(NamedTuple):
+    """All answers of one scheme and the seconds they took together."""
 
     answers: Sequence[Answer]
     seconds: float
 
 
 @dataclass(frozen=True)
-class Figures:
-    """One scheme's figures: medians over its runs, in seconds and requests a second; `reused` of 1 prompt token."""
+class SchemeFigures:
+    """One scheme's medians over its runs, in seconds and requests per second; `reused` is a share of tokens."""
 
     latency: float
     latency_p95: float
@@ -40,14 +40,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper reports of a scheme: changes against no reuse, and the share reused as it words it."""
+    """The paper's figures of a scheme: changes relative to no reuse, and the share reused in its words."""
 
     latency: float
     throughput: float
     reused: str
 
 
-PAPER = {FIM: Published(-0.21, 0.26, "< 40%"), EFIM: Published(-0.52, 0.98, "about 80%")}
+PAPER = {FIM_REUSE: Published(-0.21, 0.26, "< 40%"), EFIM_REUSE: Published(-0.52, 0.98, "about 80%")}
 
 
 def measure(
@@ -56,33 +56,35 @@ def measure(
     prompts: Prompts,
     tokens: int,
     answered: Callable[[int], object],
-) -> dict[Scheme, Figures]:
-    """Serve all users by each scheme, each user of each scheme with an arena of its own.
+) -> dict[Scheme, SchemeFigures]:
+    """Serve all users with each scheme; each user of each scheme has its own arena.
 
-    `answered` is told the number of new answers after each pass.
+    `answered` is called after each pass with the number of new answers.
     """
     arenas = {scheme: [make_arena() for _ in asked] for scheme, asked in prompts.items()}
-    _take_turns([Serving(decoder, arenas[FIM][:1], prompts[FIM][:1], WARM_UP, reuses=False)], lambda _: None)
-    runs: dict[Scheme, list[Run]] = {scheme: [] for scheme in prompts}
+    _take_turns(
+        [BatchServer(decoder, arenas[FIM_REUSE][:1], prompts[FIM_REUSE][:1], WARM_UP, reuses=False)], lambda _: None
+    )
+    runs: dict[Scheme, list[SchemeRun]] = {scheme: [] for scheme in prompts}
     for _ in range(REPEATS):
-        servings = {each: Serving(decoder, arenas[each], prompts[each], tokens, each.reuses) for each in prompts}
+        servings = {each: BatchServer(decoder, arenas[each], prompts[each], tokens, each.reuses) for each in prompts}
         _take_turns(list(servings.values()), answered)
         for scheme, serving in servings.items():
-            runs[scheme].append(Run(serving.answers, serving.seconds))
-    return {scheme: figures(each) for scheme, each in runs.items()}
+            runs[scheme].append(SchemeRun(serving.answers, serving.seconds))
+    return {scheme: scheme_figures(each) for scheme, each in runs.items()}
 
 
-def _take_turns(servings: Sequence[Serving], answered: Callable[[int], object]) -> None:
-    """Whoever has said the least computes the next pass: all are at the same place of the work at any time."""
+def _take_turns(servings: Sequence[BatchServer], answered: Callable[[int], object]) -> None:
+    """Let the server with the fewest new tokens compute the next pass, so that all progress alike."""
     while left := [serving for serving in servings if not serving.done]:
-        answered(min(left, key=lambda serving: serving.said).step())
+        answered(min(left, key=lambda serving: serving.generated).step())
 
 
-def figures(runs: Sequence[Run]) -> Figures:
+def scheme_figures(runs: Sequence[SchemeRun]) -> SchemeFigures:
     """Sum up the runs of one scheme."""
     seconds = [[answer.seconds for answer in run.answers] for run in runs]
     answers = [answer for run in runs for answer in run.answers]
-    return Figures(
+    return SchemeFigures(
         latency=median(map(mean, seconds)),
         latency_p95=median(float(np.percentile(each, 95)) for each in seconds),
         throughput=median(len(run.answers) / run.seconds for run in runs),

@@ -1,4 +1,4 @@
-"""What was measured as a table for people, the paper's figures beside it, and as an object for programs."""
+"""Formats the figures beside the paper's, as a table for people and as an object for programs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from efim_lab.paper.experiment import PAPER, REPEATS, Figures
+from efim_lab.paper.experiment import PAPER, REPEATS, SchemeFigures
 from efim_lab.paper.prompts import NO_REUSE, Scheme
 
-Found = Mapping[Scheme, Figures]
+Found = Mapping[Scheme, SchemeFigures]
 
 
-class Setup(NamedTuple):
-    """What was measured with what; `prompt_tokens` is the mean, `longest` the most tokens of a text."""
+class ExperimentSetup(NamedTuple):
+    """The set-up of an experiment; `prompt_tokens` is the mean, `longest` the limit of a text in tokens."""
 
     model: str
     device: str
@@ -29,8 +29,8 @@ class Setup(NamedTuple):
     context: int
 
 
-def table(setup: Setup, found: Found) -> Table:
-    """A row for each scheme; changes are against no reuse."""
+def table(setup: ExperimentSetup, found: Found) -> Table:
+    """Format a row for each scheme; changes are relative to no reuse."""
     table = Table(title=_title(setup), title_justify="left", caption=_caption(setup), caption_justify="left")
     table.add_column("scheme")
     for name in ("latency, s", "p95", "change", "paper", "requests/s", "change", "paper", "KV reused", "paper"):
@@ -40,8 +40,8 @@ def table(setup: Setup, found: Found) -> Table:
     return table
 
 
-def as_json(setup: Setup, found: Found) -> dict[str, Any]:
-    """The set-up and every scheme's figures, with the changes against no reuse."""
+def as_json(setup: ExperimentSetup, found: Found) -> dict[str, Any]:
+    """Return the set-up and every scheme's figures, with changes relative to no reuse."""
     schemes = {
         scheme.name: asdict(figures)
         | dict(zip(("latency_change", "throughput_change"), _changes(figures, found[NO_REUSE]), strict=True))
@@ -51,7 +51,7 @@ def as_json(setup: Setup, found: Found) -> dict[str, Any]:
     return setup._asdict() | {"repeats": REPEATS, "schemes": schemes}
 
 
-def _row(scheme: Scheme, figures: Figures, base: Figures) -> tuple[str, ...]:
+def _row(scheme: Scheme, figures: SchemeFigures, base: SchemeFigures) -> tuple[str, ...]:
     latency, throughput = (f"{change:+.0%}" for change in _changes(figures, base))
     paper = PAPER.get(scheme)
     return (
@@ -68,16 +68,16 @@ def _row(scheme: Scheme, figures: Figures, base: Figures) -> tuple[str, ...]:
     )
 
 
-def _changes(figures: Figures, base: Figures) -> tuple[float, float]:
+def _changes(figures: SchemeFigures, base: SchemeFigures) -> tuple[float, float]:
     return figures.latency / base.latency - 1, figures.throughput / base.throughput - 1
 
 
-def _title(setup: Setup) -> str:
+def _title(setup: ExperimentSetup) -> str:
     asked = f"{setup.users} users x {setup.rounds} rounds, {setup.tokens} new tokens each, medians of {REPEATS} runs"
     return f"{asked}\nmodel {setup.model}, {setup.decoder} on {setup.device}; all users' next tokens in one pass"
 
 
-def _caption(setup: Setup) -> str:
+def _caption(setup: ExperimentSetup) -> str:
     sizes = f"texts of {setup.longest // 2:,} to {setup.longest:,} tokens from {setup.data}"
     return (
         f"{sizes} (the model's context is {setup.context:,}), prompts of {setup.prompt_tokens:,.0f} on average; "

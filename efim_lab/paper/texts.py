@@ -1,4 +1,4 @@
-"""Texts for users to work in: pieces of files, as long as the model's context allows, at most as the paper's."""
+"""Texts for the users to work on: pieces of files as long as the model's context allows, at most the paper's."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from random import Random
 
-from efim_lab.documents import Document
-from model_runtime.errors import ModelError, WorkError
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
 
-LONGEST = 4096  # tokens of a text; the paper's have 2,048 to 4,096
-SPARE = 35  # tokens for the markers, and for words that a cut makes longer
-LEAST = 64  # tokens of the longest text, below which nothing is to be measured
+LONGEST_TEXT = 4096  # tokens of a text; the paper's have 2,048 to 4,096
+SPARE = 35  # tokens for the markers and for words that a cut splits into more tokens
+LEAST_LONGEST_TEXT = 64  # tokens; a shorter limit on texts leaves nothing to measure
 
 
 def longest(context: int, tokens: int) -> int:
-    """The most tokens of a text whose prompts leave room for so many new ones; ModelError where that is too few."""
-    most = min(LONGEST, context - tokens - SPARE)
-    if most < LEAST:
-        limits = f"a context of {context} tokens has no room for {tokens} new ones behind a prompt"
+    """Return the most tokens of a text that leave room for `tokens` new ones; raises ModelError if too few."""
+    most = min(LONGEST_TEXT, context - tokens - SPARE)
+    if most < LEAST_LONGEST_TEXT:
+        limits = f"a context of {context} tokens has no room for {tokens} new ones after a prompt"
         raise ModelError(f"{limits}: lower --tokens or use a model with a longer context")
     return most
 
 
-def choose(documents: Sequence[Document], tokenizer: Tokenizer, users: int, most: int) -> list[str]:
-    """A text for each user, from half of `most` tokens up to all of them, of as many files as there are.
+def choose_texts(documents: Sequence[CodeDocument], tokenizer: Tokenizer, users: int, most: int) -> list[str]:
+    """Choose a text of `most // 2` to `most` tokens for each user, from as many files as there are; reproducible.
 
-    WorkError where the documents have too few. The same documents give the same texts.
+    Raises WorkError if the documents have too few.
     """
     random = Random(0)
     pieces = [_pieces(document.text, tokenizer, most, random) for document in documents]
@@ -40,7 +41,7 @@ def choose(documents: Sequence[Document], tokenizer: Tokenizer, users: int, most
 
 
 def _pieces(text: str, tokenizer: Tokenizer, most: int, random: Random) -> Iterator[str]:
-    """Cut a file where its fragments end; a rest that is too short is left out."""
+    """Cut a file where its fragments end; a remainder that is too short is left out."""
     piece, length, size = "", 0, random.randint(most // 2, most)
     for fragment, count in tokenizer.pieces(text):
         if length + count > size:

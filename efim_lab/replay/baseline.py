@@ -1,7 +1,7 @@
-"""Prompts of other orders through the real engine, as other servers would send them: what the figures compare with.
+"""Runs other prompt orders through the real engine, as other servers would send them: the baseline of a replay.
 
-One arena, exact prefix reuse, nothing computed ahead; no healing, no local cache, single lines. The engine's drafts
-stay, as they only change decoding after the first token.
+One arena, exact prefix reuse, no prefetch, no healing, no local cache, single lines. The engine's drafts stay on:
+they only affect decoding after the first token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from time import perf_counter
 
 import numpy as np
 
-from efim_lab.replay.policies import NONE, POLICIES, Asked, Keystroke
+from efim_lab.replay.policies import NO_IDS, POLICIES, PolicyPrompt
+from efim_lab.replay.report import KeystrokeRow, row_of
+from efim_lab.replay.trace import Keystroke
 from efim_ls.completion.model_loading import load_model
 from efim_ls.request import Costs, Milliseconds
 from efim_ls.settings import Settings
@@ -22,35 +24,35 @@ from model_runtime.engine.stops import StopRule
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt
 
-OWNER = Owner("baseline")  # of the one arena
+BASELINE_OWNER = Owner("baseline")  # of the one arena
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 
-def costs(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[Costs]:
-    """Answer each keystroke under one of `count.POLICIES`; ModelError says what is wrong with the model."""
+def baseline_rows(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[KeystrokeRow]:
+    """Answer each keystroke under one of POLICIES; raises ModelError."""
     model, budget = load_model(replace(settings, local_cache=False), lambda message, percent: None)
     prompts = POLICIES[policy](model.tokenizer, model.template, budget)
     for key in keystrokes:
         if policy == "none":
             _empty(model)
         started = perf_counter()
-        asked = prompts.asked(key.text, key.cursor)
+        prompt = prompts.prompt(key.text, key.cursor)
         plan_ms = (perf_counter() - started) * 1e3
-        yield _costs(asked, _generated(model, asked, settings), plan_ms)
+        yield row_of(asdict(_costs(prompt, _generated(model, prompt, settings), plan_ms)))
 
 
 def _empty(model: Model) -> None:
     """Fill the arena with a token that no prompt begins with."""
-    model.engine.prepare(OWNER, np.array(model.template.marker_ids[-1:], dtype=np.int32), lambda: False)
+    model.engine.prepare(BASELINE_OWNER, np.array(model.template.marker_ids[-1:], dtype=np.int32), lambda: False)
 
 
-def _generated(model: Model, asked: Asked, settings: Settings) -> Generation:
-    # Without a history nothing is known of an earlier answer to a prompt that this one goes on from.
-    prompt = Prompt(asked.ids, stub=b"", history=NONE, head=0, tail=0, typed=0)
-    return model.engine.generate(OWNER, prompt, ONE_LINE, settings.max_new_tokens, lambda: False)
+def _generated(model: Model, prompt: PolicyPrompt, settings: Settings) -> Generation:
+    # Without a history the engine cannot build on an earlier answer that this prompt continues.
+    whole = Prompt(prompt.ids, stub=b"", history=NO_IDS, head=0, tail=0, typed=0)
+    return model.engine.generate(BASELINE_OWNER, whole, ONE_LINE, settings.max_new_tokens, lambda: False)
 
 
-def _costs(asked: Asked, made: Generation, plan_ms: float) -> Costs:
+def _costs(prompt: PolicyPrompt, made: Generation, plan_ms: float) -> Costs:
     ms = Milliseconds(
         plan=plan_ms,
         restore=made.restore_ms,
@@ -59,7 +61,7 @@ def _costs(asked: Asked, made: Generation, plan_ms: float) -> Costs:
         total=plan_ms + made.restore_ms + made.prefill_ms + made.decode_ms,
     )
     return Costs(
-        frame="new" if asked.new else "kept",
+        frame="new" if prompt.new else "kept",
         reused=made.reused,
         new_tokens=made.new_tokens,
         ms=ms,

@@ -1,6 +1,6 @@
-"""Counts what each keystroke of a recorded session would recompute, by planner and pool alone, no model.
+"""Counts what each keystroke of a recorded session would recompute, with planner and pool but no model.
 
-Sequences without tensors stand for the arenas; what a prompt shares with one at the start costs nothing.
+Sequences without tensors stand in for arenas; the prefix that a prompt shares with one costs nothing.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
+from efim_lab.replay.report import KeystrokeRow
+from efim_lab.replay.trace import Keystroke
+from efim_lab.simulation import simulate_prefill
 from efim_ls.completion.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.window import Budget, Window
 from model_runtime.arena.pool import Owner, Pool
@@ -24,108 +26,82 @@ from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 DOCUMENT = ""
-NONE = np.zeros(0, dtype=np.int32)
+NO_IDS = np.zeros(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A prompt, the frame that it belongs to, and whether that frame is new."""
+class PolicyPrompt:
+    """A prompt, the number of its frame, and whether that frame is new."""
 
     ids: Ids
     frame: int
     new: bool
 
 
-@dataclass(frozen=True)
-class Count:
-    """Tokens of one keystroke's prompt, those that went through the model for it, and those ahead of it.
-
-    `wasted` are the tokens computed ahead that were given up unused, since the start.
-    """
-
-    prompt_tokens: int
-    recomputed: int
-    ahead: int
-    wasted: int
-    reanchored: bool
-
-
-class Keystroke(Protocol):
-    """The text and the cursor after a keystroke, and both before it where the cursor rested there for a while."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def cursor(self) -> int: ...
-    @property
-    def rested(self) -> tuple[str, int] | None: ...
-
-
 class Policy:
-    """Turns a text and a cursor into a prompt; one sequence is kept, and nothing computed ahead."""
+    """Turns a text and a cursor into a prompt; keeps one sequence and prefetches nothing unless overridden."""
 
     frames = 1
 
-    def asked(self, text: str, cursor: int) -> Asked:
-        """The prompt at a cursor."""
+    def prompt(self, text: str, cursor: int) -> PolicyPrompt:
+        """Return the prompt at a cursor."""
         raise NotImplementedError
 
-    def coming(self, text: str, cursor: int) -> Iterator[Asked]:
-        """The prompts to compute ahead while the cursor rests."""
+    def prefetched(self, text: str, cursor: int) -> Iterator[PolicyPrompt]:
+        """Return the prompts to compute ahead while the cursor rests."""
         yield from ()
 
 
-def count(keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED) -> Iterator[Count]:
+def count_rows(
+    keystrokes: Iterable[Keystroke], policy: str, budget: Budget, folder: Path = EMBEDDED
+) -> Iterator[KeystrokeRow]:
     """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
     _, _, tokenizer, template = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
     pool = Pool(lambda: TokenSequence(room.prompt_tokens), prompts.frames)
     for key in keystrokes:
-        ahead = sum(_compute(pool, coming, True) for coming in prompts.coming(*key.rested)) if key.rested else 0
-        asked = prompts.asked(key.text, key.cursor)
-        recomputed = len(asked.ids) if policy == "none" else _compute(pool, asked, False)
-        yield Count(len(asked.ids), recomputed, ahead, pool.wasted, asked.new)
+        ahead = sum(_recompute(pool, each, True) for each in prompts.prefetched(*key.rested)) if key.rested else 0
+        prompt = prompts.prompt(key.text, key.cursor)
+        recomputed = len(prompt.ids) if policy == "none" else _recompute(pool, prompt, False)
+        yield KeystrokeRow(len(prompt.ids), recomputed, ahead, pool.wasted, prompt.new)
 
 
-def _compute(pool: Pool[TokenSequence], asked: Asked, ahead: bool) -> int:
-    """Bring the frame's sequence to a prompt; the number of tokens that this takes."""
-    sequence = pool.acquire(Owner(DOCUMENT, asked.frame), asked.ids)
-    reused = sequence.reusable(asked.ids)
-    sequence.truncate(reused)
-    sequence.append(asked.ids[reused:])
-    sequence.logits_at = sequence.length
+def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> int:
+    """Bring the frame's sequence to a prompt; return how many tokens were recomputed."""
+    sequence = pool.acquire(Owner(DOCUMENT, prompt.frame), prompt.ids)
+    recomputed = simulate_prefill(sequence, prompt.ids)
     if ahead:
-        sequence.mark_unneeded(reused)
+        sequence.mark_unneeded(len(prompt.ids) - recomputed)
     else:
         sequence.mark_needed(sequence.length)
-    return len(asked.ids) - reused
+    return recomputed
 
 
 class Infilling(Policy):
-    """The orders that put the text before the cursor into one part: PSM and SPM.
+    """PSM and SPM: the orders that put all text before the cursor into one part.
 
-    They get the same sticky window as EFIM: one that follows the cursor would recompute everything.
+    They use the same sticky window as EFIM; a window that follows the cursor would recompute everything.
     """
 
     def __init__(self, tokenizer: Tokenizer, template: Template, budget: Budget, suffix_first: bool) -> None:
-        """Build prompts in PSM order, or in SPM order as Code Llama writes it."""
+        """Build prompts in PSM order or, with `suffix_first`, in Code Llama's SPM order."""
         self._tokenizer, self._template, self._suffix_first = tokenizer, template, suffix_first
         self._window = Window(budget, tokenizer.pieces)
         self._last: tuple[int, str] | None = None
 
-    def asked(self, text: str, cursor: int) -> Asked:
-        """The prompt at a cursor."""
+    def prompt(self, text: str, cursor: int) -> PolicyPrompt:
+        """Return the prompt at a cursor."""
         start = self._window.start(text, cursor, self._last)
         new = self._last is None or start != self._last[0]
         self._last = start, text[start:cursor]
         before = self._tokenizer.encode(text[start:cursor])
         after = self._tokenizer.encode(self._window.tail(text, cursor))
-        head, typed = (NONE, before) if self._suffix_first else (before, NONE)
-        return Asked(order_parts(self._template, head, after, typed), 0, new)
+        head, typed = (NO_IDS, before) if self._suffix_first else (before, NO_IDS)
+        return PolicyPrompt(order_parts(self._template, head, after, typed), 0, new)
 
 
 class PublishedEfim(Policy):
-    """EFIM as published: one session; anything but an extension of the text before the cursor begins a new one."""
+    """EFIM as published: one session, which ends when the text before the cursor is anything but extended."""
 
     def __init__(self, tokenizer: Tokenizer, template: Template, budget: Budget) -> None:
         """Build prompts whose anchor is the cursor where the session began."""
@@ -133,8 +109,8 @@ class PublishedEfim(Policy):
         self._window = Window(budget, tokenizer.pieces)
         self._head, self._tail, self._start = "", "", -1
 
-    def asked(self, text: str, cursor: int) -> Asked:
-        """The prompt at a cursor."""
+    def prompt(self, text: str, cursor: int) -> PolicyPrompt:
+        """Return the prompt at a cursor."""
         new = not self._extends(text, cursor)
         if new:
             last = (self._start, self._head) if self._start >= 0 else None
@@ -142,7 +118,7 @@ class PublishedEfim(Policy):
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
         parts = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        return Asked(order_parts(self._template, *parts), 0, new)
+        return PolicyPrompt(order_parts(self._template, *parts), 0, new)
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)
@@ -151,7 +127,7 @@ class PublishedEfim(Policy):
 
 
 class Efim(Policy):
-    """The rules of this project, through its own planner."""
+    """EFIM with the rules of this project, through the server's planner."""
 
     frames = FRAMES
 
@@ -160,18 +136,18 @@ class Efim(Policy):
         self._tokenizer, self._template = tokenizer, template
         self._planner = Planner(budget, tokenizer.pieces, self._prompt)
 
-    def asked(self, text: str, cursor: int) -> Asked:
-        """The prompt at a cursor."""
+    def prompt(self, text: str, cursor: int) -> PolicyPrompt:
+        """Return the prompt at a cursor."""
         return self._of(self._planner.plan(text, cursor))
 
-    def coming(self, text: str, cursor: int) -> Iterator[Asked]:
-        """The frame of the cursor's place, and the one after it where typed has nearly outgrown that."""
+    def prefetched(self, text: str, cursor: int) -> Iterator[PolicyPrompt]:
+        """Return the cursor's frame and, if typed has nearly outgrown it, the one after it."""
         yield self._of(self._planner.plan(text, cursor))
         if renewed := self._planner.renewed(text, cursor):
             yield self._of(renewed)
 
-    def _of(self, frame: Frame) -> Asked:
-        return Asked(frame.ids, frame.plan.number, frame.plan.frame == "new")
+    def _of(self, frame: Frame) -> PolicyPrompt:
+        return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new")
 
     def _prompt(self, plan: Plan) -> Prompt:
         return build(self._tokenizer, self._template, plan.head, plan.tail, plan.typed)

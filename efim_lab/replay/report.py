@@ -1,4 +1,4 @@
-"""What a replay found: one row a keystroke, summed up as figures for programs and as a table for people."""
+"""The results of a replay: one row per keystroke, summed up as figures for programs and as a table for people."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from rich.table import Table
 PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 COLUMNS = ("mean", *PERCENTILES, "max")
 BEFORE_FIRST_TOKEN = ("plan", "tokenize", "restore", "prefill")
-ENOUGH = 20  # answers without drafts, of which the milliseconds of a pass can be told
+LEAST_PLAIN_ANSWERS = 20  # answers without drafts; fewer do not tell how long a pass takes
 
 
-class Made(NamedTuple):
-    """What a model did for one answer: milliseconds, forward passes after the first token's, and tokens.
+class GenerationCosts(NamedTuple):
+    """What one answer took: milliseconds, forward passes after the first token's, and tokens.
 
-    Of the `new_tokens`, `known` were computed already, for an earlier suggestion; `accepted` of `drafted` came true.
+    Of the `new_tokens`, `known` had already been computed for an earlier suggestion. Of the `drafted` tokens,
+    `accepted` were right.
     """
 
     ttft_ms: float
@@ -32,11 +33,11 @@ class Made(NamedTuple):
     accepted: int
 
 
-class Row(NamedTuple):
-    """One keystroke: tokens of its prompt, those computed while its user waited, and those before, `ahead` of need.
+class KeystrokeRow(NamedTuple):
+    """One keystroke: tokens of its prompt, `recomputed` while its user waited, and computed `ahead` of need.
 
-    `wasted` are all tokens computed ahead so far that were given up unused; a `reanchored` row built a new frame;
-    `made` is None where no model ran.
+    `wasted` counts the tokens computed ahead since the start and discarded unused; `reanchored` is whether a new
+    frame was built; `made` is None if no model ran.
     """
 
     prompt_tokens: int
@@ -44,19 +45,19 @@ class Row(NamedTuple):
     ahead: int
     wasted: int
     reanchored: bool
-    made: Made | None = None
+    made: GenerationCosts | None = None
 
     @property
     def typed_through(self) -> bool:
-        """Whether all of the answer was computed already, and nothing else had to be."""
+        """Whether the whole answer had been computed before, and nothing else was needed."""
         made = self.made
         return made is not None and not self.recomputed and not made.passes and 0 < made.known == made.new_tokens
 
 
-def row_of(costs: Mapping[str, Any], ahead: int = 0, wasted: int = 0) -> Row:
-    """The row of an answer, by the costs that the server tells."""
+def row_of(costs: Mapping[str, Any], ahead: int = 0, wasted: int = 0) -> KeystrokeRow:
+    """Return the row of an answer from the costs that the server reports."""
     ms = costs["ms"]
-    made = Made(
+    made = GenerationCosts(
         ttft_ms=sum(ms[stage] for stage in BEFORE_FIRST_TOKEN),
         decode_ms=ms["decode"],
         total_ms=ms["total"],
@@ -67,11 +68,11 @@ def row_of(costs: Mapping[str, Any], ahead: int = 0, wasted: int = 0) -> Row:
         accepted=costs["accepted"],
     )
     prompt_tokens = costs["reused"] + costs["recomputed"]
-    return Row(prompt_tokens, costs["recomputed"], ahead, wasted, costs["frame"] == "new", made)
+    return KeystrokeRow(prompt_tokens, costs["recomputed"], ahead, wasted, costs["frame"] == "new", made)
 
 
-def summary(policy: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """The figures of at least one row; those of times, passes and new tokens only where a model ran."""
+def summary(policy: str, rows: Sequence[KeystrokeRow]) -> dict[str, Any]:
+    """Sum up one or more rows; figures about times, passes and new tokens are there only if a model ran."""
     prompt = sum(row.prompt_tokens for row in rows)
     recomputed = [row.recomputed + row.ahead for row in rows]
     wasted = rows[-1].wasted
@@ -109,11 +110,11 @@ def show(figures: Mapping[str, Any]) -> None:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile: the smallest value that at least `percent` of all values do not exceed."""
+    """Return the nearest-rank percentile: the smallest value that at least `percent` of all values do not exceed."""
     return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]
 
 
-def _decoding(made: Sequence[Made]) -> dict[str, float]:
+def _decoding(made: Sequence[GenerationCosts]) -> dict[str, float]:
     passes, new_tokens = sum(m.passes for m in made), sum(m.new_tokens for m in made)
     return {
         "known": sum(m.known for m in made) / new_tokens if new_tokens else 0.0,
@@ -122,7 +123,7 @@ def _decoding(made: Sequence[Made]) -> dict[str, float]:
     }
 
 
-def _times(made: Sequence[Made]) -> dict[str, Any]:
+def _times(made: Sequence[GenerationCosts]) -> dict[str, Any]:
     first = [m.ttft_ms for m in made]
     times = {"ttft_ms": _middle_and_tail(first), "total_ms": _middle_and_tail([m.total_ms for m in made])}
     step = _step_ms(made)
@@ -131,11 +132,11 @@ def _times(made: Sequence[Made]) -> dict[str, Any]:
     return times | {"step_ms": step, "ttft_steps": _middle_and_tail([ms / step for ms in first])}
 
 
-def _step_ms(made: Sequence[Made]) -> float | None:
-    """Milliseconds of a pass after the first token's, by answers whose passes have no drafts, if there are enough."""
+def _step_ms(made: Sequence[GenerationCosts]) -> float | None:
+    """Return the milliseconds of a decode pass, from answers without drafts if there are enough of them."""
     decoded = [m for m in made if m.passes]
     plain = [m for m in decoded if not m.drafted]
-    timed = plain if len(plain) >= ENOUGH else decoded
+    timed = plain if len(plain) >= LEAST_PLAIN_ANSWERS else decoded
     return median(m.decode_ms / m.passes for m in timed) if timed else None
 
 
@@ -149,13 +150,13 @@ def _middle_and_tail(values: Sequence[float]) -> dict[str, float]:
 
 
 def _lines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What the table shows: a label, and figures by column."""
+    """Return the lines of the table: a label, and figures by column."""
     lines: dict[str, dict[str, Any]] = {
         "prompt tokens": {"mean": figures["prompt_tokens_mean"]},
         "recomputed tokens": figures["recomputed"],
         "  in the foreground": figures["foreground"],
         "  in the background": {"mean": figures["background"]["mean"]},
-        "  of these given up": {"mean": figures["background"]["wasted_mean"]},
+        "  of these discarded": {"mean": figures["background"]["wasted_mean"]},
     }
     if "ttft_ms" not in figures:
         return lines
@@ -166,7 +167,7 @@ def _lines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "ms of a decode pass": {"p50": figures.get("step_ms")},
         "decode passes": {"mean": figures["passes"]},
         "tokens of a decode pass": {"mean": figures["tokens_per_pass"]},
-        "new tokens known before": {"mean": f"{figures['known']:.0%}"},
+        "new tokens already computed": {"mean": f"{figures['known']:.0%}"},
         "answers typed through": {"mean": f"{figures['typed_through']:.0%}"},
     }
 

@@ -15,16 +15,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, cast
 
-REST = 1.0  # seconds
+REST = 1.0  # seconds without an edit, after which the cursor is taken to rest
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-class BadTrace(Exception):
-    """A trace that cannot be replayed, and why."""
+class TraceError(Exception):
+    """A trace cannot be replayed; the message says why."""
 
 
 class Patch(NamedTuple):
-    """At `at`, `deleted` code points went and `inserted` came."""
+    """An edit at offset `at`: `deleted` code points replaced by `inserted`."""
 
     at: int
     deleted: int
@@ -32,14 +32,14 @@ class Patch(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One transaction of the recording editor; `time` is seconds since the epoch."""
+    """One transaction of the recording editor; `time` in seconds since the epoch."""
 
     time: float
     patches: list[Patch]
 
 
 class Keystroke(NamedTuple):
-    """The text and the cursor that a completion is asked for; `rested` are those before it, if the cursor rested."""
+    """The text and cursor of a request; `rested` is the text and cursor before it if the cursor rested there."""
 
     text: str
     cursor: int
@@ -47,32 +47,32 @@ class Keystroke(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """A text and what happened to it, every position known to lie within the text of its moment."""
+    """A text and the edits made to it; every position has been checked to lie within the text at that time."""
 
     start: str
     events: list[Event]
 
 
 def read(path: Path) -> Trace:
-    """Read a trace file, or raise BadTrace with the place that is wrong."""
+    """Read a trace file; TraceError names what is wrong and where."""
     raw = _load(path)
     if not isinstance(raw, dict):
-        raise BadTrace("not a trace: the top level is no object")
+        raise TraceError("not a trace: the top level is not an object")
     content = cast("dict[str, object]", raw)
     start, txns = content.get("startContent"), content.get("txns")
     if not isinstance(start, str):
-        raise BadTrace("startContent is missing or no text")
+        raise TraceError("startContent is missing or not a string")
     if not isinstance(txns, list):
-        raise BadTrace("txns is missing or no list")
+        raise TraceError("txns is missing or not a list")
     events = [_event(number, txn) for number, txn in enumerate(cast("list[object]", txns))]
     _check_positions(len(start), events)
     return Trace(start, events)
 
 
 def requests_after(event: Event) -> int | None:
-    """The cursor from which an editor asks for a completion after this event, or None.
+    """Return the cursor at which an editor would request a completion after this event, or None.
 
-    Typing one character asks, and so does deleting; pastes, replacements and edits in several places do not.
+    Typing one character and deleting text cause a request; pastes, replacements and edits in several places do not.
     """
     if len(event.patches) != 1:
         return None
@@ -82,7 +82,7 @@ def requests_after(event: Event) -> int | None:
 
 
 def part(whole: Trace, skip: int, limit: int | None) -> Trace:
-    """What follows the first `skip` events, up to the event that makes the `limit`th request."""
+    """Cut out what follows the first `skip` events, up to the event that causes the `limit`th request."""
     start = whole.start
     for event in whole.events[:skip]:
         start = _apply(start, event)
@@ -94,10 +94,10 @@ def part(whole: Trace, skip: int, limit: int | None) -> Trace:
 
 
 def rested_at(event: Event, last: Event | None) -> int | None:
-    """Where the cursor must have rested before an event that asks, by the trace's clock; None where it did not.
+    """Return where the cursor rested before an event that causes a request; None if it did not rest.
 
-    An editor reports a cursor that was moved; a trace records edits only, but where it shows a second without any,
-    the cursor stood where the next one is made.
+    A trace records edits only, no cursor moves; but after a second without an edit, the cursor is assumed to have
+    been where the next edit is made.
     """
     if last is None or event.time - last.time < REST or requests_after(event) is None:
         return None
@@ -106,7 +106,7 @@ def rested_at(event: Event, last: Event | None) -> int | None:
 
 
 def keystrokes(recorded: Trace) -> Iterator[Keystroke]:
-    """Every request."""
+    """Yield every request of a trace."""
     text, last = recorded.start, None
     for event in recorded.events:
         before, text = text, _apply(text, event)
@@ -129,20 +129,20 @@ def _load(path: Path) -> object:
             data = gzip.decompress(data)
         return json.loads(data)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadTrace(f"damaged gzip: {error}") from error
+        raise TraceError(f"damaged gzip: {error}") from error
     except OSError as error:
-        raise BadTrace(error.strerror or str(error)) from error
+        raise TraceError(error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise BadTrace(f"not JSON: {error}") from error
+        raise TraceError(f"not JSON: {error}") from error
 
 
 def _event(number: int, txn: object) -> Event:
     if not isinstance(txn, dict):
-        raise BadTrace(f"transaction {number} is no object")
+        raise TraceError(f"transaction {number} is not an object")
     content = cast("dict[str, object]", txn)
     patches = content.get("patches")
     if not isinstance(patches, list):
-        raise BadTrace(f"transaction {number}: patches is missing or no list")
+        raise TraceError(f"transaction {number}: patches is missing or not a list")
     checked = [_patch(number, raw) for raw in cast("list[object]", patches)]
     return Event(_seconds(number, content.get("time")), checked)
 
@@ -151,7 +151,7 @@ def _seconds(number: int, time: object) -> float:
     try:
         return datetime.fromisoformat(cast("str", time)).timestamp()
     except (TypeError, ValueError) as error:
-        raise BadTrace(f"transaction {number}: time {time!r} is no ISO-8601 time") from error
+        raise TraceError(f"transaction {number}: time {time!r} is not an ISO-8601 time") from error
 
 
 def _patch(number: int, raw: object) -> Patch:
@@ -159,12 +159,12 @@ def _patch(number: int, raw: object) -> Patch:
         case [int(at), int(deleted), str(inserted)] if at >= 0 and deleted >= 0:
             return Patch(at, deleted, inserted)
         case _:
-            raise BadTrace(f"transaction {number}: {str(raw)[:60]} is no [position, deleted, inserted]")
+            raise TraceError(f"transaction {number}: {str(raw)[:60]} is not [position, deleted, inserted]")
 
 
 def _check_positions(length: int, events: list[Event]) -> None:
     for number, event in enumerate(events):
         for at, deleted, inserted in event.patches:
             if at + deleted > length:
-                raise BadTrace(f"transaction {number}: the edit at {at} ends beyond the text ({length} long)")
+                raise TraceError(f"transaction {number}: the edit at {at} ends beyond the text ({length} long)")
             length += len(inserted) - deleted

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from efim_lab.training.corpus.corpus import APART, Entry
-from efim_lab.training.samples.samples import Shares
+from efim_lab.training.corpus.corpus import APART, ManifestEntry
+from efim_lab.training.samples.sample_maker import Shares
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
-    """How a run went; `loss` is the mean of its last 100 steps in nats per token."""
+class PretrainingSummary:
+    """How pretraining went; `loss` is the mean over its last 100 steps, in nats per token."""
 
     parameters: int
     vocabulary: int
@@ -22,15 +22,15 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """What was measured, in Markdown: prompts compared, the local cache's part, and samples."""
+class CardTables:
+    """The measured tables in Markdown: prompts compared, what the local cache adds, and samples."""
 
     prompts: str
     local_cache: str
     samples: str
 
 
-def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> str:
+def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequence[ManifestEntry]) -> str:
     """Write the model card in Markdown."""
     learnt = [entry for entry in entries if entry.learnt]
     rows = [f"| {e.name} | {e.version} | {e.licence} | {e.files} | {e.bytes / 1000:.0f} |" for e in learnt]
@@ -43,7 +43,7 @@ def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> 
         minutes=f"{training.minutes:.0f}",
         device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
-        mixture=mixture(training.shares),
+        mixture=mixture_text(training.shares),
         held_out=_apart(entries, "heldout"),
         tuning=_apart(entries, "tuning"),
         tables=tables,
@@ -51,13 +51,13 @@ def model_card(training: Training, tables: Tables, entries: Sequence[Entry]) -> 
     )
 
 
-def _apart(entries: Sequence[Entry], part: str) -> str:
-    """The packages that were put apart, or how files were where none of them was there."""
+def _apart(entries: Sequence[ManifestEntry], part: str) -> str:
+    """Name the packages that were set apart; without any of them, files of all packages were."""
     return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
 
 
-def mixture(shares: Shares) -> str:
-    """Say what the training text was made into."""
+def mixture_text(shares: Shares) -> str:
+    """Describe the mixture of samples in percent."""
     whole = shares.plain + shares.fim + shares.fragments + shares.efim + shares.served
     kinds = {
         "plain text": shares.plain,

@@ -9,14 +9,14 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_model, save_model  # pyright: ignore[reportUnknownVariableType]
 
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a run is: steps, tokens, seconds, and the place in its data (`Batches`).
+class RunProgress:
+    """The progress of a run: steps, tokens, seconds, and the position in its data (`Batches`).
 
-    Steps and tokens count on from the run that this one started from, and `earlier` are the seconds of that.
+    Steps and tokens continue those of the run that this one started from; `earlier` is the seconds which that took.
     """
 
     step: int = 0
@@ -29,7 +29,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunState:
     """What a checkpoint keeps of a run; `settings` must be the same when it is resumed."""
 
     model: torch.nn.Module
@@ -37,7 +37,7 @@ class Run:
     settings: dict[str, Any]
 
 
-def save(folder: Path, run: Run, progress: Progress) -> None:
+def save(folder: Path, run: RunState, progress: RunProgress) -> None:
     """Write folder/checkpoint-<step> unless it is there, then remove the older ones."""
     target = folder / f"checkpoint-{progress.step:07}"
     if target.exists():
@@ -46,7 +46,7 @@ def save(folder: Path, run: Run, progress: Progress) -> None:
     try:
         _write(partial, run, progress)
         partial.replace(target)
-    except (OSError, RuntimeError) as error:  # RuntimeError: how torch.save and safetensors tell a full disk
+    except (OSError, RuntimeError) as error:  # torch.save and safetensors raise RuntimeError when the disk is full
         shutil.rmtree(partial, ignore_errors=True)
         kept = found(folder)[-1].name if found(folder) else "no checkpoint"
         raise WorkError(f"cannot write {target} ({error}): make room and --resume; {kept} is kept") from error
@@ -59,7 +59,7 @@ def found(folder: Path) -> list[Path]:
     return sorted(folder.glob("checkpoint-*"))
 
 
-def resume(folder: Path, run: Run) -> Progress:
+def resume(folder: Path, run: RunState) -> RunProgress:
     """Load the newest checkpoint of `folder` into a run of the same settings."""
     if not found(folder):
         raise WorkError(f"no checkpoint in {folder}: start without --resume")
@@ -67,16 +67,16 @@ def resume(folder: Path, run: Run) -> Progress:
     return _load(newest, run, _read_state(newest), set(run.settings))
 
 
-def branch(folder: Path, run: Run) -> Progress:
-    """Load the newest checkpoint of another run of the same shape; time begins anew, at the data's next shard."""
+def branch(folder: Path, run: RunState) -> RunProgress:
+    """Load the newest checkpoint of another run of the same shape; restart the clock at the data's next shard."""
     if not found(folder):
-        raise WorkError(f"no checkpoint in {folder}: name the folder of a run")
+        raise WorkError(f"no checkpoint in {folder}: name a run's folder")
     newest = found(folder)[-1]
     at = _load(newest, run, _read_state(newest), {"shape"})
-    return Progress(step=at.step, tokens=at.tokens, earlier=at.earlier + at.elapsed, shard=at.shard + 1)
+    return RunProgress(step=at.step, tokens=at.tokens, earlier=at.earlier + at.elapsed, shard=at.shard + 1)
 
 
-def _write(partial: Path, run: Run, progress: Progress) -> None:
+def _write(partial: Path, run: RunState, progress: RunProgress) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     save_model(run.model, str(partial / "model.safetensors"))
@@ -85,13 +85,13 @@ def _write(partial: Path, run: Run, progress: Progress) -> None:
     (partial / "run.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
 
 
-def _load(checkpoint: Path, run: Run, state: dict[str, Any], same: set[str]) -> Progress:
+def _load(checkpoint: Path, run: RunState, state: dict[str, Any], same: set[str]) -> RunProgress:
     """Load weights and optimizers; the settings named in `same` must be those of the run."""
     wanted = json.loads(json.dumps(run.settings))
     differing = sorted(name for name in same if state["settings"].get(name) != wanted[name])
     if differing:
         raise WorkError(
-            f"{checkpoint} is of another configuration ({', '.join(differing)}): give the settings it was made with "
+            f"{checkpoint} belongs to another configuration ({', '.join(differing)}): use its settings "
             "or start in another folder"
         )
     try:
@@ -99,7 +99,7 @@ def _load(checkpoint: Path, run: Run, state: dict[str, Any], same: set[str]) -> 
         states = torch.load(checkpoint / "optimizers.pt", weights_only=True)
         for optimizer, saved in zip(run.optimizers, states, strict=True):
             optimizer.load_state_dict(saved)
-        return Progress(**state["progress"])
+        return RunProgress(**state["progress"])
     except Exception as error:  # whatever the libraries raise for a damaged file
         raise WorkError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
 

@@ -1,4 +1,4 @@
-"""Command line of `efim-ls train`: corpus, tokenizer, run, cache, or the fine-tuning of another model."""
+"""The command line of `efim-ls train`: corpus, tokenizer, run, cache, or fine-tuning an existing model."""
 
 import argparse
 import itertools
@@ -6,83 +6,96 @@ import random
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from efim_lab import documents
+from efim_lab.errors import WorkError
 from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.sources import Refused, Source, found_in, here
+from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, found_in, running_python_folders
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
-from efim_lab.training.samples.samples import WITHOUT_FRAGMENTS, Shares
-from model_runtime.errors import ModelError, WorkError
+from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
+from model_runtime.errors import ModelError
+
+if TYPE_CHECKING:
+    _Steps = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
 
 _TOKENIZER_SAMPLE = 40_000_000  # characters
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one step of training; returns the exit status: 0, 1 after a one-line message, 130 if interrupted."""
+    """Run one step of training; return the exit status: 0, 1 after a one-line message, 130 if interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     tunes = any(word.split("=")[0] == finetune_command.FLAG for word in argv)
-    arguments = (finetune_command.parser() if tunes else _parser()).parse_args(argv)
+    arguments = (finetune_command.build_parser() if tunes else build_parser()).parse_args(argv)
     try:
         return arguments.step(arguments)
     except (ModelError, WorkError) as error:
         print(f"efim-ls train: {error}", file=sys.stderr)
         return 1
-    except ImportError as error:  # of what is not installed, or too old
+    except ImportError as error:  # a package is missing or too old
         reason = str(error).partition("\n")[0]
         print(f"efim-ls train: {reason}: pip install 'efim-ls[train]'", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; a run goes on from its last checkpoint with --resume", file=sys.stderr)
+        print("stopped: continue a run from its last checkpoint with --resume", file=sys.stderr)
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for training from scratch; `--help` shows fine-tuning's as well."""
     parser = argparse.ArgumentParser(
         "efim-ls train",
         description="Train a completion model on Python files.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"to fine-tune another model instead:\n\n{finetune_command.parser().format_help()}",
+        epilog=f"to fine-tune an existing model instead:\n\n{finetune_command.build_parser().format_help()}",
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
-    step = steps.add_parser("corpus", help="gather Python files under permissive licences")
-    text = "a standard library, site-packages, or any folder of your own; default: those of the running Python"
+    step = _add_step(steps, "corpus", "gather Python files under permissive licences")
+    text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
     step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
-    step.add_argument("--out", type=Path, required=True, metavar="DIR")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
     step.set_defaults(step=_corpus)
-    step = steps.add_parser("tokenizer", help="train the tokenizer on a part of the corpus")
-    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help="the folder that `corpus` wrote")
-    step.add_argument("--size", type=_size, default=bpe.VOCABULARY, help="entries (default %(default)s)")
-    step.add_argument("--out", type=Path, required=True, metavar="DIR")
+    step = _add_step(steps, "tokenizer", "train the tokenizer on part of the corpus")
+    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
+    size = "the number of vocabulary entries (default: %(default)s)"
+    step.add_argument("--size", type=_size, default=bpe.VOCABULARY, metavar="N", help=size)
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the tokenizer to")
     step.set_defaults(step=_tokenizer)
-    _add_run(steps.add_parser("run", help="train the model, export and measure it"))
-    step = steps.add_parser("cache", help="fit the local cache to a model; `run` does it for its own")
-    step.add_argument("--model", type=Path, required=True, metavar="DIR")
-    step.add_argument("--data", type=Path, required=True, metavar="FILE", help="a tuning.jsonl that `corpus` wrote")
+    _add_run(_add_step(steps, "run", "train the model, export it and measure it"))
+    step = _add_step(steps, "cache", "fit the local cache to a model; `run` does this for the model it trains")
+    step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
+    step.add_argument("--data", type=Path, required=True, metavar="FILE", help="a tuning.jsonl written by `corpus`")
     step.set_defaults(step=_cache)
     return parser
 
 
+def _add_step(steps: "_Steps", name: str, summary: str) -> argparse.ArgumentParser:
+    return steps.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+
+
 def _add_run(step: argparse.ArgumentParser) -> None:
-    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help="the folder that `corpus` wrote")
-    step.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help="the folder `tokenizer` wrote")
-    step.add_argument("--minutes", type=float, required=True, metavar="N", help="training time")
-    step.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in --out")
-    step.add_argument("--from", dest="start", type=Path, metavar="DIR", help="begin with another run's weights")
-    step.add_argument(
-        "--decay", type=float, default=1.0, metavar="SHARE", help="part of the time in which the rate falls"
-    )
+    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
+    step.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help=_TOKENIZER)
+    step.add_argument("--minutes", type=float, required=True, metavar="N", help="the training time in minutes")
+    step.add_argument("--resume", action="store_true", help="continue from the newest checkpoint in --out")
+    start = "start with the weights of another run"
+    step.add_argument("--from", dest="start", type=Path, metavar="DIR", help=start)
+    decay = "the part of the time, at its end, in which the learning rate falls to zero (default: %(default)s)"
+    step.add_argument("--decay", type=float, default=1.0, metavar="SHARE", help=decay)
     step.add_argument("--shares", type=_shares, default=Shares(), metavar="KIND=SHARE,...", help=_SHARES)
-    text = "another model whose figures the model card shows in the same table"
-    step.add_argument("--beside", type=Path, action="append", default=[], metavar="DIR", help=text)
-    step.add_argument("--lines", type=int, default=1000, metavar="N", help="held-out lines to measure on; 0: none")
-    step.add_argument("--out", type=Path, required=True, metavar="DIR")
+    beside = "another model to compare with in the model card; may be repeated"
+    step.add_argument("--beside", type=Path, action="append", default=[], metavar="DIR", help=beside)
+    lines = "the number of held-out lines to measure on, 0 for none (default: %(default)s)"
+    step.add_argument("--lines", type=int, default=1000, metavar="N", help=lines)
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the run")
     step.set_defaults(step=_run)
 
 
+_CORPUS, _TOKENIZER = "the folder written by `corpus`", "the folder written by `tokenizer`"
 _SHARES = (
-    "kinds of samples: plain, fim, fragments, efim, served, and cut (of those served); or without-fragments, the "
-    "mixture that cuts no text inside a word but beside FIM markers"
+    "the mixture of samples: plain, fim, fragments, efim, served, and cut (the part of served samples that is not "
+    "healed); or without-fragments, the mixture that cuts words only next to FIM markers"
 )
 
 
@@ -95,19 +108,19 @@ def _shares(text: str) -> Shares:
             **{"plain": 0, "fim": 0, "fragments": 0, "efim": 0, "served": 0} | {k: float(v) for k, v in pairs}
         )
     except (ValueError, TypeError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KIND=SHARE,...: {error}") from error
+        raise argparse.ArgumentTypeError(f"expected KIND=SHARE,..., got {text!r}: {error}") from error
 
 
 def _size(text: str) -> int:
     if not text.isdecimal() or not 512 <= int(text) <= 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 512 to 65536")
+        raise argparse.ArgumentTypeError(f"expected a whole number from 512 to 65536, got {text!r}")
     return int(text)
 
 
 def _corpus(arguments: argparse.Namespace) -> int:
-    found = [item for folder in arguments.folders or here() for item in found_in(folder)]
-    refused = [item for item in found if isinstance(item, Refused)]
-    sources = [item for item in found if isinstance(item, Source)]
+    found = [item for folder in arguments.folders or running_python_folders() for item in found_in(folder)]
+    refused = [item for item in found if isinstance(item, RefusedDistribution)]
+    sources = [item for item in found if isinstance(item, CorpusSource)]
     print(corpus.write(arguments.out, corpus.gather(sources, _warn), refused))
     return 0
 
@@ -117,7 +130,7 @@ def _warn(message: str) -> None:
 
 
 def _tokenizer(arguments: argparse.Namespace) -> int:
-    learnt = documents.read(arguments.corpus / "train.jsonl")
+    learnt = documents.read_documents(arguments.corpus / "train.jsonl")
     random.Random(0).shuffle(learnt)
     sizes = itertools.accumulate(len(document.text) for document in learnt)
     sample = [d.text for d, size in zip(learnt, sizes, strict=True) if size <= _TOKENIZER_SAMPLE]
@@ -126,10 +139,10 @@ def _tokenizer(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from efim_lab.training.run import Order, run  # torch takes seconds to import
+    from efim_lab.training.pretraining import PretrainingJob, pretrain  # importing torch takes seconds
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else the process that makes rows is left behind
-    order = Order(
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the process that makes rows is orphaned
+    job = PretrainingJob(
         corpus=arguments.corpus,
         tokenizer=arguments.tokenizer,
         out=arguments.out,
@@ -141,14 +154,14 @@ def _run(arguments: argparse.Namespace) -> int:
         lines=arguments.lines,
         beside=arguments.beside,
     )
-    print(run(order))
+    print(pretrain(job))
     return 0
 
 
 def _cache(arguments: argparse.Namespace) -> int:
     from efim_lab.training import mixture
 
-    print(mixture.fit_in_place(arguments.model, documents.read(arguments.data)))
+    print(mixture.fit_in_place(arguments.model, documents.read_documents(arguments.data)))
     return 0
 
 

@@ -12,7 +12,7 @@ from efim_lab.training.samples import bpe
 
 
 def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write a folder that `LlamaForCausalLM.from_pretrained` loads; the tied output layer is stored once."""
+    """Write a folder for `LlamaForCausalLM.from_pretrained`; the tied output layer is stored once."""
     bpe.save(tokenizer, folder)
     config = copy.deepcopy(model.config)
     config.architectures = ["LlamaForCausalLM"]

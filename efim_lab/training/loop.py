@@ -1,4 +1,4 @@
-"""Steps of training within a time budget, resumably, whatever is trained."""
+"""The training loop: steps within a time budget, resumable, for any model."""
 
 import shutil
 import time
@@ -16,10 +16,10 @@ from efim_lab.training.samples.stream import Batches, ShardSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How a run goes; `lengths` are (share of the time from which on, tokens in a row).
+    """The schedule of a run; `lengths` are (share of the time at which it begins, tokens in a row).
 
-    The rate falls to zero over the last part of the time, `decay`; a run with a decay of 0 is made to be gone on
-    from by others. A step's rows go through the model in passes of `tokens_at_once`, which bounds the memory.
+    The rate falls to zero over the last share of the time, `decay`; with a decay of 0 the run is meant to be
+    continued by others. A step's rows go through the model in passes of `tokens_at_once`, which bounds memory.
     """
 
     seed: int = 0
@@ -34,7 +34,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What is trained: the parameters that change, their optimizers, and the loss of rows of ids."""
+    """What is trained: the parameters that change, their optimizers, and the loss of rows of token ids."""
 
     trained: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
@@ -42,16 +42,16 @@ class Learner:
 
 
 def device() -> torch.device:
-    """The device to train on."""
+    """Return the device to train on."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def worth_compiling(seconds: float) -> bool:
-    """Whether so much training gains more than compiling takes, about 40 seconds, and there is a compiler."""
+    """Return whether a compiler is installed and the run is long enough to regain the 40 s that compiling takes."""
     return seconds >= 300 and shutil.which("cc") is not None
 
 
-class Loop:
+class TrainingLoop:
     """One run: steps until `seconds` of training have passed."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Loop:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.device = device()
-        self.progress = checkpoint.Progress()
+        self.progress = checkpoint.RunProgress()
         self._learner = learner
         self._schedule = schedule
         self.folder = folder
@@ -71,11 +71,11 @@ class Loop:
         self._now = now
 
     def resume(self) -> None:
-        """Go on from the newest checkpoint of the run's folder."""
-        self.progress = checkpoint.resume(self.folder, self.run())
+        """Continue from the newest checkpoint in the run's folder."""
+        self.progress = checkpoint.resume(self.folder, self.state())
 
     def learn(self, source: ShardSource) -> None:
-        """Train on what a source makes, from where the run is, with a log beside its checkpoints."""
+        """Train on a source's rows from the run's current position, with a log beside the checkpoints."""
         done = self.progress
         batches = Batches(source, done.shard, done.row, done.length)
         try:
@@ -85,7 +85,7 @@ class Loop:
             batches.close()
 
     def train(self, batches: Batches, reporter: Reporter) -> None:
-        """Train until the time is used up; a checkpoint every five minutes or tenth of the time, and at the end."""
+        """Train until the time is up; save every five minutes or tenth of the time, and at the end."""
         checkpoint_every = min(300.0, self._seconds / 10)
         saved, before = self.progress.elapsed, self._now()
         while self.progress.elapsed < self._seconds:
@@ -100,11 +100,11 @@ class Loop:
 
     def save(self) -> None:
         """Write a checkpoint."""
-        checkpoint.save(self.folder, self.run(), self.progress)
+        checkpoint.save(self.folder, self.state(), self.progress)
 
-    def run(self) -> checkpoint.Run:
-        """What a checkpoint keeps."""
-        return checkpoint.Run(self._learner.trained, self._learner.optimizers, asdict(self._schedule))
+    def state(self) -> checkpoint.RunState:
+        """Return what a checkpoint stores."""
+        return checkpoint.RunState(self._learner.trained, self._learner.optimizers, asdict(self._schedule))
 
     def _step(self, batches: Batches) -> float:
         length = self._length()
@@ -127,7 +127,7 @@ class Loop:
         return loss
 
     def _pass(self, rows: Tensor, of: int) -> float:
-        """Add the gradients of some of a step's rows; returns their part of its loss."""
+        """Add the gradients of some of a step's rows; return their part of the step's loss."""
         with torch.autocast(self.device.type, torch.bfloat16):
             loss = self._learner.loss(rows) * (len(rows) / of)
         loss.backward()  # pyright: ignore[reportUnknownMemberType]

@@ -1,4 +1,4 @@
-"""Fits the local cache to a model on held-out files, and shows model, counts and mixture apart."""
+"""Fits the local cache to a model on held-out files, and compares model, counts and their mixture."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.held_out import LONGEST_COMPLETION
-from efim_lab.evaluation.subject import LINE
-from efim_lab.training.observe import (
+from efim_lab.evaluation.measured_model import LINE
+from efim_lab.training.observation import (
     HALF_LIVES,
-    LEAST,
     LONGEST_MATCH,
-    OWNER,
+    OBSERVER_OWNER,
+    PROBABILITY_FLOOR,
     Floats,
     Likelihood,
-    Observed,
+    Observations,
     Observer,
-    Place,
+    TargetPlace,
 )
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
-from model_runtime.errors import WorkError
 
 FITTED, JUDGED = 2000, 400  # cursors
-SWEEPS = 6  # of the search; all later ones together gain less than a nat
+SWEEPS = 6  # over all shares; further ones together gain less than a nat
 GRID = np.linspace(0.0, 0.99, 100)
 
 
-class Row(NamedTuple):
-    """What one way to choose tokens comes to; `exact` is the share of cursors whose rest of line came out right."""
+class MixtureRow(NamedTuple):
+    """The figures of one way to choose tokens; `exact` is the share of cursors whose line was completed exactly."""
 
     name: str
     bits_per_character: float
     exact: float
 
 
-def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITTED, judged: int = JUDGED) -> str:
-    """Fit the local cache of the model in a folder, write it there, and return a table in Markdown."""
+def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = FITTED, judged: int = JUDGED) -> str:
+    """Fit the local cache to the model in a folder, write it there, and return a Markdown table."""
     cache, rows = fit(folder, documents, fitted, judged)
     try:
         (folder / LOCAL_CACHE_FILE).write_text(cache.to_json(), encoding="utf-8")
@@ -54,8 +54,10 @@ def fit_in_place(folder: Path, documents: Sequence[Document], fitted: int = FITT
     return table(cache, rows)
 
 
-def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -> tuple[NgramCache, list[Row]]:
-    """Fit on every other document, judge on the rest (one alone serves both); no state but the arguments."""
+def fit(
+    folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int
+) -> tuple[NgramCache, list[MixtureRow]]:
+    """Fit on every other document and judge on the rest (a single one serves both); reproducible."""
     rng, observer = random.Random(0), Observer(folder)
     shuffled = sorted(documents, key=lambda d: d.path)
     rng.shuffle(shuffled)
@@ -63,8 +65,8 @@ def fit(folder: Path, documents: Sequence[Document], fitted: int, judged: int) -
     return cache, judge(observer, cache, list(observer.places(shuffled[1::2] or shuffled, judged, rng)))
 
 
-def fit_to(seen: Observed) -> NgramCache:
-    """The likeliest half-life and shares; a longest match must gain more than a figure costs (BIC)."""
+def fit_to(seen: Observations) -> NgramCache:
+    """Return the likeliest half-life and shares; each further match length must be worth a parameter (BIC)."""
     found = [_likeliest_shares(seen, index) for index in range(len(HALF_LIVES))]
     likelihoods = [_log_likelihood(seen, index, shares) for index, shares in enumerate(found)]
     best = int(np.argmax(likelihoods))
@@ -74,30 +76,30 @@ def fit_to(seen: Observed) -> NgramCache:
     return NgramCache(tuple(round(float(share), 2) for share in shares), HALF_LIVES[best])
 
 
-def judge(observer: Observer, cache: NgramCache, places: Sequence[Place]) -> list[Row]:
-    """Model, counts and mixture apart.
+def judge(observer: Observer, cache: NgramCache, places: Sequence[TargetPlace]) -> list[MixtureRow]:
+    """Measure model, counts and mixture separately.
 
-    For their bits the counts are mixed with a distribution that takes all tokens for alike, or what they do not
-    foresee would take infinitely many; their answers take the model's word where there are no counts.
+    To measure bits, the counts are mixed with a uniform distribution: tokens that they do not predict would
+    otherwise cost infinitely many. Their completions use the model where there are no counts.
     """
     seen, index, shares = observer.observe(places), HALF_LIVES.index(cache.half_life), np.array(cache.shares)
     token, allowed = (replace(each, model=each.uniform) for each in (seen.token, seen.allowed))
     counts_alone = replace(seen, token=token, allowed=allowed)
     bits = _bits(seen, index, shares[:0]), _bits(counts_alone, index, shares), _bits(seen, index, shares)
     exact = _exact(observer, (None, cache.without_model(), cache), places)
-    return [Row(*row) for row in zip(("model", "local cache", "mixture"), bits, exact, strict=True)]
+    return [MixtureRow(*row) for row in zip(("model", "local cache", "mixture"), bits, exact, strict=True)]
 
 
-def table(cache: NgramCache, rows: Sequence[Row]) -> str:
-    """What was fitted and what it comes to, in Markdown."""
+def table(cache: NgramCache, rows: Sequence[MixtureRow]) -> str:
+    """Format the fitted values and their figures in Markdown."""
     shares = ", ".join(f"{share:.2f}" for share in cache.shares)
     cells = [(row.name, f"{row.bits_per_character:.3f}", f"{row.exact:.1%}") for row in rows]
     body = markdown.table([("next token from", "bits per character", "exact match"), *cells])
     return f"{body}\n\nHalf-life {cache.half_life:g} tokens; shares of matches of 1, 2, ... tokens: {shares}"
 
 
-def _likeliest_shares(seen: Observed, half_life: int) -> Floats:
-    """Search along one share after the other: each changes the mixtures linearly."""
+def _likeliest_shares(seen: Observations, half_life: int) -> Floats:
+    """Optimize one share after the other; the mixtures are linear in each."""
     shares = np.full(LONGEST_MATCH, 0.2)
     for _ in range(SWEEPS):
         for length in range(LONGEST_MATCH):
@@ -105,7 +107,7 @@ def _likeliest_shares(seen: Observed, half_life: int) -> Floats:
     return shares
 
 
-def _likeliest_share(seen: Observed, half_life: int, shares: Floats, length: int) -> float:
+def _likeliest_share(seen: Observations, half_life: int, shares: Floats, length: int) -> float:
     matched = seen.longest > length
     where = np.arange(LONGEST_MATCH) == length
     none, all_ = (_mixtures(seen, half_life, np.where(where, share, shares)) for share in (0.0, 1.0))
@@ -115,14 +117,14 @@ def _likeliest_share(seen: Observed, half_life: int, shares: Floats, length: int
     return float(GRID[_log_ratio(token, allowed).sum(axis=1).argmax()])
 
 
-def _mixtures(seen: Observed, half_life: int, shares: Floats) -> tuple[Floats, Floats]:
-    """The probability [n] of each token, and that of all tokens which its stub allows."""
+def _mixtures(seen: Observations, half_life: int, shares: Floats) -> tuple[Floats, Floats]:
+    """Return the probability [n] of each token, and of all tokens that its stub allows."""
     token, allowed = (_mixture(each, seen.longest, half_life, shares) for each in (seen.token, seen.allowed))
     return token, allowed
 
 
 def _mixture(of: Likelihood, longest: npt.NDArray[np.int64], half_life: int, shares: Floats) -> Floats:
-    """As LocalCache.mix does it."""
+    """Mix as NgramCache.mix does."""
     mixed = of.model
     for length, share in enumerate(shares):
         taken = np.where(longest > length, share, 0.0)
@@ -130,26 +132,26 @@ def _mixture(of: Likelihood, longest: npt.NDArray[np.int64], half_life: int, sha
     return mixed
 
 
-def _log_likelihood(seen: Observed, half_life: int, shares: Floats) -> float:
-    """Of all tokens in nats, given what their stubs allow; `half_life` is an index."""
+def _log_likelihood(seen: Observations, half_life: int, shares: Floats) -> float:
+    """Return the log likelihood of all tokens in nats, given what their stubs allow; `half_life` is an index."""
     return float(_log_ratio(*_mixtures(seen, half_life, shares)).sum())
 
 
 def _log_ratio(token: Floats, allowed: Floats) -> Floats:
-    return np.log(np.maximum(token, LEAST)) - np.log(np.maximum(allowed, LEAST))
+    return np.log(np.maximum(token, PROBABILITY_FLOOR)) - np.log(np.maximum(allowed, PROBABILITY_FLOOR))
 
 
-def _bits(seen: Observed, half_life: int, shares: Floats) -> float:
+def _bits(seen: Observations, half_life: int, shares: Floats) -> float:
     return -_log_likelihood(seen, half_life, shares) / math.log(2) / seen.characters
 
 
-def _exact(observer: Observer, caches: Sequence[NgramCache | None], places: Sequence[Place]) -> list[float]:
-    """Share of the places whose line is finished as it was, with each of the caches."""
+def _exact(observer: Observer, caches: Sequence[NgramCache | None], places: Sequence[TargetPlace]) -> list[float]:
+    """Return, for each cache, the share of places whose line is completed exactly."""
     engines = [observer.engine.with_ngram_cache(cache) for cache in caches]
     right = [[_finishes(engine, place) for engine in engines] for place in places]
     return [float(share) for share in np.mean(right, axis=0)]
 
 
-def _finishes(engine: Engine, place: Place) -> bool:
-    answer = engine.generate(OWNER, place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
+def _finishes(engine: Engine, place: TargetPlace) -> bool:
+    answer = engine.generate(OBSERVER_OWNER, place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
     return metrics.is_exact(answer.text, place.rest)

@@ -30,7 +30,7 @@ LARGER = Shape(width=512, layers=10, heads=8, kv_heads=2, feed_forward=1408)  # 
 
 
 def build(shape: Shape) -> LlamaForCausalLM:
-    """Build a model with fresh weights."""
+    """Build a model with random weights."""
     config = LlamaConfig(
         vocab_size=shape.vocabulary,
         hidden_size=shape.width,
@@ -54,13 +54,13 @@ def build(shape: Shape) -> LlamaForCausalLM:
 
 
 def loss_of(model: torch.nn.Module, rows: Tensor) -> Tensor:
-    """Mean cross entropy in nats of rows of ids, (rows, length); padding is not counted."""
+    """Return the mean cross entropy in nats of token ids [rows, length], without padding."""
     logits = model(input_ids=rows.clamp(min=0), use_cache=False).logits[:, :-1].float()
     return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PADDING)
 
 
 def optimizers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for the embeddings and the norms."""
+    """Return Muon for the layers' matrices and AdamW for embeddings and norms."""
     embedding = model.model.embed_tokens.weight
     matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embedding]
     others = [p for p in model.parameters() if p.ndim != 2 or p is embedding]
@@ -79,9 +79,10 @@ def _attend(
     scaling: float,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """Causal attention over whole rows; q [rows, heads, length, dim], k and v [rows, kv_heads, length, dim].
+    """Compute causal attention over whole rows; q [rows, heads, length, dim], k and v [rows, kv_heads, length, dim].
 
-    When traced, the attention of transformers builds a mask: at 2,048 tokens a step takes 1.4 times as long.
+    Used instead of transformers' own attention, which builds a mask when traced: at 2,048 tokens a step would take
+    1.4 times as long.
     """
     mixed = scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True)
     return mixed.transpose(1, 2).contiguous(), None

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: a progress bar or lines, and a log in JSON lines that a plot is made of."""
+"""Reports a run's progress as a bar or as lines, and logs it as JSON Lines, from which the loss is plotted."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ _SMOOTHING = 0.98
 
 
 class Reporter:
-    """Reports each step; `log` gets one JSON object per step, after those up to step `done`."""
+    """Reports each step; one JSON object per step is appended to `log` after those up to step `done`."""
 
     def __init__(self, log: Path, done: int) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -37,8 +37,8 @@ class Reporter:
         self._bar.stop()
         self._log.close()
 
-    def step(self, progress: checkpoint.Progress, loss: float, seconds: float) -> None:
-        """Take one step's loss in nats per token; `seconds` is the whole run's budget."""
+    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
+        """Report one step's loss in nats per token; `seconds` is the time budget of the run."""
         before = loss if self._average is None else self._average
         self._average = _SMOOTHING * before + (1 - _SMOOTHING) * loss
         entry = {
@@ -56,13 +56,13 @@ class Reporter:
 
 
 def read_log(log: Path) -> list[dict[str, float]]:
-    """Read a run's log, one entry per step; a last line without its end is one that a killed run did not finish."""
+    """Read a run's log, one entry per step; an unfinished last line, left by a killed run, is ignored."""
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def plot(log: Path, image: Path) -> None:
-    """Draw a run's loss in nats per token over its tokens, as PNG."""
+    """Plot a run's loss in nats per token over its tokens, as PNG."""
     import matplotlib
 
     matplotlib.use("Agg")

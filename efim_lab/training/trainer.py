@@ -1,4 +1,4 @@
-"""Trains a model of our own from nothing."""
+"""Trains a model from scratch."""
 
 import time
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from pathlib import Path
 import torch
 
 from efim_lab.training import checkpoint, network
-from efim_lab.training.loop import Learner, Loop, Schedule, device
-from efim_lab.training.samples.samples import Shares
+from efim_lab.training.loop import Learner, Schedule, TrainingLoop, device
+from efim_lab.training.samples.sample_maker import Shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Schedule):
-    """What a run trains, and how."""
+class TrainerSettings(Schedule):
+    """The settings of a pretraining run."""
 
     shape: network.Shape = field(default_factory=network.Shape)
     shares: Shares = field(default_factory=Shares)
@@ -24,8 +24,8 @@ class Settings(Schedule):
 # About 5,000 tokens a second on two cores, 25 million in an hour and a half; a data-centre GPU has time for many
 # passes over the corpus, with a model that still decodes at typing speed on one core.
 PLANS = {
-    "cpu": Settings(),
-    "cuda": Settings(
+    "cpu": TrainerSettings(),
+    "cuda": TrainerSettings(
         shape=network.LARGER,
         rate=2e-3,
         warmup_steps=200,
@@ -36,12 +36,12 @@ PLANS = {
 }
 
 
-class Trainer(Loop):
-    """A run from fresh weights."""
+class Trainer(TrainingLoop):
+    """A run that starts from random weights."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrainerSettings,
         folder: Path,
         seconds: float,
         compiled: bool = True,
@@ -57,5 +57,5 @@ class Trainer(Loop):
         super().__init__(learner, settings, folder, seconds, now)
 
     def start_from(self, folder: Path) -> None:
-        """Begin with the weights of another run's newest checkpoint, behind its place in the data."""
-        self.progress = checkpoint.branch(folder, self.run())
+        """Start with the weights of another run's newest checkpoint and the data after its position."""
+        self.progress = checkpoint.branch(folder, self.state())

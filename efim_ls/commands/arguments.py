@@ -1,40 +1,55 @@
-"""What the commands' arguments share: mistakes in one line, numbers that are checked."""
+"""Parsing that the commands share: one-line errors, checked numbers, and how a command is added."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
 
 
 class Failure(Exception):
-    """A command that could not do its work; the message says why."""
+    """A command failed; the message says why."""
 
     status = 1
 
 
 class Mistake(Failure):
-    """Something only the user can put right; the message says how."""
+    """The user has to correct something; the message says what."""
 
     status = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors take one line."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+def add_command(commands: Subparsers, name: str, summary: str) -> Parser:
+    """Add a command whose `summary`, a sentence without its capital and period, is shown in every help text."""
+    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+
+
 def whole_number(least: int, text: str) -> int:
-    """Read a number that is at least so large."""
+    """Parse a whole number of at least `least`."""
     if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} up")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
     return int(text)
 
 
+def check_file(path: Path) -> None:
+    """Raise Mistake unless a path is a file."""
+    if not path.is_file():
+        raise Mistake(f"{path} is not a file: check the path")
+
+
 def port(text: str) -> int:
-    """Read the number of a port; 0 is any."""
+    """Parse a port number; 0 stands for any free port."""
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: choose one from 0 (any) to 65535")
+        raise argparse.ArgumentTypeError(f"expected a port from 0 (any) to 65535, got {text!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""`efim-ls complete`: one completion at a place in a file, on the terminal."""
+"""`efim-ls complete`: prints one completion at a place in a file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from efim_ls.text.document import Document
 from model_runtime.errors import ModelError
 
 
-def run(place: str, as_json: bool, model: str) -> int:
-    """Complete at `FILE:LINE:COLUMN`, both counted from 1; print the text, or a JSON object with its costs."""
+def show(place: str, as_json: bool, model: str) -> int:
+    """Complete at `FILE:LINE:COLUMN`, counted from 1; print the text, or a JSON object with text and costs."""
     path, line, column = place.rsplit(":", 2)
     try:
         text = Path(path).read_bytes().decode("utf-8")

@@ -1,4 +1,4 @@
-"""`efim-ls doctor`: what would run where on this machine, and why."""
+"""`efim-ls doctor`: reports what would run on this machine, and why."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from model_runtime.errors import ModelError
 from model_runtime.machine import cuda_state
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
-KEYSTROKES = "qux = zed(vex, wye)"  # nothing that a model would say: what was suggested before costs nothing to type
+KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion: typing a suggestion through costs nothing
 
 
-def run(model: str) -> int:
-    """Print the versions, the model and the choices made for it, and time a few keystrokes."""
+def show(model: str) -> int:
+    """Print versions, the model and the choices made for it, and time a few keystrokes."""
     table = Table("what", "is", title="efim-ls doctor", title_justify="left")
     for name, found in _machine().items():
         table.add_row(name, found)
     try:
         with Console(stderr=True).status("loading the model") as status:
             completer = Completer.load(
-                # No store is opened: where a user has set another disk_mib, theirs would begin anew.
+                # Opens no store: with a disk_mib other than the user's, it would discard their cache.
                 Settings(model=model, persist=False),
                 lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
             )

@@ -1,4 +1,4 @@
-"""`efim-ls stats`: what became of suggestions, by days and languages."""
+"""`efim-ls stats`: suggestions shown, accepted and kept, by period and language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Counts = Mapping[Count, int]
 
 
 def show(cache: Path, as_json: bool) -> int:
-    """Print what was counted; raises sqlite3.Error."""
+    """Print the statistics; raises sqlite3.Error."""
     path = cache / STATISTICS
     begun = path.is_file() and path.stat().st_size > 0
     found = {name: _by_language(path, days) for name, days in PERIODS.items()} if begun else {}
@@ -37,7 +37,7 @@ def show(cache: Path, as_json: bool) -> int:
 
 
 def clear(cache: Path) -> int:
-    """Remove what was counted; raises OSError."""
+    """Delete the statistics; raises OSError."""
     for path in (cache / STATISTICS, cache / f"{STATISTICS}{DAMAGED}"):
         path.unlink(missing_ok=True)
     print("removed: the statistics")
@@ -45,7 +45,7 @@ def clear(cache: Path) -> int:
 
 
 def _by_language(path: Path, days: int) -> dict[str, Counts]:
-    """The counts of the last days: of all languages and, the one most shown first, of each."""
+    """Return the counts of the last `days`: of all languages together, then of each, most shown first."""
     today = date.today()
     found = sums(path, today - timedelta(min(days, today.toordinal()) - 1))
     total = Counter[Count]()

@@ -13,11 +13,12 @@ from itertools import islice
 
 from efim_ls.completion.window import MOST_CHARACTERS, Budget, Pieces, Window
 from efim_ls.request import FrameKind
-from efim_ls.text.lines import enclosing_line, lines_upwards
+from efim_ls.text.lines import enclosing_line, line_start, lines_upwards
 from model_runtime.ids import Ids, common_prefix
-from model_runtime.prompt.prompt import LEAD, Prompt
+from model_runtime.prompt.prompt import Prompt
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
+LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from what it has just read
 REMEMBERED_LINES = 200  # typed may span this many lines
 FRAMES = 8  # a file: undo, jumps back and forth, and places edited in turn find theirs again
 UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without a look at the others
@@ -159,8 +160,8 @@ class Planner:
 
     def _new(self, text: str, cursor: int) -> Iterator[Plan]:
         """Yield plans of new frames at the cursor: one for each remembered frame's window that serves here, too."""
-        line_start, line_end, below = enclosing_line(text, cursor)
-        anchor, tail = self._new_anchor(text, line_start, cursor), self._window.tail(text, below)
+        _, line_end, below = enclosing_line(text, cursor)
+        anchor, tail = new_anchor(self._window, self._budget, text, cursor), self._window.tail(text, below)
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in windows):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
@@ -187,11 +188,15 @@ class Planner:
             return True
         return last.tail == self._window.tail(text, below)
 
-    def _new_anchor(self, text: str, line_start: int, cursor: int) -> int:
-        """Return the start of a line a few lines above (R1), or a fixed place in a line too long to be typed."""
-        room = self._budget.typed
-        if self._window.fits(text[line_start:cursor], room):
-            above = islice(lines_upwards(text, cursor), 1 + LEAD)
-            return min((at for at in above if self._window.fits(text[at:cursor], room // 2)), default=line_start)
-        near = range(line_start, cursor, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
-        return next((at for at in near if self._window.fits(text[at:cursor], room // 2)), near[-1])
+
+def new_anchor(window: Window, budget: Budget, text: str, cursor: int) -> int:
+    """Return the start of a line up to LEAD lines above the cursor's (R1), in code points.
+
+    In a line that is too long to be typed, return a fixed place inside it.
+    """
+    start, room = line_start(text, cursor), budget.typed
+    if window.fits(text[start:cursor], room):
+        above = islice(lines_upwards(text, cursor), 1 + LEAD)
+        return min((at for at in above if window.fits(text[at:cursor], room // 2)), default=start)
+    near = range(start, cursor, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
+    return next((at for at in near if window.fits(text[at:cursor], room // 2)), near[-1])

@@ -11,10 +11,7 @@ from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-gram cache do not cross it
-LEAD = 3  # lines above the cursor's that belong to typed: a small model goes on best from what it has just read
-LONGEST_STUB_BYTES = (
-    48  # bytes, and at most as many new tokens to spell them again; a longer word stays in the prompt
-)
+LONGEST_STUB_BYTES = 48  # and at most as many new tokens to spell them again; a longer word stays in the prompt
 
 
 @dataclass(frozen=True)

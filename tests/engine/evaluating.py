@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from efim_lab.evaluation.humaneval import tasks as humaneval
-from efim_lab.evaluation.humaneval.tasks import Task
+from efim_lab.evaluation.humaneval.tasks import InfillingTask
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 
 
-def task(name: str, prompt: str, suffix: str, test: str) -> Task:
+def task(name: str, prompt: str, suffix: str, test: str) -> InfillingTask:
     """A task whose test is one line."""
-    return Task(prompt, suffix, f"def check(candidate):\n    {test}\n", name)
+    return InfillingTask(prompt, suffix, f"def check(candidate):\n    {test}\n", name)
 
 
 ONE, TWO = (task("f", "def f():\n", f"    return {n}\n", f"assert candidate() == {n}") for n in (1, 2))
 WRONG = task("f", "def f():\n", "    return 3\n", "assert candidate() == 4")
 
 
-def write_tasks(folder: Path, tasks: Sequence[Task] = (ONE, WRONG)) -> Path:
+def write_tasks(folder: Path, tasks: Sequence[InfillingTask] = (ONE, WRONG)) -> Path:
     """Write the same tasks of each kind; returns the folder."""
     folder.mkdir(exist_ok=True)
     for name in humaneval.FILES.values():

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_lab import evaluation
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
 from efim_lab.evaluation import held_out
 from efim_lab.evaluation.arms import ARMS, EFIM, FIM, SERVER, Arm
-from efim_lab.evaluation.places.cursors import Context, choose
-from efim_lab.evaluation.subject import LINE, UNTIL_END, Subject
+from efim_lab.evaluation.measured_model import LINE, UNTIL_END, MeasuredModel
+from efim_lab.evaluation.places.cursors import Context, choose_places
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import HISTORY_BREAK, Prompt, build, heal
 from model_runtime.prompt.template import find_template
@@ -90,22 +90,22 @@ def caching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_arm_is_decoded_as_it_says(folder: Path, caching: Path, tokenizer: Tokenizer) -> None:
     context = Context("alpha = beta_gamma\n" * 3, "alp", "", 1)
     template = find_template(tokenizer)
-    alone = {arm.name: arm for arm in ARMS if Subject(folder).can(arm)}
+    alone = {arm.name: arm for arm in ARMS if MeasuredModel(folder).can(arm)}
     assert BY_NAME.keys() - alone.keys() == {"cache alone"}
 
-    def answers(subject: Subject, names: Sequence[str]) -> list[str]:
+    def answers(subject: MeasuredModel, names: Sequence[str]) -> list[str]:
         prompt = build(tokenizer, template, context.head, context.tail, context.typed)
         return [subject.complete(BY_NAME[name], prompt, LINE, 24) for name in names]
 
-    model, plain = answers(Subject(folder), ["EFIM line healed", "server"])
+    model, plain = answers(MeasuredModel(folder), ["EFIM line healed", "server"])
     assert plain == model
-    ours, mixed, counts = answers(Subject(caching), ["EFIM line healed", "server", "cache alone"])
+    ours, mixed, counts = answers(MeasuredModel(caching), ["EFIM line healed", "server", "cache alone"])
     assert (ours, counts) == (model, "ha = beta_gamma")
     assert mixed == counts != model
 
 
 def test_bits_are_those_of_the_models_own_distribution(caching: Path, tokenizer: Tokenizer) -> None:
-    subject = Subject(caching)
+    subject = MeasuredModel(caching)
     decoder = decoder_of(caching, packed_format())
     for arm in (FIM, EFIM, BY_NAME["EFIM line"]):
         prompt, middle = prompt_of(arm, tokenizer), subject.encode("th.join(a)")
@@ -123,7 +123,7 @@ def test_bits_are_those_of_the_models_own_distribution(caching: Path, tokenizer:
 def test_a_long_window_loses_its_first_lines(folder: Path) -> None:
     head = "".join(f"number_{i} = {i}\n" for i in range(200))
     context = Context(head, "x = ", "print(x)\n", 5)
-    prompts = Subject(folder).prompts(context, ARMS, 100)
+    prompts = MeasuredModel(folder).prompts(context, ARMS, 100)
     tokenizer = Tokenizer(folder / "tokenizer.json")
     kept = {tokenizer.decode(prompt.ids).split("number_", 1)[1].split("\n")[0] for prompt in prompts}
     assert len(kept) == 1 and f"number_{kept.pop()}\n" in head
@@ -132,7 +132,7 @@ def test_a_long_window_loses_its_first_lines(folder: Path) -> None:
 
 
 def test_the_longest_prompt_of_a_place_must_fit(folder: Path) -> None:
-    context, subject = Context("number = 1\n" * 300, "x = ", "", 5), Subject(folder)
+    context, subject = Context("number = 1\n" * 300, "x = ", "", 5), MeasuredModel(folder)
 
     def lengths(room: int) -> list[int]:
         return [len(prompt.ids) for prompt in subject.prompts(context, ARMS, room)]
@@ -145,7 +145,7 @@ def test_the_longest_prompt_of_a_place_must_fit(folder: Path) -> None:
 
 def test_a_context_too_short_is_told(folder: Path) -> None:
     with pytest.raises(WorkError, match="a context of 512 tokens is too short: use a model with a longer"):
-        Subject(folder).prompts(CONTEXT, ARMS, 500)
+        MeasuredModel(folder).prompts(CONTEXT, ARMS, 500)
 
 
 def test_the_end_token_or_the_limit_ends_a_span() -> None:
@@ -153,7 +153,7 @@ def test_the_end_token_or_the_limit_ends_a_span() -> None:
     assert LINE.cut("a\n") == 1
 
 
-DOCUMENTS = [Document("code.py", CODE)]
+DOCUMENTS = [CodeDocument("code.py", CODE)]
 
 
 def test_a_report_has_every_arm_at_every_place(caching: Path) -> None:
@@ -197,9 +197,9 @@ class OneRight:
 
 
 def test_each_answer_counts_for_its_own_arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_out, "Subject", OneRight)
+    monkeypatch.setattr(held_out, "MeasuredModel", OneRight)
     monkeypatch.setattr(held_out, "retype", lambda *_: {"EFIM": [1, 2, 9]})
-    report = evaluation.measure(EMBEDDED, [Document("a.py", "x\n")])
+    report = evaluation.measure(EMBEDDED, [CodeDocument("a.py", "x\n")])
     exact = {name: figures.exact.value for name, figures in report.arms.items() if figures.exact.value}
     assert exact == {"EFIM": 1.0, "server": 1.0}
     assert (report.model, report.efim_minus_fim.value, OneRight.rooms) == ("embedded", 1.0, [96])
@@ -208,14 +208,14 @@ def test_each_answer_counts_for_its_own_arm(monkeypatch: pytest.MonkeyPatch) -> 
     costs = {name: figures.recomputed_median for name, figures in report.arms.items() if figures.recomputed}
     assert costs == {"EFIM": 2}
     assert report.samples[0].completion == "x"
-    long_line = [Document("a.py", f"{'x' * 300}\n")]
+    long_line = [CodeDocument("a.py", f"{'x' * 300}\n")]
     evaluation.measure(EMBEDDED, long_line)
-    assert OneRight.rooms == [max(96, len(choose(long_line, 1)[0].rest))]
+    assert OneRight.rooms == [max(96, len(choose_places(long_line, 1)[0].rest))]
 
 
 def test_samples_are_the_first_ten_places_with_the_servers_suggestions(caching: Path) -> None:
     report = evaluation.measure(caching, DOCUMENTS, 11)
-    places, subject = choose(DOCUMENTS, 10), Subject(caching)
+    places, subject = choose_places(DOCUMENTS, 10), MeasuredModel(caching)
     prompts = [subject.prompts(place.context, ARMS, 96)[ARMS.index(SERVER)] for place in places]
     suggested = [subject.complete(SERVER, prompt, LINE, 96) for prompt in prompts]
     assert [(s.typed, s.rest) for s in report.samples] == [(p.context.typed, p.rest) for p in places]
@@ -225,4 +225,4 @@ def test_samples_are_the_first_ten_places_with_the_servers_suggestions(caching: 
 
 def test_data_without_a_line_is_refused(folder: Path) -> None:
     with pytest.raises(WorkError, match=r"no line of code: name a heldout\.jsonl"):
-        evaluation.measure(folder, [Document("a.py", "\n \n")])
+        evaluation.measure(folder, [CodeDocument("a.py", "\n \n")])

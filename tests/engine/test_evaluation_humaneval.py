@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm
 from efim_lab.evaluation.humaneval import tasks as humaneval
+from efim_lab.evaluation.measured_model import LINE, UNTIL_END
 from efim_lab.evaluation.places.cursors import Context
-from efim_lab.evaluation.subject import LINE, UNTIL_END
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.errors import WorkError
 from tests.engine.evaluating import ONE, TWO, WRONG, task, write_tasks
 
 
@@ -38,7 +38,7 @@ class Scripted:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     subject = Scripted("    x = 5")
-    monkeypatch.setattr(humaneval, "Subject", lambda _folder: subject)
+    monkeypatch.setattr(humaneval, "MeasuredModel", lambda _folder: subject)
     return subject
 
 

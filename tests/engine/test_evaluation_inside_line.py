@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.evaluation import inside_line
 from efim_lab.evaluation.arms import Arm
 from efim_lab.evaluation.inside_line import SERVED, UNCUT, WITH_REST
+from efim_lab.evaluation.measured_model import LINE
 from efim_lab.evaluation.places import holes
 from efim_lab.evaluation.places.cursors import Context
-from efim_lab.evaluation.subject import LINE
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.stops import StopRule, stop_rule
 from tests.models import CODE
 
-DOCUMENTS = [Document("a.py", CODE)]
+DOCUMENTS = [CodeDocument("a.py", CODE)]
 
 
 class Knowing:
@@ -37,12 +37,12 @@ class Knowing:
         return f"{SPANS[prompt]}{rule.rest[:4]}" if prompt in SPANS else "no such thing"
 
 
-CHOSEN = holes.choose(DOCUMENTS, 5)
+CHOSEN = holes.choose_holes(DOCUMENTS, 5)
 SPANS = {hole.context: hole.span for hole in CHOSEN}
 
 
 def test_each_suggestion_counts_for_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inside_line, "Subject", Knowing)
+    monkeypatch.setattr(inside_line, "MeasuredModel", Knowing)
     steps: list[tuple[str, int, int]] = []
     report = inside_line.measure(EMBEDDED, DOCUMENTS, 5, lambda *step: steps.append(step))
     assert (report.holes, steps) == (5, [("embedded, inside a line", done, 5) for done in range(6)])
@@ -61,7 +61,7 @@ def test_the_rest_in_the_prompt_is_cut_as_well(monkeypatch: pytest.MonkeyPatch) 
             (hole,) = (hole for hole in CHOSEN if hole.context.typed == prompt.typed)
             return hole.span + hole.rest
 
-    monkeypatch.setattr(inside_line, "Subject", SayingAll)
+    monkeypatch.setattr(inside_line, "MeasuredModel", SayingAll)
     report = inside_line.measure(EMBEDDED, DOCUMENTS, 5)
     assert [report.ways[way].exact.value for way in (UNCUT, WITH_REST, SERVED)] == [0.0, 1.0, 1.0]
 

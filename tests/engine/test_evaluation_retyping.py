@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efim_lab.evaluation.measured_model import MeasuredModel
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.retyping import COUNTED, keys, recomputed, retype
-from efim_lab.evaluation.subject import Subject
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -40,7 +40,7 @@ def test_a_prompt_costs_what_it_does_not_share_with_the_one_before() -> None:
 
 def test_every_arm_pays_for_its_own_prompts(folder: Path, tokenizer: Tokenizer) -> None:
     tail = "print(value)\n" * 5
-    costs = retype(Subject(folder), Context("import os\n\n\n", "self.name", tail, 200), 96)
+    costs = retype(MeasuredModel(folder), Context("import os\n\n\n", "self.name", tail, 200), 96)
     assert costs.keys() == {arm.name for arm in COUNTED} and {len(line) for line in costs.values()} == {9}
     assert min(costs["FIM"]) > len(tokenizer.encode(tail)) > max(costs["EFIM line"]) > 0
     # Healed, keys inside a word cost nothing, and the word is paid for once: where the next one begins.
@@ -51,11 +51,11 @@ def test_every_arm_pays_for_its_own_prompts(folder: Path, tokenizer: Tokenizer) 
 
 
 def test_a_cursor_at_the_lines_start_has_no_keys(folder: Path) -> None:
-    costs = retype(Subject(folder), Context("x = 1\n", "", "", 5), 96)
+    costs = retype(MeasuredModel(folder), Context("x = 1\n", "", "", 5), 96)
     assert costs == {arm.name: [] for arm in COUNTED}
 
 
 @pytest.mark.parametrize("increment", [1, 4])
 def test_typing_begins_at_efims_cut_inside_the_line(increment: int, folder: Path) -> None:
-    costs = retype(Subject(folder), Context("x = 1\n", "value", "", increment), 96)
+    costs = retype(MeasuredModel(folder), Context("x = 1\n", "value", "", increment), 96)
     assert {len(line) for line in costs.values()} == {increment}

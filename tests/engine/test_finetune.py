@@ -17,7 +17,7 @@ from efim_lab.training import checkpoint
 from efim_lab.training.command import main
 from efim_lab.training.corpus import code_files
 from efim_lab.training.finetune import base
-from efim_lab.training.finetune.tuner import Method, Settings, Tuner
+from efim_lab.training.finetune.tuner import Method, Tuner, TunerSettings
 from efim_lab.training.report import Reporter, read_log
 from efim_lab.training.samples.stream import ShardSource
 from model_runtime.arena.arena import Arena
@@ -37,19 +37,19 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("code")
     for number in range(4):
         (folder / f"{number}.py").write_text(CODE.replace("record", f"record{number}") * 3)
-    code_files.write(folder, folder / code_files.CORPUS)
+    code_files.write_code(folder, folder / code_files.CORPUS)
     return folder / code_files.CORPUS
 
 
 def a_tuner(origin: Path, folder: Path, method: Method = "lora", **settings: float) -> Tuner:
     """Each step takes one second by its clock."""
     ticks = itertools.count()
-    wanted = Settings(
+    wanted = TunerSettings(
         base=str(origin), method=method, rank=4, rate=1e-2, warmup_steps=2, tokens_per_step=256, tokens_at_once=128,
         lengths=((0.0, 64),),
     )  # fmt: skip
     wanted = replace(wanted, **settings)
-    return Tuner(base.find(str(origin)), wanted, folder, STEPS, compiled=False, now=lambda: float(next(ticks)))
+    return Tuner(base.find_base(str(origin)), wanted, folder, STEPS, compiled=False, now=lambda: float(next(ticks)))
 
 
 def trained(tuner: Tuner, corpus: Path) -> Tuner:
@@ -124,7 +124,7 @@ def test_the_attention_is_not_the_bases_to_choose(tmp_path: Path) -> None:
 
 
 class Interrupted(Reporter):
-    def step(self, progress: checkpoint.Progress, loss: float, seconds: float) -> None:
+    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
         super().step(progress, loss, seconds)
         if progress.step == STEPS // 2:
             raise KeyboardInterrupt
@@ -173,7 +173,7 @@ def test_the_command_from_a_folder_with_code_to_a_model(tmp_path: Path, capsys: 
     assert (out / "export" / "loss.png").read_bytes().startswith(b"\x89PNG")
 
     assert main(order) == 1
-    assert "holds a run: go on with --resume" in capsys.readouterr().err
+    assert "holds a run: continue it with --resume" in capsys.readouterr().err
     shutil.rmtree(code)  # what a run learns from is kept beside it
     assert main([*begun, "0.05", "--resume"]) == 0
     steps = [entry["step"] for entry in read_log(out / "log.jsonl")]

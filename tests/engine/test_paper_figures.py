@@ -11,47 +11,49 @@ import pytest
 from rich.console import Console
 
 from efim_lab.paper import experiment
-from efim_lab.paper.experiment import REPEATS, Figures, Run, figures, measure
-from efim_lab.paper.prompts import EFIM, FIM, NO_REUSE, SCHEMES
-from efim_lab.paper.report import Setup, as_json, table
-from efim_lab.paper.serving import Answer, Serving
+from efim_lab.paper.batch_server import Answer, BatchServer
+from efim_lab.paper.experiment import REPEATS, SchemeFigures, SchemeRun, measure, scheme_figures
+from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES
+from efim_lab.paper.report import ExperimentSetup, as_json, table
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import Decoder
 
-SETUP = Setup("embedded", "CPU", "fp16 torch", "code", 16, 5, 128, longest=1885, prompt_tokens=1131.4, context=2048)
+SETUP = ExperimentSetup(
+    "embedded", "CPU", "fp16 torch", "code", 16, 5, 128, longest=1885, prompt_tokens=1131.4, context=2048
+)
 FOUND = {
-    NO_REUSE: Figures(latency=2.0, latency_p95=3.0, throughput=10.0, reused=0.0),
-    FIM: Figures(latency=1.5, latency_p95=2.5, throughput=12.5, reused=0.254),
-    EFIM: Figures(latency=0.5, latency_p95=1.0, throughput=25.0, reused=0.76),
+    NO_REUSE: SchemeFigures(latency=2.0, latency_p95=3.0, throughput=10.0, reused=0.0),
+    FIM_REUSE: SchemeFigures(latency=1.5, latency_p95=2.5, throughput=12.5, reused=0.254),
+    EFIM_REUSE: SchemeFigures(latency=0.5, latency_p95=1.0, throughput=25.0, reused=0.76),
 }
 
 
-def run_of(seconds: Sequence[float], whole: float, reused: int = 10) -> Run:
-    return Run(tuple(Answer(0, 40, reused, each, (1,)) for each in seconds), whole)
+def run_of(seconds: Sequence[float], whole: float, reused: int = 10) -> SchemeRun:
+    return SchemeRun(tuple(Answer(0, 40, reused, each, (1,)) for each in seconds), whole)
 
 
 def test_figures_are_medians_over_runs() -> None:
     runs = [run_of((1.0, 3.0), 4.0), run_of((5.0, 7.0), 1.0), run_of((2.0, 3.0), 2.0, reused=40)]
-    found = figures(runs)
+    found = scheme_figures(runs)
     assert (found.latency, found.throughput, found.reused) == (2.5, 1.0, 120 / 240)
     assert found.latency_p95 == pytest.approx(2.95)
 
 
 def test_schemes_take_turns_pass_by_pass(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, gaps = list[Serving](), list[int]()
+    begun, gaps = list[BatchServer](), list[int]()
 
-    class Watched(Serving):
+    class Watched(BatchServer):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             begun.append(self)
 
         def step(self) -> int:
             new = super().step()
-            said = [each.said for each in begun[-3:]]
+            said = [each.generated for each in begun[-3:]]
             gaps.append(max(said) - min(said) if len(begun) > 1 else 0)
             return new
 
-    monkeypatch.setattr(experiment, "Serving", Watched)
+    monkeypatch.setattr(experiment, "BatchServer", Watched)
     ids = np.arange(60, dtype=np.int32)
     prompts = {scheme: [[ids[:20], ids[:40]], [ids[9:50], ids[9:60]]] for scheme in SCHEMES}
     answers = list[int]()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from efim_lab.paper import serving
-from efim_lab.paper.prompts import EFIM, FIM, NO_REUSE, SCHEMES, Scheme, cut
-from efim_lab.paper.serving import Answer, Serving
+from efim_lab.paper import batch_server
+from efim_lab.paper.batch_server import Answer, BatchServer
+from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES, Scheme, cut_workload
 from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import Decoder, Span
 from model_runtime.ids import Ids, common_prefix
@@ -44,18 +44,18 @@ def counting(decoder: Decoder) -> Counting:
 
 def prompts(scheme: Scheme, tokenizer: Tokenizer) -> list[list[Ids]]:
     template = find_template(tokenizer)
-    return [scheme.prompts(tokenizer, template, cut(text, ROUNDS)) for text in TEXTS]
+    return [scheme.prompts(tokenizer, template, cut_workload(text, ROUNDS)) for text in TEXTS]
 
 
 def served(decoder: Counting, scheme: Scheme, asked: Sequence[Sequence[Ids]], tokens: int = TOKENS) -> list[Answer]:
     arenas = [Arena(decoder.config, decoder.config.context) for _ in asked]
-    serving = Serving(decoder, arenas, asked, tokens, scheme.reuses)
-    while not serving.done:
-        before = len(serving.answers)
-        assert serving.step() == len(serving.answers) - before
-    assert len(serving.answers) == sum(map(len, asked))
-    assert serving.said == tokens * len(serving.answers)
-    return serving.answers
+    server = BatchServer(decoder, arenas, asked, tokens, scheme.reuses)
+    while not server.done:
+        before = len(server.answers)
+        assert server.step() == len(server.answers) - before
+    assert len(server.answers) == sum(map(len, asked))
+    assert server.generated == tokens * len(server.answers)
+    return server.answers
 
 
 def of_user(answers: Sequence[Answer], user: int) -> list[Answer]:
@@ -112,7 +112,7 @@ def test_efim_reuses_far_more_than_fim(counting: Counting, tokenizer: Tokenizer)
         scheme: sum(answer.reused for answer in served(counting, scheme, prompts(scheme, tokenizer)))
         for scheme in SCHEMES
     }
-    assert reused[NO_REUSE] == 0 < 2 * reused[FIM] < reused[EFIM]
+    assert reused[NO_REUSE] == 0 < 2 * reused[FIM_REUSE] < reused[EFIM_REUSE]
 
 
 def test_prompts_go_first_and_the_users_next_tokens_share_a_pass(counting: Counting, tokenizer: Tokenizer) -> None:
@@ -128,36 +128,38 @@ def test_prompts_go_first_and_the_users_next_tokens_share_a_pass(counting: Count
 
 
 def test_a_prompt_that_is_held_already_costs_its_last_token(counting: Counting, tokenizer: Tokenizer) -> None:
-    [ids, *_], *_ = prompts(EFIM, tokenizer)
-    first, again = served(counting, EFIM, [[ids, ids]])
+    [ids, *_], *_ = prompts(EFIM_REUSE, tokenizer)
+    first, again = served(counting, EFIM_REUSE, [[ids, ids]])
     assert (first.reused, again.reused) == (0, len(ids) - 1)
     assert first.tokens == again.tokens
 
 
 def test_answers_of_one_token_take_no_pass_of_their_own(counting: Counting, tokenizer: Tokenizer) -> None:
-    asked = [each[:1] for each in prompts(FIM, tokenizer)]
-    answers = served(counting, FIM, asked, tokens=1)
+    asked = [each[:1] for each in prompts(FIM_REUSE, tokenizer)]
+    answers = served(counting, FIM_REUSE, asked, tokens=1)
     assert [len(answer.tokens) for answer in answers] == [1] * len(asked)
     assert sum(map(sum, counting.passes)) == sum(len(ids) for [ids] in asked)
 
 
 def test_a_run_begins_with_nothing_kept(counting: Counting, tokenizer: Tokenizer) -> None:
-    arena, [asked, *_] = Arena(counting.config, counting.config.context), prompts(EFIM, tokenizer)
+    arena, [asked, *_] = Arena(counting.config, counting.config.context), prompts(EFIM_REUSE, tokenizer)
     for _ in range(2):
-        serving = Serving(counting, [arena], [asked], TOKENS, reuses=True)
-        while not serving.done:
-            serving.step()
-        assert serving.answers[0].reused == 0 < serving.answers[1].reused
+        server = BatchServer(counting, [arena], [asked], TOKENS, reuses=True)
+        while not server.done:
+            server.step()
+        assert server.answers[0].reused == 0 < server.answers[1].reused
 
 
 def test_the_clock_runs_in_passes_only(
     counting: Counting, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter([5.0, 6.0, 100.0, 102.0, 1000.0, 1004.0])  # passes of 1, 2 and 4 seconds
-    monkeypatch.setattr(serving, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(batch_server, "perf_counter", lambda: next(now))
     counting.chunk = 1000
-    asked = [each[:2] for each in prompts(FIM, tokenizer)[:2]]
-    made = Serving(counting, [Arena(counting.config, 512) for _ in asked], [asked[0], asked[1][:1]], 1, reuses=True)
+    asked = [each[:2] for each in prompts(FIM_REUSE, tokenizer)[:2]]
+    made = BatchServer(
+        counting, [Arena(counting.config, 512) for _ in asked], [asked[0], asked[1][:1]], 1, reuses=True
+    )
     assert [made.step(), made.step(), made.done] == [2, 1, True]
     assert [(answer.user, answer.seconds) for answer in made.answers] == [(0, 1.0), (1, 1.0), (0, 2.0)]
     assert made.seconds == 3.0

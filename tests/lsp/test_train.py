@@ -53,7 +53,7 @@ def test_a_minute_of_training_is_killed_resumed_and_served(gathered: Path, tmp_p
     assert killed.returncode == -signal.SIGKILL
 
     again = run(*order)
-    assert again.returncode == 1 and "go on with --resume" in again.stderr
+    assert again.returncode == 1 and "continue it with --resume" in again.stderr
     finished = run(*order, "--resume")
     assert finished.returncode == 0, finished.stderr
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import others, speed, targets
-from benchmarks.keystrokes import BATCH, Infill
-from benchmarks.process import PASSES, Process, Turn, Work, turn
-from benchmarks.shapes import SHAPES, checkpoint
-from benchmarks.sides import Named
-from benchmarks.targets import Reach
+from benchmarks.decoding import other_processes, speed, targets
+from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
+from benchmarks.decoding.shapes import SHAPES, checkpoint
+from benchmarks.decoding.sides import Named
+from benchmarks.decoding.targets import Reach
+from benchmarks.keystrokes.first_token import BATCH, Infill
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
@@ -87,15 +87,15 @@ def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
         assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]
 
 
-@pytest.mark.skipif(not others.STAT.is_file(), reason="/proc/stat is Linux's")
+@pytest.mark.skipif(not other_processes.STAT.is_file(), reason="/proc/stat is Linux's")
 def test_what_this_process_takes_is_not_taken_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     clock = {"wall": 0.0, "user": 0.0, "own": 0.0}
-    monkeypatch.setattr(others, "perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr(other_processes, "perf_counter", lambda: clock["wall"])
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(os, "times", lambda: (clock["own"], 0.0, 0.0, 0.0, 0.0))
     monkeypatch.setattr(Path, "read_text", lambda path: f"cpu  {int(clock['user'] * ticks)} 0 0 500 0 0 0 0 0 0\n")
-    counted = others.Others()
+    counted = other_processes.OtherProcesses()
     clock |= {"wall": 10.0, "user": 13.0, "own": 8.0}
     assert counted.share() == 0.25
 
@@ -155,7 +155,7 @@ def test_the_first_size_is_the_embedded_model(tmp_path: Path) -> None:
 @given(before=st.integers(0, 3000), after=st.integers(0, 1500))
 def test_infill_shows_the_nearest_text_in_the_order_of_fim(before: int, after: int) -> None:
     template = find_template(TOKENIZER)
-    ids = Infill(TOKENIZER, template).asked("x\n" * before + "y\n" * after, 2 * before).ids.tolist()
+    ids = Infill(TOKENIZER, template).prompt("x\n" * before + "y\n" * after, 2 * before).ids.tolist()
     shown = TOKENIZER.encode("x\n" * before).tolist()[-3 * BATCH // 4 :]
     rest = TOKENIZER.encode("y\n" * after).tolist()[: BATCH // 4 - 2]
     assert ids == [*template.prefix, *shown, *template.suffix, *rest, *template.middle]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from efim_lab.replay.policies import POLICIES, Count, count
+from efim_lab.replay.policies import POLICIES, count_rows
+from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
 from efim_ls.completion.window import Budget
 
@@ -58,8 +59,8 @@ TYPED = typing(
 )
 
 
-def counted(policy: str, edits: list[Keystroke]) -> list[Count]:
-    return list(count(edits, policy, BUDGET))
+def counted(policy: str, edits: list[Keystroke]) -> list[KeystrokeRow]:
+    return list(count_rows(edits, policy, BUDGET))
 
 
 def recomputed(policy: str, edits: list[Keystroke]) -> int:
@@ -94,7 +95,7 @@ def test_where_the_cursor_never_rested_nothing_is_computed_ahead(policy: str) ->
 def test_a_rest_at_the_place_makes_the_frame_ahead_of_the_keystroke() -> None:
     *typed, up = session(*DRAWN)
     last = counted("efim", [*typed, rested(up, "a = ‸\nx y\nc = 3\n")])[-1]
-    assert last == Count(prompt_tokens=14, recomputed=1, ahead=13, wasted=0, reanchored=False)
+    assert last == KeystrokeRow(prompt_tokens=14, recomputed=1, ahead=13, wasted=0, reanchored=False)
 
 
 def test_what_was_computed_ahead_and_given_up_unused_is_told_from_then_on() -> None:

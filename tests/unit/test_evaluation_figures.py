@@ -13,8 +13,16 @@ from markdown_it import MarkdownIt
 from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ratio
-from efim_lab.evaluation.places.cursors import Context, Place
-from efim_lab.evaluation.report import Report, Sample, as_json, exact_difference, figures, samples, table
+from efim_lab.evaluation.places.cursors import Context, CursorPlace
+from efim_lab.evaluation.report import (
+    CompletionSample,
+    HeldOutReport,
+    arm_figures,
+    as_json,
+    exact_difference,
+    samples,
+    table,
+)
 
 
 @pytest.mark.parametrize(
@@ -95,28 +103,28 @@ def test_the_baseline_goes_on_as_an_earlier_line_or_word(head: str, typed: str, 
     assert heuristic.complete(Context(head, typed, "tail total = 3", 1)) == completion
 
 
-def place(typed: str, rest: str) -> Place:
-    return Place(Context("", typed, "", 1), rest)
+def place(typed: str, rest: str) -> CursorPlace:
+    return CursorPlace(Context("", typed, "", 1), rest)
 
 
 def test_an_arms_figures() -> None:
     places = [place("a", "b c"), place("a ", "b"), place("a ", "bcd")]
-    found = figures(places, ["b c", "b", "x"], [6.0, 2.0, 6.0])
+    found = arm_figures(places, ["b c", "b", "x"], [6.0, 2.0, 6.0])
     assert found.exact == proportion([True, True, False])
     assert (found.exact_inside, found.exact_elsewhere) == (proportion([True]), proportion([True, False]))
     assert found.first_word == proportion([True, True, False])
     assert found.similarity.value == pytest.approx(2 / 3)
     assert found.bits_per_character is not None and found.bits_per_character.value == 2.0
     assert (found.recomputed, found.recomputed_median) == (None, None)
-    assert figures(places[1:], ["", ""], None).exact_inside is None
-    assert figures(places[:1], [""], None).exact_elsewhere is None
+    assert arm_figures(places[1:], ["", ""], None).exact_inside is None
+    assert arm_figures(places[:1], [""], None).exact_elsewhere is None
 
 
 def test_what_keys_cost_is_of_all_keys_of_all_lines() -> None:
-    found = figures([place("ab", "c"), place("", "d"), place("a", "b")], [""] * 3, None, [[1, 1], [], [7]])
+    found = arm_figures([place("ab", "c"), place("", "d"), place("a", "b")], [""] * 3, None, [[1, 1], [], [7]])
     assert found.recomputed is not None and found.recomputed.value == 3.0
     assert found.recomputed_median == 1
-    none = figures([place("", "d")], [""], None, [[]])
+    none = arm_figures([place("", "d")], [""], None, [[]])
     assert (none.recomputed, none.recomputed_median) == (None, None)
 
 
@@ -127,12 +135,14 @@ def test_the_paired_difference() -> None:
     assert exact_difference(places, ["a", "", ""], ["a", "b", "c"]).value == pytest.approx(-2 / 3)
 
 
-def a_report(model: str, **arms: str) -> Report:
+def a_report(model: str, **arms: str) -> HeldOutReport:
     places = [place("x = ", "a|b"), place("y", "`c`")]
-    found = {arm: figures(places, [completion] * 2, [8.0, 4.0], [[2, 3], [4]]) for arm, completion in arms.items()}
+    found = {
+        arm: arm_figures(places, [completion] * 2, [8.0, 4.0], [[2, 3], [4]]) for arm, completion in arms.items()
+    }
     difference = Estimate(-0.012, -0.03, 0.005)
-    shown = tuple(Sample(each.context.typed, each.rest, "") for each in places)
-    return Report(model, 1234, found, difference, shown)
+    shown = tuple(CompletionSample(each.context.typed, each.rest, "") for each in places)
+    return HeldOutReport(model, 1234, found, difference, shown)
 
 
 def test_the_table_shows_every_figure_with_its_interval() -> None:

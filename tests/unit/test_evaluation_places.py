@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import Document
-from efim_lab.evaluation import data
-from efim_lab.evaluation.places.cursors import AFTER, BEFORE, LONGEST_LINE, Context, Place, choose, context_at
-from model_runtime.errors import WorkError
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from efim_lab.evaluation import held_out_data
+from efim_lab.evaluation.places.cursors import (
+    AFTER,
+    BEFORE,
+    LONGEST_LINE,
+    Context,
+    CursorPlace,
+    choose_places,
+    context_at,
+)
 
 LINES = st.one_of(st.text(" \tab_(=é", max_size=12), st.just("x = 1" * 30), st.just("z" * (LONGEST_LINE + 1)))
 TEXTS = st.lists(LINES, min_size=1, max_size=60).map("\n".join)
@@ -21,7 +29,7 @@ TEXTS = st.lists(LINES, min_size=1, max_size=60).map("\n".join)
 @given(TEXTS)
 def test_a_place_is_a_window_of_its_document(text: str) -> None:
     written = [line for line in text.split("\n") if line.strip() and len(line) <= LONGEST_LINE]
-    places = choose([Document("a.py", text)], 1000)
+    places = choose_places([CodeDocument("a.py", text)], 1000)
     assert sorted(place.context.typed + place.rest for place in places) == sorted(written)
     for place in places:
         context = place.context
@@ -41,7 +49,9 @@ def test_a_place_is_a_window_of_its_document(text: str) -> None:
 
 def test_the_window_reaches_as_far_as_it_may() -> None:
     text = "".join(f"number_{i:03} = {i:03}\n" for i in range(400))  # 17 characters a line
-    places = {text.index(p.context.typed + p.rest): p.context for p in choose([Document("a.py", text)], 400)}
+    places = {
+        text.index(p.context.typed + p.rest): p.context for p in choose_places([CodeDocument("a.py", text)], 400)
+    }
     assert len(places) == 400
     for anchor, context in places.items():
         cursor = anchor + len(context.typed)
@@ -50,10 +60,13 @@ def test_the_window_reaches_as_far_as_it_may() -> None:
 
 
 def test_fewer_places_are_the_first_of_more_in_any_run() -> None:
-    documents = [Document("a.py", "import os\n\n\nclass A:\n    b = os.name\n"), Document("b.py", "print(1, 2)\n")]
-    places = choose(documents, 100)
+    documents = [
+        CodeDocument("a.py", "import os\n\n\nclass A:\n    b = os.name\n"),
+        CodeDocument("b.py", "print(1, 2)\n"),
+    ]
+    places = choose_places(documents, 100)
     assert len(places) == 4
-    assert choose(documents, 2) == places[:2]
+    assert choose_places(documents, 2) == places[:2]
     assert [(place.context.typed, place.rest, place.context.increment) for place in places] == GOLDEN
 
 
@@ -65,7 +78,7 @@ GOLDEN = [("    b = ", "os.name", 131), ("import ", "os", 104), ("clas", "s A:",
     [("fo", "o()", True), ("foo", "()", False), ("", "foo", False), ("x = ", "y", False), ("_", "1", True)],
 )
 def test_a_cursor_is_inside_a_word_or_not(typed: str, rest: str, inside: bool) -> None:
-    assert Place(Context("", typed, "", 1), rest).inside_word is inside
+    assert CursorPlace(Context("", typed, "", 1), rest).inside_word is inside
 
 
 def test_a_context_hides_what_is_between_cursor_and_end() -> None:
@@ -77,13 +90,16 @@ def test_a_folder_is_read_without_what_is_hidden_or_no_text(tmp_path: Path) -> N
     for name, content in (("b.py", b"b = 1\r\n"), ("a/c.py", b"c = 1\n"), (".venv/x.py", b"x"), ("bad.py", b"\xff")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    assert data.read(tmp_path) == [Document("a/c.py", "c = 1\n"), Document("b.py", "b = 1\n")]
+    assert held_out_data.read_held_out(tmp_path) == [
+        CodeDocument("a/c.py", "c = 1\n"),
+        CodeDocument("b.py", "b = 1\n"),
+    ]
 
 
 def test_a_corpus_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "heldout.jsonl"
     path.write_text(json.dumps({"path": "a.py", "text": "a"}) + "\n")
-    assert data.read(path) == [Document("a.py", "a")]
+    assert held_out_data.read_held_out(path) == [CodeDocument("a.py", "a")]
 
 
 @pytest.mark.parametrize(
@@ -102,9 +118,9 @@ def test_data_that_cannot_be_measured_on_is_refused(content: str | None, complai
     if content is not None:
         path.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(WorkError, match=complaint):
-        data.read(path)
+        held_out_data.read_held_out(path)
 
 
 def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkError, match="has no code"):
-        data.read(tmp_path)
+        held_out_data.read_held_out(tmp_path)

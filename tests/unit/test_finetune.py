@@ -25,8 +25,8 @@ from efim_lab.training import checkpoint
 from efim_lab.training.command import main
 from efim_lab.training.corpus import code_files
 from efim_lab.training.finetune import base
-from efim_lab.training.finetune.base import Base
-from efim_lab.training.samples.samples import SampleMaker, Shares
+from efim_lab.training.finetune.base import BaseModel
+from efim_lab.training.samples.sample_maker import SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.damage import cut_short, lacking
 from tests.models import CODE, Tiny, config, make, shard
@@ -99,7 +99,7 @@ def test_code_of_any_language_is_learnt_from_once_and_what_nobody_wrote_is_not(t
         (tmp_path / name).write_text(text)
     (tmp_path / "latin.c").write_bytes(CODE.encode() + b"\xe9")
     (tmp_path / "gone.c").symlink_to("nowhere")
-    assert [document.path for document in code_files.gather(tmp_path)] == ["a.py", "src/b.RS"]
+    assert [document.path for document in code_files.gather_code(tmp_path)] == ["a.py", "src/b.RS"]
 
 
 def test_only_plain_files_of_a_size_that_people_write_are_opened(code: Path) -> None:
@@ -108,22 +108,22 @@ def test_only_plain_files_of_a_size_that_people_write_are_opened(code: Path) -> 
     os.mkfifo(pipe := code / "pipe.py")
     writer = threading.Thread(target=pipe.write_text, args=(CODE[::-1],), daemon=True)
     writer.start()
-    assert [document.path for document in code_files.gather(code)] == ["a.py"]
+    assert [document.path for document in code_files.gather_code(code)] == ["a.py"]
     assert pipe.read_text() == CODE[::-1]  # which is still there to be read, and ends the writer
 
 
 def test_a_corpus_is_taken_as_it_is(code: Path, tmp_path: Path) -> None:
-    code_files.write(code, code / code_files.CORPUS)
+    code_files.write_code(code, code / code_files.CORPUS)
     (code / "later.py").write_text(CODE[::-1])
-    code_files.write(code, tmp_path / "copy.jsonl")
+    code_files.write_code(code, tmp_path / "copy.jsonl")
     assert (tmp_path / "copy.jsonl").read_bytes() == (code / code_files.CORPUS).read_bytes()
 
 
 def test_what_there_is_not_is_refused_in_one_line(refusal: Refusal, other: Path, code: Path, tmp_path: Path) -> None:
     assert "is not a folder here" in refusal(base=tmp_path / "none")
-    assert "is no folder: name one with code" in refusal(data=tmp_path / "none")
+    assert "is not a folder: name one with code" in refusal(data=tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    assert "has no code that people wrote" in refusal(data=tmp_path / "empty")
+    assert "has no hand-written code" in refusal(data=tmp_path / "empty")
     assert "no checkpoint" in refusal("--resume")
     (tmp_path / "file").write_text("")
     assert "cannot write to" in refusal(out=tmp_path / "file")
@@ -134,7 +134,7 @@ def test_what_there_is_not_is_refused_in_one_line(refusal: Refusal, other: Path,
 def test_a_base_that_cannot_be_trained_is_refused_in_one_line(refusal: Refusal, other: Path) -> None:
     settings = other / "config.json"
     change(settings, eos_token_id=None)
-    assert "names no eos_token_id" in refusal(base=other)
+    assert "has no eos_token_id" in refusal(base=other)
     change(settings, eos_token_id=0, model_type="unheard_of", auto_map={"AutoConfig": "code.Config"})
     (other / "code.py").write_text("raise SystemExit('the code of a folder ran')")
     assert "transformers cannot read" in refusal(base=other)
@@ -211,19 +211,19 @@ def test_a_package_that_is_too_old_is_told_with_what_to_install(
 
 def test_a_folder_that_holds_a_run_is_left_alone(refusal: Refusal, tmp_path: Path) -> None:
     (tmp_path / "out" / "checkpoint-0000001").mkdir(parents=True)
-    assert "holds a run: go on with --resume or name another folder" in refusal()
+    assert "holds a run: continue it with --resume or name another folder" in refusal()
     assert checkpoint.found(tmp_path / "out")
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Base:
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BaseModel:
     """A base whose tokenizer is of a published kind."""
     folder = write(tmp_path_factory.mktemp("base"), request.param).parent
     (folder / "config.json").write_text(json.dumps(config(Tiny(vocabulary=1000)) | {"eos_token_id": 990}))
-    return base.find(str(folder))
+    return base.find_base(str(folder))
 
 
-def in_texts(ids: list[int], some: Base) -> dict[str, str]:
+def in_texts(ids: list[int], some: BaseModel) -> dict[str, str]:
     """The texts of a sample by the marker before each."""
     tokenizer, template = Tokenizer(some.folder / "tokenizer.json"), some.layout.template
     markers = {template.prefix: "prefix", template.suffix: "suffix", template.middle: "middle"}
@@ -239,7 +239,7 @@ def in_texts(ids: list[int], some: Base) -> dict[str, str]:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["fim", "efim", "served", "fragments"]))
-def test_samples_are_the_text_in_the_bases_own_order(published: Base, seed: int, kind: str) -> None:
+def test_samples_are_the_text_in_the_bases_own_order(published: BaseModel, seed: int, kind: str) -> None:
     tokenizer, layout = Tokenizer(published.folder / "tokenizer.json"), published.layout
     ids = getattr(SampleMaker(tokenizer, Shares(), 10_000, layout), kind)(CODE, random.Random(seed))
     assert ids[-1] == layout.end
@@ -252,7 +252,7 @@ def test_samples_are_the_text_in_the_bases_own_order(published: Base, seed: int,
     assert (at["suffix"] < at["prefix"]) == layout.template.tail_first
 
 
-def test_a_sample_has_room_for_all_its_markers(published: Base) -> None:
+def test_a_sample_has_room_for_all_its_markers(published: BaseModel) -> None:
     tokenizer = Tokenizer(published.folder / "tokenizer.json")
     for limit in range(60, 80):
         maker = SampleMaker(tokenizer, Shares(), limit, published.layout)
@@ -275,10 +275,10 @@ def test_completions_end_with_the_token_of_the_bases_family(
 ) -> None:
     tokenizer = Tokenizer(write(tmp_path, kind, family))
     (tmp_path / "config.json").write_text(json.dumps(config(Tiny(vocabulary=1000)) | {"eos_token_id": eos}))
-    assert base.find(str(tmp_path)).layout.end == (end if isinstance(end, int) else tokenizer.token(end))
+    assert base.find_base(str(tmp_path)).layout.end == (end if isinstance(end, int) else tokenizer.token(end))
 
 
 def test_a_bases_context_and_number_format_are_its_own(other: Path) -> None:
     change(other / "config.json", max_position_embeddings=256, torch_dtype="bfloat16")
-    found = base.find(str(other))
+    found = base.find_base(str(other))
     assert (found.context, found.dtype, found.licence) == (256, torch.bfloat16, "")

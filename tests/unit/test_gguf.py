@@ -16,8 +16,8 @@ from tests.models import Tiny
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is installed by `make bench` only")
 pytest.importorskip("gguf", reason="gguf is installed by `make bench` only")
 
-from benchmarks.gguf_file import Kind, write
-from benchmarks.llama import Llama, Weights
+from benchmarks.decoding.gguf_file import Kind, write
+from benchmarks.decoding.llama import Llama, Weights
 
 # Q8_0 has blocks of 32 weights.
 SHAPES = (

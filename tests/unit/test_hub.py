@@ -351,26 +351,26 @@ def test_a_model_in_a_folder_needs_no_client_of_the_hub() -> None:
 
 
 def test_a_fine_tuning_fetches_its_base(hub: Hub, folder: Path) -> None:
-    found = base.find(NAME)
+    found = base.find_base(NAME)
     assert (found.name, found.folder.parent.name) == (NAME, "snapshots")
     assert (found.folder / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
     asked = len(hub.asked)
-    assert base.find(NAME).folder == found.folder
+    assert base.find_base(NAME).folder == found.folder
     assert len(hub.asked) == asked
 
 
 def test_a_fine_tuning_fetches_the_revision_that_is_asked_for(hub: Hub) -> None:
     hub.revisions = {"v1.0": COMMIT}
     with pytest.raises(ModelError, match="no revision 'main'"):
-        base.find(NAME)
-    assert base.find(NAME, "v1.0").folder == cached_folder(NAME, "v1.0")
+        base.find_base(NAME)
+    assert base.find_base(NAME, "v1.0").folder == cached_folder(NAME, "v1.0")
 
 
 def test_a_base_without_markers_is_refused_before_its_weights_are_asked_for(hub: Hub, folder: Path) -> None:
     path = folder / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8").replace("<|fim_", "<|no_"), encoding="utf-8")
     with pytest.raises(ModelError, match="fill-in-the-middle"):
-        base.find(NAME)
+        base.find_base(NAME)
     assert "model.safetensors" not in hub.files_asked()
 
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import ANCHOR_STEP, Plan, Planner
+from efim_ls.completion.planner import ANCHOR_STEP, LEAD, Plan, Planner
 from efim_ls.completion.window import MOST_CHARACTERS, Budget
-from model_runtime.prompt.prompt import LEAD
 from tests.unit.planning import (
     CHEAPLY,
     REALLY,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from efim_lab.replay import report
-from efim_lab.replay.report import ENOUGH, Made, Row, percentile, row_of, summary
+from efim_lab.replay.report import LEAST_PLAIN_ANSWERS, GenerationCosts, KeystrokeRow, percentile, row_of, summary
 
 COSTS: dict[str, Any] = {
     "frame": "kept", "head": 50, "tail": 20, "typed": 27, "reused": 97, "recomputed": 3,
@@ -14,12 +14,16 @@ COSTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def row(recomputed: int = 0, ahead: int = 0, *, wasted: int = 0, reanchored: bool = False, **made: Any) -> Row:
-    return Row(100, recomputed, ahead, wasted, reanchored, answer(**made) if made else None)
+def row(
+    recomputed: int = 0, ahead: int = 0, *, wasted: int = 0, reanchored: bool = False, **made: Any
+) -> KeystrokeRow:
+    return KeystrokeRow(100, recomputed, ahead, wasted, reanchored, answer(**made) if made else None)
 
 
-def answer(**different: Any) -> Made:
-    plain = Made(ttft_ms=3.0, decode_ms=8.0, total_ms=12.0, passes=4, new_tokens=5, known=0, drafted=0, accepted=0)
+def answer(**different: Any) -> GenerationCosts:
+    plain = GenerationCosts(
+        ttft_ms=3.0, decode_ms=8.0, total_ms=12.0, passes=4, new_tokens=5, known=0, drafted=0, accepted=0
+    )
     return plain._replace(**different)
 
 
@@ -38,9 +42,11 @@ def test_the_figures_of_counted_rows():
 
 
 def test_a_row_tells_what_the_server_told():
-    made = Made(ttft_ms=15, decode_ms=16, total_ms=70, passes=4, new_tokens=9, known=2, drafted=5, accepted=3)
-    assert row_of(COSTS, 40, 6) == Row(100, 3, 40, 6, False, made)
-    assert row_of(COSTS | {"frame": "new"}) == Row(100, 3, 0, 0, True, made)
+    made = GenerationCosts(
+        ttft_ms=15, decode_ms=16, total_ms=70, passes=4, new_tokens=9, known=2, drafted=5, accepted=3
+    )
+    assert row_of(COSTS, 40, 6) == KeystrokeRow(100, 3, 40, 6, False, made)
+    assert row_of(COSTS | {"frame": "new"}) == KeystrokeRow(100, 3, 0, 0, True, made)
     assert not row_of(COSTS | {"frame": "restored"}).reanchored
 
 
@@ -79,9 +85,9 @@ def test_the_share_typed_through_is_of_all_answers():
     assert figures["typed_through"] == 0.5
 
 
-@pytest.mark.parametrize(("plain", "step"), [(ENOUGH, 2.0), (ENOUGH - 1, 10.0)])
+@pytest.mark.parametrize(("plain", "step"), [(LEAST_PLAIN_ANSWERS, 2.0), (LEAST_PLAIN_ANSWERS - 1, 10.0)])
 def test_a_pass_is_timed_without_drafts_where_there_are_enough_such_answers(plain: int, step: float):
-    drafted = [row(decode_ms=40.0, drafted=7)] * ENOUGH
+    drafted = [row(decode_ms=40.0, drafted=7)] * LEAST_PLAIN_ANSWERS
     assert summary("efim", [row(decode_ms=8.0)] * plain + drafted)["step_ms"] == step
 
 
@@ -93,7 +99,7 @@ def test_without_passes_there_is_no_time_of_a_pass():
 
 
 def test_prompts_and_answers_without_tokens_share_nothing():
-    figures = summary("efim", [Row(0, 0, 0, 0, False, answer(new_tokens=0, passes=0))])
+    figures = summary("efim", [KeystrokeRow(0, 0, 0, 0, False, answer(new_tokens=0, passes=0))])
     assert (figures["reuse"], figures["known"], figures["typed_through"]) == (0, 0, 0)
 
 
@@ -115,10 +121,10 @@ def test_the_table_shows_the_figures(capsys: pytest.CaptureFixture[str], monkeyp
     assert cells("recomputed tokens", shown) == ["1,401", "2", *["4,200"] * 4]
     assert cells("in the foreground", shown) == ["400.7", "2", *["1,200"] * 4]
     assert cells("in the background", shown) == ["1,000", *[""] * 5]
-    assert cells("given up", shown) == ["500.0", *[""] * 5]
+    assert cells("discarded", shown) == ["500.0", *[""] * 5]
     assert cells("to the first new token", shown) == ["", "7.50", "", "2,148", "", ""]
     assert cells("in decode passes", shown) == ["", "3.75", "", "1,074", "", ""]
-    assert cells("known before", shown)[0] == "33%"
+    assert cells("already computed", shown)[0] == "33%"
     assert cells("typed through", shown)[0] == "33%"
     assert {len(line) for line in shown.splitlines() if "│" in line} == {max(map(len, shown.splitlines()))}
     assert max(map(len, shown.splitlines())) <= 80

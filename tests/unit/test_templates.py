@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_lab.replay.policies import POLICIES, count
+from efim_lab.replay.policies import POLICIES, count_rows
+from efim_lab.replay.trace import Keystroke
 from efim_ls.completion.window import Budget
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES
@@ -203,15 +204,8 @@ def test_every_policy_stays_within_its_budget(
     budget = Budget(32, 8, template.markers)
     made = POLICIES[policy](tokenizer, template, budget)
     for cursor in range(len(before) + 1):
-        ids = made.asked(before[:cursor] + after, cursor).ids
+        ids = made.prompt(before[:cursor] + after, cursor).ids
         assert len(ids) <= budget.prompt_tokens
-
-
-@dataclass(frozen=True)
-class Key:
-    text: str
-    cursor: int
-    rested: None = None
 
 
 def test_a_folder_that_only_begins_like_a_familys_is_not_its(tmp_path: Path) -> None:
@@ -224,8 +218,8 @@ def test_counting_has_room_for_markers_that_are_spelled(tmp_path: Path) -> None:
     shape = config(Tiny(vocabulary=Tokenizer(path).vocab)) | {"eos_token_id": None}
     (path.parent / "config.json").write_text(json.dumps(shape), encoding="utf-8")
     line = "a = 1\n"
-    keys = [Key(line * 9, at) for at in range(len(line) * 9 + 1)]
-    counts = list(count(keys, "spm", Budget(20, 8), tmp_path / "llama3.1-8b-enhance"))
+    keys = [Keystroke(line * 9, at) for at in range(len(line) * 9 + 1)]
+    counts = list(count_rows(keys, "spm", Budget(20, 8), tmp_path / "llama3.1-8b-enhance"))
     assert max(each.prompt_tokens for each in counts) > Budget(20, 8).prompt_tokens
 
 

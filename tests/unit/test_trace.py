@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from efim_lab.replay import trace
-from efim_lab.replay.trace import BadTrace, Event, Patch, Trace
+from efim_lab.replay.trace import Event, Patch, Trace, TraceError
 
 TIME = "2020-09-10T04:23:15.000Z"
 
@@ -45,29 +45,29 @@ def test_a_gzipped_trace_is_recognized_by_its_content(tmp_path: Path):
         ("[" * 100_000, "not JSON"),
         pytest.param(gzip.compress(b"{}")[:-12], "damaged gzip", id="cut off"),
         (b"\x1f\x8bnonsense", "damaged gzip"),
-        ("[]", "the top level is no object"),
+        ("[]", "the top level is not an object"),
         ('{"txns": []}', "startContent is missing"),
         ('{"startContent": ""}', "txns is missing"),
-        (content("x"), "transaction 0 is no object"),
+        (content("x"), "transaction 0 is not an object"),
         (content(txn(), {"time": TIME}), "transaction 1: patches is missing"),
-        (content({"patches": []}), "transaction 0: time None is no ISO-8601 time"),
-        (content({"time": "noon", "patches": []}), "transaction 0: time 'noon' is no ISO-8601 time"),
-        (content(txn([0, 0])), "transaction 0: [0, 0] is no [position, deleted, inserted]"),
-        (content(txn([0, "1", "x"])), "is no [position, deleted, inserted]"),
-        (content(txn([-1, 0, "x"])), "is no [position, deleted, inserted]"),
-        (content(txn([0, -1, "x"])), "is no [position, deleted, inserted]"),
+        (content({"patches": []}), "transaction 0: time None is not an ISO-8601 time"),
+        (content({"time": "noon", "patches": []}), "transaction 0: time 'noon' is not an ISO-8601 time"),
+        (content(txn([0, 0])), "transaction 0: [0, 0] is not [position, deleted, inserted]"),
+        (content(txn([0, "1", "x"])), "is not [position, deleted, inserted]"),
+        (content(txn([-1, 0, "x"])), "is not [position, deleted, inserted]"),
+        (content(txn([0, -1, "x"])), "is not [position, deleted, inserted]"),
         (content(txn([0, 3, ""]), txn([0, 1, ""])), "transaction 1: the edit at 0 ends beyond the text (0 long)"),
         (content(txn([4, 0, "x"])), "transaction 0: the edit at 4 ends beyond the text (3 long)"),
     ],
 )
 def test_a_bad_trace_is_refused_with_its_reason(tmp_path: Path, data: str | bytes, complaint: str):
-    with pytest.raises(BadTrace) as error:
+    with pytest.raises(TraceError) as error:
         trace.read(write(tmp_path, data))
     assert complaint in str(error.value)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path):
-    with pytest.raises(BadTrace, match="No such file"):
+    with pytest.raises(TraceError, match="No such file"):
         trace.read(tmp_path / "none.json")
 
 

@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 from efim_lab import documents
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
 from efim_lab.training.command import main
 from efim_lab.training.corpus import corpus
 from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
-from efim_lab.training.corpus.sources import Refused, Source, found_in, installed, packages, standard_library
-from model_runtime.errors import WorkError
+from efim_lab.training.corpus.sources import (
+    CorpusSource,
+    RefusedDistribution,
+    found_in,
+    installed,
+    packages,
+    standard_library,
+)
 
 CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {n}\n\n" for n in range(30))
 
@@ -50,8 +57,8 @@ def site_packages(tmp_path: Path) -> Path:
     return folder
 
 
-def gathered(folder: Path) -> dict[Source, list[Document]]:
-    return corpus.gather([item for item in installed(folder) if isinstance(item, Source)], pytest.fail)
+def gathered(folder: Path) -> dict[CorpusSource, list[CodeDocument]]:
+    return corpus.gather([item for item in installed(folder) if isinstance(item, CorpusSource)], pytest.fail)
 
 
 def test_what_is_learnt_is_written_once_by_hand_and_permissive(site_packages: Path):
@@ -70,7 +77,7 @@ def test_same_input_gives_the_same_files(site_packages: Path, tmp_path: Path):
     shutil.copytree(site_packages, again)
     outputs: list[dict[str, bytes]] = []
     for folder, out in ((site_packages, tmp_path / "a"), (again, tmp_path / "b")):
-        refused = [item for item in installed(folder) if isinstance(item, Refused)]
+        refused = [item for item in installed(folder) if isinstance(item, RefusedDistribution)]
         corpus.write(out, gathered(folder), refused)
         outputs.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert outputs[0] == outputs[1]
@@ -78,21 +85,23 @@ def test_same_input_gives_the_same_files(site_packages: Path, tmp_path: Path):
 
 
 def test_the_manifest_names_licences_and_what_is_refused(site_packages: Path, tmp_path: Path):
-    manifest = corpus.write(tmp_path / "out", gathered(site_packages), [Refused("beta", "1.0", "GPL-3.0-only")])
+    manifest = corpus.write(
+        tmp_path / "out", gathered(site_packages), [RefusedDistribution("beta", "1.0", "GPL-3.0-only")]
+    )
     assert json.loads(manifest.read_text())["refused"] == [
         {"name": "beta", "version": "1.0", "licence": "GPL-3.0-only"}
     ]
     alpha, jinja2 = corpus.read_manifest(manifest)
     assert (alpha.name, alpha.licence, alpha.files, alpha.learnt) == ("alpha", "MIT", 1, True)
     assert not jinja2.learnt
-    (held_out,) = documents.read(tmp_path / "out" / "heldout.jsonl")
+    (held_out,) = documents.read_documents(tmp_path / "out" / "heldout.jsonl")
     assert len(held_out.text) == jinja2.bytes
 
 
 def test_no_distribution_gives_more_than_the_cap(tmp_path: Path):
     install(tmp_path, "many", "MIT", {f"many/m{n}.py": other_code(f"word{n}x") for n in range(6)})
     size = len(other_code("word0x"))
-    sources = [item for item in installed(tmp_path) if isinstance(item, Source)]
+    sources = [item for item in installed(tmp_path) if isinstance(item, CorpusSource)]
     (documents,) = corpus.gather(sources, pytest.fail, cap=3 * size + 1).values()
     assert len(documents) == 3
 
@@ -111,10 +120,12 @@ def test_a_users_own_folder_is_learnt_package_by_package(tmp_path: Path):
     for number, name in enumerate(names):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(other_code(f"word{number}x"))
-    found = {source.name: source.files for source in found_in(tmp_path) if isinstance(source, Source)}
+    found = {source.name: source.files for source in found_in(tmp_path) if isinstance(source, CorpusSource)}
     assert found == {tmp_path.name: ("c.py",), "one": ("one/a.py",), "two": ("two/deep/b.py",)}
     out = corpus.write(tmp_path / "out", corpus.gather(packages(tmp_path), pytest.fail), []).parent
-    parts = [[d.path for d in documents.read(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")]
+    parts = [
+        [d.path for d in documents.read_documents(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")
+    ]
     assert [len(part) for part in parts] == [1, 1, 1] and len({path for part in parts for path in part}) == 3
 
 
@@ -226,4 +237,4 @@ def test_an_empty_folder_and_a_damaged_file_are_refused(tmp_path: Path):
         corpus.write(tmp_path, corpus.gather([], pytest.fail), [])
     (tmp_path / "train.jsonl").write_text('{"path": 1')
     with pytest.raises(WorkError, match="is damaged.*make it with `efim-ls train corpus`"):
-        documents.read(tmp_path / "train.jsonl")
+        documents.read_documents(tmp_path / "train.jsonl")

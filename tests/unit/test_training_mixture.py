@@ -10,16 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from efim_lab.documents import Document
-from efim_lab.training import mixture, observe
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from efim_lab.training import mixture, observation
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
-from efim_lab.training.observe import HALF_LIVES, LONGEST_MATCH, Floats, Likelihood, Observed, Observer, Place
+from efim_lab.training.observation import (
+    HALF_LIVES,
+    LONGEST_MATCH,
+    Floats,
+    Likelihood,
+    Observations,
+    Observer,
+    TargetPlace,
+)
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
-from model_runtime.errors import WorkError
 from tests.models import CODE, make
 
 VOCAB = 8
-DOCUMENTS = [Document(f"project-1.0/{name}.py", CODE.replace("record", name)) for name in ("page", "line", "row")]
+DOCUMENTS = [CodeDocument(f"project-1.0/{name}.py", CODE.replace("record", name)) for name in ("page", "line", "row")]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +40,7 @@ def observer(folder: Path) -> Observer:
     return Observer(folder)
 
 
-def drawn(shares: Sequence[float], half_life: int, tokens: int = 6000) -> Observed:
+def drawn(shares: Sequence[float], half_life: int, tokens: int = 6000) -> Observations:
     """Tokens that are drawn from the mixture with these shares; the counts of other half-lives are others.
 
     A third of them had a stub that fits the first two tokens alone, which the counts foresee more than the model.
@@ -50,7 +58,7 @@ def drawn(shares: Sequence[float], half_life: int, tokens: int = 6000) -> Observ
     kept = allowed[np.arange(tokens), token]
     of = {"token": np.eye(VOCAB)[token], "allowed": allowed.astype(float)}
     token, all_ = (likelihood(each[kept], model[kept], counts[:, kept]) for each in of.values())
-    return Observed(token, all_, longest[kept], characters=1)
+    return Observations(token, all_, longest[kept], characters=1)
 
 
 def likelihood(tokens: Floats, model: Floats, counts: Floats) -> Likelihood:
@@ -88,7 +96,7 @@ class Mixed:
     def __init__(self, cache: NgramCache) -> None:
         self.cache = cache
 
-    def asked(self, observer: Observer, place: Place) -> list[tuple[float, float]]:
+    def asked(self, observer: Observer, place: TargetPlace) -> list[tuple[float, float]]:
         found, stub, history = [], place.prompt.stub, place.prompt.history
         for token, probabilities in zip(place.target.tolist(), observer._distributions(place), strict=True):
             mixed = self.cache.mix(probabilities, history)
@@ -115,9 +123,9 @@ def test_a_place_is_asked_as_the_server_asks(observer: Observer) -> None:
 
 def test_files_of_the_same_folder_lie_nearest_and_other_projects_are_not_open() -> None:
     paths = ("a-1/x/one.py", "a-1/y/two.py", "a-1/x/three.py", "b-1/x/four.py")
-    documents = [Document(path, path) for path in paths]
+    documents = [CodeDocument(path, path) for path in paths]
     for seed in range(9):
-        assert observe._beside(documents[0], documents, random.Random(seed)) == ("a-1/y/two.py", "a-1/x/three.py")
+        assert observation._beside(documents[0], documents, random.Random(seed)) == ("a-1/y/two.py", "a-1/x/three.py")
 
 
 def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
@@ -150,14 +158,14 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch
         fit_in_place(gone, DOCUMENTS)
 
 
-@pytest.mark.parametrize("documents", [[], [Document("a/b.py", " \n\n" + "x" * 201)]])
-def test_without_text_there_is_nothing_to_fit_to(folder: Path, documents: list[Document]) -> None:
+@pytest.mark.parametrize("documents", [[], [CodeDocument("a/b.py", " \n\n" + "x" * 201)]])
+def test_without_text_there_is_nothing_to_fit_to(folder: Path, documents: list[CodeDocument]) -> None:
     with pytest.raises(WorkError, match="no documents"):
         fit(folder, documents, fitted=12, judged=6)
 
 
 def test_the_table_has_a_row_for_each_way_to_choose() -> None:
-    rows = [mixture.Row("model", 1.5, 0.1), mixture.Row("mixture", 1.0, 0.255)]
+    rows = [mixture.MixtureRow("model", 1.5, 0.1), mixture.MixtureRow("mixture", 1.0, 0.255)]
     shown = table(NgramCache((0.25, 0.5), 2000.0), rows)
     assert "2000 tokens" in shown and "0.25, 0.50" in shown
     model, mixed = ([cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:4])

@@ -8,22 +8,22 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from efim_lab.documents import Document
-from efim_lab.training import card, checkpoint, network, run, trainer
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from efim_lab.training import card, checkpoint, network, pretraining, trainer
 from efim_lab.training.command import main
 from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.sources import Source
+from efim_lab.training.corpus.sources import CorpusSource
 from efim_lab.training.export import export
 from efim_lab.training.report import Reporter, read_log
-from efim_lab.training.samples import bpe, samples, spans
+from efim_lab.training.samples import bpe, sample_maker, spans
 from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.samples.stream import Batches, ShardSource
-from efim_lab.training.trainer import Settings, Trainer
+from efim_lab.training.trainer import Trainer, TrainerSettings
 from model_runtime.engine import ngram_cache as local_cache
-from model_runtime.errors import WorkError
 
 SHAPE = network.Shape(vocabulary=500, width=32, layers=1, heads=2, kv_heads=1, head_dim=16, feed_forward=48)
-SETTINGS = Settings(shape=SHAPE, warmup_steps=2, tokens_per_step=256, lengths=((0.0, 64), (0.5, 128)))
+SETTINGS = TrainerSettings(shape=SHAPE, warmup_steps=2, tokens_per_step=256, lengths=((0.0, 64), (0.5, 128)))
 STEPS = 12
 
 
@@ -31,17 +31,17 @@ STEPS = 12
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of a few files with its tokenizer in the same folder."""
     folder = tmp_path_factory.mktemp("corpus")
-    modules = (bpe, corpus, card, network, samples, spans, trainer)
-    documents = [Document(m.__name__, Path(m.__file__ or "").read_text(encoding="utf-8")) for m in modules]
-    learnt = Source("learnt", "1.0", "MIT", folder, ())
-    held_out = Source("jinja2", "1.0", "BSD-3-Clause", folder, ())
-    tuning = Source("click", "1.0", "BSD-3-Clause", folder, ())
+    modules = (bpe, corpus, card, network, sample_maker, spans, trainer)
+    documents = [CodeDocument(m.__name__, Path(m.__file__ or "").read_text(encoding="utf-8")) for m in modules]
+    learnt = CorpusSource("learnt", "1.0", "MIT", folder, ())
+    held_out = CorpusSource("jinja2", "1.0", "BSD-3-Clause", folder, ())
+    tuning = CorpusSource("click", "1.0", "BSD-3-Clause", folder, ())
     corpus.write(folder, {learnt: documents[:-2], held_out: documents[-2:-1], tuning: documents[-1:]}, [])
     bpe.save(bpe.train((d.text for d in documents), SHAPE.vocabulary), folder)
     return folder
 
 
-def a_trainer(folder: Path, settings: Settings = SETTINGS) -> Trainer:
+def a_trainer(folder: Path, settings: TrainerSettings = SETTINGS) -> Trainer:
     """Each step takes one second by its clock."""
     ticks = itertools.count()
     return Trainer(settings, folder, STEPS, compiled=False, now=lambda: float(next(ticks)))
@@ -60,7 +60,7 @@ def train(some: Trainer, source: Path, folder: Path, reporter: type[Reporter] = 
 
 
 class Interrupted(Reporter):
-    def step(self, progress: checkpoint.Progress, loss: float, seconds: float) -> None:
+    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
         super().step(progress, loss, seconds)
         if progress.step == STEPS // 2:
             raise KeyboardInterrupt
@@ -86,7 +86,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_p
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path):
     a_trainer(tmp_path).save()
     with pytest.raises(WorkError, match="another configuration .*rate"):
-        a_trainer(tmp_path, Settings(shape=SHAPE, rate=1.0)).resume()
+        a_trainer(tmp_path, TrainerSettings(shape=SHAPE, rate=1.0)).resume()
 
 
 def test_a_run_goes_on_from_another_with_the_next_data_and_its_own_time(gathered: Path, tmp_path: Path):
@@ -94,7 +94,7 @@ def test_a_run_goes_on_from_another_with_the_next_data_and_its_own_time(gathered
     train(trunk, gathered, tmp_path / "trunk")
     branch = a_trainer(tmp_path / "branch")
     branch.start_from(tmp_path / "trunk")
-    assert branch.progress == checkpoint.Progress(
+    assert branch.progress == checkpoint.RunProgress(
         step=STEPS, tokens=trunk.progress.tokens, earlier=STEPS, shard=trunk.progress.shard + 1
     )
     torch.testing.assert_close(branch.model.state_dict(), trunk.model.state_dict())
@@ -192,12 +192,12 @@ def test_a_corpus_too_small_for_a_batch_is_refused(gathered: Path):
 def test_a_run_ends_with_a_measured_model_and_its_card(
     gathered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(run, "PLANS", {"cpu": SETTINGS, "cuda": SETTINGS})
+    monkeypatch.setattr(pretraining, "PLANS", {"cpu": SETTINGS, "cuda": SETTINGS})
     command = ["run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--minutes", "0.001", "--lines", "6"]
     first, second = tmp_path / "first", tmp_path / "second"
     assert main([*command, "--out", str(first)]) == 0
     assert main([*command, "--out", str(first)]) == 1
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "continue it with --resume" in capsys.readouterr().err
     others = [
         "--from",
         str(first),
@@ -225,8 +225,8 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["run", "--shares", "plain=x"], "is not KIND=SHARE"),
-        (["run", "--shares", "prose=1"], "is not KIND=SHARE"),
+        (["run", "--shares", "plain=x"], "expected KIND=SHARE"),
+        (["run", "--shares", "prose=1"], "expected KIND=SHARE"),
         (["tokenizer", "--size", "10"], "from 512 to 65536"),
     ],
 )

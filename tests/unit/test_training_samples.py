@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.training.samples import bpe, fragments, samples, spans, stream
+from efim_lab.training.samples import bpe, fragments, sample_maker, spans, stream
 from efim_lab.training.samples.packing import pack
-from efim_lab.training.samples.samples import WITHOUT_FRAGMENTS, Sample, SampleMaker, Shares
+from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, SampleMaker, Shares, TrainingSample
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.prompt.tokenizer import Tokenizer
 
-SOURCE = Path(samples.__file__).read_text(encoding="utf-8")
+SOURCE = Path(sample_maker.__file__).read_text(encoding="utf-8")
 with tempfile.TemporaryDirectory() as made:
     bpe.save(bpe.train([SOURCE], vocabulary=500), Path(made))
     TOKENIZER = Tokenizer(Path(made) / "tokenizer.json")
@@ -56,14 +56,14 @@ def left_out(window: str, ids: list[int]) -> str:
 
 @given(st.text(), SEEDS)
 def test_fragments_join_and_decode_to_the_text(text: str, rng: random.Random):
-    pieces = fragments.cut(text * 60, rng)
+    pieces = fragments.cut_fragments(text * 60, rng)
     assert "".join(pieces) == text * 60
     assert all(1 <= len(piece) <= 200 for piece in pieces)
 
 
 @given(st.text(), SEEDS)
 def test_ids_of_fragments_decode_to_the_text(text: str, rng: random.Random):
-    ids = [token for piece in fragments.cut(text * 9, rng) for token in TOKENIZER.encode(piece)]
+    ids = [token for piece in fragments.cut_fragments(text * 9, rng) for token in TOKENIZER.encode(piece)]
     assert decoded(ids) == text * 9
 
 
@@ -84,7 +84,7 @@ def test_a_served_sample_is_its_window(rng: random.Random):
 @given(SEEDS)
 def test_a_completion_to_the_end_of_the_line_takes_the_line_break(rng: random.Random):
     window = a_window(rng)
-    span = spans.choose(window, rng)
+    span = spans.choose_span(window, rng)
     assert span is not None and span.anchor <= span.cursor < span.end <= span.tail
     assert window[span.end : span.end + 1] != "\n" or window[span.end - 1] == "\n"
     assert span.anchor == 0 or window[span.anchor - 1] == "\n"
@@ -136,13 +136,15 @@ def test_infilling_over_fragments_tokenizes_each_apart():
         ids = ROOMY.fragments(window, random.Random(seed))
         assert ids is not None
         suffix, middle = (ids.index(bpe.ID[name]) for name in (bpe.SUFFIX, bpe.MIDDLE))
-        pieces = fragments.cut(window, random.Random(seed))
+        pieces = fragments.cut_fragments(window, random.Random(seed))
         apart = [token for piece in pieces for token in TOKENIZER.encode(piece).tolist()]
         assert ids[1:suffix] + ids[middle + 1 : -1] + ids[suffix + 1 : middle] == apart
 
 
 def test_fragments_are_of_all_lengths_up_to_200_alike():
-    pieces = [piece for seed in range(100) for piece in fragments.cut("x" * 10_000, random.Random(seed))[:-1]]
+    pieces = [
+        piece for seed in range(100) for piece in fragments.cut_fragments("x" * 10_000, random.Random(seed))[:-1]
+    ]
     lengths = [len(piece) for piece in pieces]
     assert set(lengths) == set(range(1, 201))
     assert 97 < sum(lengths) / len(lengths) < 104
@@ -232,8 +234,8 @@ def test_a_pass_shows_every_window_once_and_spreads_files_over_its_shards(tmp_pa
 
 @given(st.lists(st.integers(1, 64), max_size=30), st.integers(0, 500))
 def test_rows_hold_every_sample_whole_and_no_plain_text_twice(lengths: list[int], plain: int):
-    whole = [Sample([100 + i] * length, plain=False) for i, length in enumerate(lengths)]
-    text = Sample(list(range(1000, 1000 + plain)), plain=True)
+    whole = [TrainingSample([100 + i] * length, plain=False) for i, length in enumerate(lengths)]
+    text = TrainingSample(list(range(1000, 1000 + plain)), plain=True)
     rows = pack([*whole, text], 64)
     assert rows.shape[1] == 64
     for i, length in enumerate(lengths):

@@ -17,7 +17,7 @@ TYPING, READING, JUMPING = 0.06, 0.6, 1.0  # seconds from one key to the next
 LOADING = "loading model"
 
 
-def run() -> int:
+def play_session() -> int:
     """Play the session and sum it up."""
     console = Console()
     animated = console.is_terminal and not console.is_dumb_terminal

@@ -1,4 +1,4 @@
-"""How the demo looks: the code around the cursor with the suggestion in it, and what the last key cost."""
+"""Draws the demo: the code around the cursor with the suggestion in it, and what the last key cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GHOST, CURSOR, REUSED, RECOMPUTED = "bright_black italic", "reverse", "green", "
 
 
 def screen(moment: Moment, tally: Tally, height: int) -> RenderableType:
-    """Everything to see after a key, 80 columns by `height` lines."""
+    """Draw the screen after a key, 80 columns by `height` lines."""
     lines = max(height - COSTS_HEIGHT - 2, 1)
     return Group(
         Panel(_code(moment, lines), title="inventory.py, typed into the real server", height=lines + 2),
@@ -29,7 +29,7 @@ def screen(moment: Moment, tally: Tally, height: int) -> RenderableType:
 
 
 def _code(moment: Moment, count: int) -> Text:
-    """The lines around the cursor; the suggestion stands in them as it would after it was accepted."""
+    """Draw the lines around the cursor, with the suggestion where accepting would insert it."""
     first = max(moment.text.count("\n", 0, moment.cursor) - count // 2, 0)
     lines = moment.text.splitlines(keepends=True)
     begin = sum(map(len, lines[:first]))
@@ -54,14 +54,14 @@ def _costs(moment: Moment, tally: Tally) -> Text:
 
 
 def _bar(name: str, recomputed: int, total: int) -> Text:
-    """The prompt's tokens: those that went through the model for this key are red."""
+    """Draw the prompt's tokens as a bar; those recomputed for this key are red."""
     red = math.ceil(BAR * min(recomputed / max(total, 1), 1))
     counts = f" {recomputed:>5} recomputed"
     return Text.assemble(f"{name:<8}", ("━" * (BAR - red), REUSED), ("━" * red, RECOMPUTED), counts)
 
 
 def _sparkline(milliseconds: list[float]) -> str:
-    """Heights grow with the logarithm, from one millisecond up."""
+    """Draw milliseconds on a logarithmic scale from one millisecond up."""
     top = len(SPARKS) - 1
     heights = [math.log(max(value, 1)) / math.log(SLOWEST) * top for value in milliseconds]
     return "".join(SPARKS[min(round(height), top)] for height in heights)

@@ -1,24 +1,24 @@
-"""What the demo counts."""
+"""The demo's counters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median, quantiles
 
 from rich.table import Table
 
 from editor_clients.headless.demo.typist import Moment
-from efim_lab.replay.report import percentile
 
 
 def infilling(moment: Moment) -> int:
-    """Tokens that a FIM prompt with prefix reuse would recompute: the key, the tail after it and its two markers."""
+    """Count what FIM with prefix reuse would recompute: the key, the tail after it and two markers."""
     costs = moment.completion.costs
     return max(costs["tail"] + 3, costs["recomputed"])
 
 
 @dataclass
 class Tally:
-    """Sums over the keys pressed so far; `milliseconds` has one entry a key."""
+    """Sums over the keys pressed so far; `milliseconds` has one entry per key."""
 
     shown: int = 0
     accepted: int = 0
@@ -42,11 +42,11 @@ class Tally:
 
     @property
     def reuse(self) -> float:
-        """The share of all prompt tokens that the model did not have to see again."""
+        """The share of all prompt tokens that were not recomputed."""
         return self.reused / max(self.reused + self.recomputed, 1)
 
     def table(self) -> Table:
-        """The sums, for people."""
+        """Format the sums as a table."""
         table = Table(title="The session", show_header=False)
         table.add_column()
         table.add_column(justify="right")
@@ -58,8 +58,8 @@ class Tally:
             ("tokens reused", f"{self.reused:,} ({self.reuse:.1%})"),
             ("tokens recomputed", f"{self.recomputed:,}"),
             ("the same with FIM prompts, at least", f"{self.infilling:,}"),
-            ("milliseconds a keystroke, median", f"{percentile(self.milliseconds, 50):.1f}"),
-            ("milliseconds a keystroke, 95th percentile", f"{percentile(self.milliseconds, 95):.1f}"),
+            ("milliseconds a keystroke, median", f"{median(self.milliseconds):.1f}"),
+            ("milliseconds a keystroke, 95th percentile", f"{quantiles(self.milliseconds, n=20)[-1]:.1f}"),
         ):
             table.add_row(label, value)
         return table

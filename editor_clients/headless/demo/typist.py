@@ -1,4 +1,4 @@
-"""The demo's typist: types a prepared edit into a real file, one key after the other."""
+"""Types the demo's prepared edit into a real file, one key after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORTH_A_TAB = 4  # characters: less is typed
 
 @dataclass(frozen=True)
 class Moment:
-    """What the editor shows after a key.
+    """The editor's state after a key.
 
     `accepted` characters came from the suggestion before. If this one is `welcome`, the next key accepts it or its
     first lines; if the moment is the `last` of a place, the cursor jumps.
@@ -36,14 +36,14 @@ class Moment:
 
 
 class Typist:
-    """Works through the edit: places, and what to type there; a backspace takes back a slip of the finger."""
+    """Works through the edit: places, and what to type there; a backspace corrects a typing error."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor, self._uri = editor, FILE.as_uri()
         self._cursor = 0
 
     async def moments(self) -> AsyncIterator[Moment]:
-        """Open the file and press every key; a suggestion that says what was to come is accepted."""
+        """Open the file and press every key; accept suggestions that match what comes next."""
         self._editor.open(self._uri, FILE.read_text(encoding="utf-8"), "python")
         for step in json.loads(EDIT.read_text(encoding="utf-8")):
             self._cursor = self._editor.text(self._uri).index(step["after"]) + len(step["after"])
@@ -81,7 +81,7 @@ class Typist:
 
 
 def _fitting(suggestion: str, todo: str) -> str:
-    """As many lines of a suggestion as say what is to be typed next, if that is worth a key."""
+    """Return the leading lines of a suggestion that match what comes next, if worth a key."""
     lines = suggestion.split("\n")
     parts = ("\n".join(lines[:count]) for count in range(len(lines), 0, -1))
     next_up = todo.partition(BACKSPACE)[0]

@@ -1,1 +1,1 @@
-"""Measures of a completion, their intervals and tables."""
+"""Metrics of completions, their confidence intervals and tables."""

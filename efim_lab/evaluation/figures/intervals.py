@@ -14,7 +14,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the bounds of its 95 % interval."""
+    """A figure and the bounds of its 95 % confidence interval."""
 
     value: float
     low: float
@@ -22,7 +22,7 @@ class Estimate:
 
 
 def proportion(hits: Sequence[bool]) -> Estimate:
-    """The share of hits, with Wilson's interval; there must be a trial."""
+    """Return the share of hits with Wilson's interval; there must be at least one trial."""
     n, share = len(hits), sum(hits) / len(hits)
     centre = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
@@ -30,12 +30,12 @@ def proportion(hits: Sequence[bool]) -> Estimate:
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """The mean, with the interval of the percentile bootstrap; of differences of pairs it is a paired bootstrap."""
+    """Return the mean with its percentile bootstrap interval; of paired differences, a paired bootstrap."""
     return ratio(values, [1.0] * len(values))
 
 
 def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
-    """The ratio of two sums over the same places, which are resampled together; reproducible."""
+    """Return the ratio of two sums over the same places, which are resampled together; reproducible."""
     above, below = np.array(numerators, dtype=float), np.array(denominators, dtype=float)
     rng = np.random.default_rng(0)
     samples = (rng.integers(0, len(above), len(above)) for _ in range(RESAMPLES))

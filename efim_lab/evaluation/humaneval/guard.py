@@ -1,6 +1,6 @@
-"""Runs the program on stdin under limits; a script of its own, for `sandbox` only.
+"""Runs the program on stdin under limits; a separate script, started by `sandbox` only.
 
-It guards against accidents of a model, not against an attacker: the hook sits in the same process as the program.
+It guards against a model's accidents, not against an attacker: the hook lives in the same process as the program.
 The program may compute and read. It may not write, delete, start processes, send signals, load C code or use a
 network.
 """
@@ -16,15 +16,15 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def refuse(event: str, arguments: tuple[object, ...]) -> None:
-    """An audit hook: PermissionError for whatever reaches out of the process."""
+    """Raise PermissionError for any event that reaches outside the process; an audit hook."""
     writes = event == "open" and isinstance(flags := arguments[2], int) and flags & WRITING
     if writes or (event.startswith(REFUSED) and event not in HARMLESS):
         raise PermissionError(f"{event} is refused")
 
 
 def limit() -> None:
-    """Limit the process; the superuser may still start others, but not through the hook."""
-    import resource  # which only Unix has
+    """Set the process's resource limits; they let the superuser start processes, but the hook does not."""
+    import resource  # Unix only
 
     for kind, most in (
         (resource.RLIMIT_CPU, SECONDS),

@@ -1,4 +1,4 @@
-"""Runs programs that a model wrote, each in a process of its own under limits; see `guard` for what that is worth."""
+"""Runs programs written by a model, each in its own process under limits; `guard` says what that protects from."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.humaneval import guard
-from model_runtime.errors import WorkError
 
 
 def check() -> None:
-    """WorkError where the system cannot limit a process."""
+    """Raise WorkError if the system cannot limit a process."""
     if find_spec("resource") is None:
-        raise WorkError("this system cannot limit what a model's programs take: leave out --humaneval")
+        raise WorkError("this system cannot limit the resources of a model's programs: leave out --humaneval")
 
 
 def passes(program: str) -> bool:
-    """Whether a program runs to its end without an exception, within its limits; it gets no input and no output."""
+    """Return whether a program, without input and output, ends without an exception and within its limits."""
     command = [sys.executable, "-I", "-S", "-B", guard.__file__]
     with TemporaryDirectory() as folder:
         try:

@@ -14,28 +14,28 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import EFIM, FIM, SERVER
 from efim_lab.evaluation.figures.intervals import Estimate, proportion
 from efim_lab.evaluation.held_out import Progress, model_name, silent
 from efim_lab.evaluation.humaneval import sandbox
+from efim_lab.evaluation.measured_model import LINE, UNTIL_END, MeasuredModel
 from efim_lab.evaluation.places.cursors import context_at, draw_increment
-from efim_lab.evaluation.subject import LINE, UNTIL_END, Subject
-from model_runtime.errors import WorkError
 
 SINGLE_LINE, RANDOM_SPAN = "single line", "random span"
 FILES = {
     SINGLE_LINE: "HumanEval-SingleLineInfilling.jsonl.gz",
     RANDOM_SPAN: "HumanEval-RandomSpanInfillingLight.jsonl.gz",
 }
-ARMS = (FIM, EFIM, SERVER)
-LONGEST_COMPLETION = 128  # tokens
-PROGRAMS = 2  # that run at a time
+TASK_ARMS = (FIM, EFIM, SERVER)
+LONGEST_TASK_COMPLETION = 128  # tokens
+PROGRAMS = 2  # run at a time
 
-Passed = Mapping[str, Mapping[str, Estimate]]  # pass@1 by kind of task and by arm
+PassRates = Mapping[str, Mapping[str, Estimate]]  # pass@1 by kind of task and by arm
 
 
 @dataclass(frozen=True)
-class Task:
+class InfillingTask:
     """A function with a hole between `prompt` and `suffix`; `test` defines `check(function)`."""
 
     prompt: str
@@ -44,26 +44,28 @@ class Task:
     entry_point: str
 
     def program(self, completion: str) -> str:
-        """The function with its hole filled, and its test."""
+        """Return the function with its hole filled, followed by its test."""
         return f"{self.prompt}{completion}{self.suffix}\n{self.test}\ncheck({self.entry_point})\n"
 
 
-def read(folder: Path) -> dict[str, list[Task]]:
-    """Read both files of tasks, by kind; WorkError where one is missing or damaged."""
+def read(folder: Path) -> dict[str, list[InfillingTask]]:
+    """Read both files of tasks, by kind; raises WorkError if one is missing or damaged."""
     sandbox.check()
     return {kind: _read(folder / name) for kind, name in FILES.items()}
 
 
-def measure(folder: Path, tasks: Mapping[str, Sequence[Task]], progress: Progress = silent) -> Passed:
+def measure(folder: Path, tasks: Mapping[str, Sequence[InfillingTask]], progress: Progress = silent) -> PassRates:
     """Fill every hole greedily with the model in `folder`, and run the programs."""
-    subject, name = Subject(folder), model_name(folder)
+    subject, name = MeasuredModel(folder), model_name(folder)
     return {kind: _passed(subject, kind, some, f"{name}, {kind}", progress) for kind, some in tasks.items()}
 
 
-def _passed(subject: Subject, kind: str, tasks: Sequence[Task], what: str, progress: Progress) -> dict[str, Estimate]:
-    """Pass@1 by arm; programs run while the next ones are written."""
+def _passed(
+    subject: MeasuredModel, kind: str, tasks: Sequence[InfillingTask], what: str, progress: Progress
+) -> dict[str, Estimate]:
+    """Return pass@1 by arm; programs run while the next ones are generated."""
     rng = random.Random(0)
-    running = {arm.name: list[Future[bool]]() for arm in ARMS}
+    running = {arm.name: list[Future[bool]]() for arm in TASK_ARMS}
     with ThreadPoolExecutor(PROGRAMS) as pool:
         for done, task in enumerate(tasks):
             progress(what, done, len(tasks))
@@ -73,22 +75,22 @@ def _passed(subject: Subject, kind: str, tasks: Sequence[Task], what: str, progr
     return {arm: proportion([each.result() for each in futures]) for arm, futures in running.items()}
 
 
-def _completions(subject: Subject, kind: str, task: Task, increment: int) -> dict[str, str]:
-    """The suffix is shown whole, also where it begins inside a line."""
+def _completions(subject: MeasuredModel, kind: str, task: InfillingTask, increment: int) -> dict[str, str]:
+    """Complete a task with each arm; the whole suffix is in the prompt, even if it begins inside a line."""
     context = context_at(task.prompt + task.suffix, len(task.prompt), len(task.prompt), increment)
-    prompts = subject.prompts(context, ARMS, LONGEST_COMPLETION)
+    prompts = subject.prompts(context, TASK_ARMS, LONGEST_TASK_COMPLETION)
     rule, end = (LINE, "\n") if kind == SINGLE_LINE else (UNTIL_END, "")
     return {
-        arm.name: subject.complete(arm, prompt, rule, LONGEST_COMPLETION) + end
-        for arm, prompt in zip(ARMS, prompts, strict=True)
+        arm.name: subject.complete(arm, prompt, rule, LONGEST_TASK_COMPLETION) + end
+        for arm, prompt in zip(TASK_ARMS, prompts, strict=True)
     }
 
 
-def _read(path: Path) -> list[Task]:
+def _read(path: Path) -> list[InfillingTask]:
     names = ("prompt", "suffix", "test", "entry_point")
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            tasks = [Task(*(json.loads(line)[name] for name in names)) for line in lines]
+            tasks = [InfillingTask(*(json.loads(line)[name] for name in names)) for line in lines]
     except FileNotFoundError:
         source = "github.com/openai/human-eval-infilling has it"
         raise WorkError(f"{path.parent} has no {path.name}: {source}") from None

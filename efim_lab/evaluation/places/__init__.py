@@ -1,1 +1,1 @@
-"""Where completions are measured."""
+"""The places in held-out code at which completions are measured."""

@@ -1,4 +1,4 @@
-"""Where completions are measured: random cursors in held-out lines, and the text around them that is shown."""
+"""Random cursors in held-out lines, and the text around them that prompts may use."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 
 BEFORE, AFTER = 1400, 500  # characters shown before the cursor and after its line
-LONGEST_LINE = 400  # characters; longer lines are data, and nobody types them
+LONGEST_LINE = 400  # characters; longer lines are data that no one types
 LONGEST_INCREMENT = 200  # characters, as EFIM's fragments in training (arXiv 2505.21889)
 
 
 @dataclass(frozen=True)
 class Context:
-    """What is known at a cursor: whole lines, the cursor's line up to it, and what follows that line.
+    """The text visible at a cursor: whole lines, the cursor's line up to it, and what follows that line.
 
-    `increment` is how many characters before the cursor a published EFIM prompt takes for newly typed.
+    `increment` is how many characters before the cursor a published EFIM prompt treats as newly typed.
     """
 
     head: str
@@ -28,60 +28,60 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A cursor and `rest`, what its line goes on with: never blank, up to the line's end."""
+class CursorPlace:
+    """A cursor and the true `rest` of its line, never blank."""
 
     context: Context
     rest: str
 
     @property
     def inside_word(self) -> bool:
-        """Whether the cursor stands between two characters of one word."""
+        """Whether the cursor is inside a word."""
         return is_word(self.context.typed[-1:]) and is_word(self.rest[0])
 
 
-def choose(documents: Sequence[Document], lines: int) -> list[Place]:
-    """Choose up to `lines` lines that are not blank and a cursor in each, by the documents alone.
+def choose_places(documents: Sequence[CodeDocument], lines: int) -> list[CursorPlace]:
+    """Choose a cursor in each of up to `lines` lines that are not blank; determined by the documents.
 
-    The order is random and does not depend on `lines`: fewer places are the first of more.
+    The random order does not depend on `lines`: fewer places are the first of more.
     """
     rng = random.Random(0)
     return [_place(text, row, rng) for text, row in shuffled_lines(documents, rng)[:lines]]
 
 
-def shuffled_lines(documents: Sequence[Document], rng: random.Random) -> list[tuple[str, int]]:
-    """Every line that is not blank and that someone may have typed, as its document's text and its number."""
+def shuffled_lines(documents: Sequence[CodeDocument], rng: random.Random) -> list[tuple[str, int]]:
+    """List every line that is not blank and not too long to be typed, as (text of its document, index), shuffled."""
     found = [(document.text, row) for document in documents for row in _written(document.text)]
     rng.shuffle(found)
     return found
 
 
 def context_at(text: str, cursor: int, end: int, increment: int) -> Context:
-    """Cut what is shown at a cursor whose hidden text ends at `end`: all of the text before it from a line start."""
+    """Return the context of a cursor whose hidden text ends at `end`, with all the text before it."""
     anchor = text.rfind("\n", 0, cursor) + 1
     return Context(text[:anchor], text[anchor:cursor], text[end:], increment)
 
 
 def window_at(text: str, cursor: int, line_end: int, increment: int) -> Context:
-    """Cut what is shown at a cursor of which all that follows on its line is hidden."""
+    """Return the context of a cursor with the rest of its line hidden and a limited window around it."""
     start = _line_start(text, max(0, cursor - BEFORE))
     shown = text[start : line_end + 1 + AFTER]
     return context_at(shown, cursor - start, line_end + 1 - start, increment)
 
 
 def line_at(text: str, row: int) -> tuple[str, int]:
-    """A line without its break, and where it begins."""
+    """Return a line without its line break, and its offset."""
     lines = text.split("\n")
     return lines[row], [0, *accumulate(len(each) + 1 for each in lines)][row]
 
 
 def is_word(character: str) -> bool:
-    """Whether names are made of a character; of none they are not."""
+    """Return whether a character can be part of a name; false for an empty string."""
     return character.isalnum() or character == "_"
 
 
 def draw_increment(rng: random.Random) -> int:
-    """Draw how much of the text before a cursor counts as newly typed, in characters."""
+    """Draw how many characters before a cursor count as newly typed."""
     return rng.randint(1, LONGEST_INCREMENT)
 
 
@@ -89,13 +89,15 @@ def _written(text: str) -> list[int]:
     return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_LINE]
 
 
-def _place(text: str, row: int, rng: random.Random) -> Place:
-    """A cursor from the indentation's end to the line's last character."""
+def _place(text: str, row: int, rng: random.Random) -> CursorPlace:
+    """Choose a cursor between the end of the indentation and the line's last character."""
     line, anchor = line_at(text, row)
     cursor = anchor + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
-    return Place(window_at(text, cursor, anchor + len(line), draw_increment(rng)), text[cursor : anchor + len(line)])
+    return CursorPlace(
+        window_at(text, cursor, anchor + len(line), draw_increment(rng)), text[cursor : anchor + len(line)]
+    )
 
 
 def _line_start(text: str, at: int) -> int:
-    """The first line start from `at` on: a server shows no part of a line at its window's start."""
+    """Return the first line start at or after `at`: the server's windows begin with whole lines."""
     return at if at == 0 or text[at - 1] == "\n" else text.index("\n", at) + 1

@@ -1,4 +1,4 @@
-"""Where suggestions inside a line are measured: random spans taken out of held-out lines, code after them."""
+"""Random spans taken out of held-out lines with code after them, to measure suggestions inside a line."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
 from efim_lab.evaluation.places.cursors import Context, draw_increment, is_word, line_at, shuffled_lines, window_at
 from model_runtime.engine.rest_of_line import is_closers
 
-SHORTEST, LONGEST = 2, 20  # characters of a span
+SHORTEST_HOLE, LONGEST_HOLE = 2, 20  # characters of a span
 
 
 @dataclass(frozen=True)
 class Hole:
-    """A cursor before code: `span` was taken out there, and `rest` is what its line goes on with after it."""
+    """A cursor before code: `span` was taken out there, and `rest` follows it on the line."""
 
     context: Context
     span: str
     rest: str
 
 
-def choose(documents: Sequence[Document], count: int) -> list[Hole]:
-    """Choose a span in each of up to `count` lines, by the documents alone; fewer are the first of more."""
+def choose_holes(documents: Sequence[CodeDocument], count: int) -> list[Hole]:
+    """Choose a span in each of up to `count` lines; determined by the documents, fewer are the first of more."""
     rng = random.Random(0)
     made = (_hole(text, row, rng) for text, row in shuffled_lines(documents, rng))
     return list(islice((hole for hole in made if hole), count))
@@ -41,9 +41,9 @@ def _hole(text: str, row: int, rng: random.Random) -> Hole | None:
 
 
 def _spans(line: str) -> Iterator[tuple[int, int]]:
-    """Every span that is not blank and ends before code, and not inside a word."""
+    """Yield every span that is not blank and ends before code, but not inside a word."""
     indent = len(line) - len(line.lstrip())
-    for end in range(indent + SHORTEST, len(line)):
+    for end in range(indent + SHORTEST_HOLE, len(line)):
         if not (is_word(line[end - 1]) and is_word(line[end]) or is_closers(line[end:])):
-            starts = range(max(indent, end - LONGEST), end - SHORTEST + 1)
+            starts = range(max(indent, end - LONGEST_HOLE), end - SHORTEST_HOLE + 1)
             yield from ((start, end) for start in starts if line[start:end].strip())

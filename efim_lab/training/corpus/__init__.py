@@ -1,1 +1,1 @@
-"""What is learnt from: permissively licensed files, filtered and without duplicates."""
+"""The training corpus: permissively licensed files, filtered and deduplicated."""

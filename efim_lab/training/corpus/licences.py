@@ -1,4 +1,4 @@
-"""Which distributions may be learnt from: those whose metadata states a permissive licence."""
+"""Selects the distributions that may be trained on: their metadata states a permissive licence."""
 
 import re
 from email.message import Message
@@ -25,7 +25,7 @@ _CLASSIFIERS = {
 
 
 def stated_licence(metadata: Message) -> str:
-    """Return the licence in core metadata, "" if there is none: License-Expression, classifiers, License."""
+    """Return the licence stated by License-Expression, else classifiers, else License; "" if there is none."""
     expression = cast("str | None", metadata["License-Expression"])
     if expression:
         return expression
@@ -38,7 +38,7 @@ def stated_licence(metadata: Message) -> str:
 
 
 def is_permissive(expression: str) -> bool:
-    """Whether an SPDX-like expression can be met with permissive terms only; AND binds tighter than OR."""
+    """Return whether permissive terms alone satisfy an SPDX-like expression; AND binds tighter than OR."""
     flat = re.sub(r"\s+with\s+[\w.-]+", "", expression, flags=re.IGNORECASE)
     while inner := re.search(r"\(([^()]*)\)", flat):
         flat = flat.replace(inner[0], "MIT" if _any_permissive(inner[1]) else "refused")

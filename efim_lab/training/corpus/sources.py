@@ -1,4 +1,4 @@
-"""Where the corpus comes from: the standard library, installed distributions, and folders that a user names."""
+"""Finds the sources of a corpus: the standard library, installed distributions, and the user's folders."""
 
 import platform
 import re
@@ -10,8 +10,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
 
+from efim_lab.errors import WorkError
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
-from model_runtime.errors import WorkError
 
 _TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
 _OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules|build|dist)/")
@@ -19,8 +19,8 @@ _VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A distribution that may be learnt from; `files` are its Python files relative to `root`, sorted."""
+class CorpusSource:
+    """A distribution to train on; `files` are its Python files relative to `root`, sorted."""
 
     name: str
     version: str
@@ -30,21 +30,21 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A distribution that is left out, with the licence it states."""
+class RefusedDistribution:
+    """A distribution left out because of the licence it states."""
 
     name: str
     version: str
     licence: str
 
 
-def here() -> list[Path]:
-    """The folders of the running Python: its standard library and its installed distributions."""
+def running_python_folders() -> list[Path]:
+    """Return the running Python's folders: its standard library and its installed distributions."""
     return sorted({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
 
 
-def found_in(folder: Path) -> list[Source | Refused]:
-    """List what a folder holds: a standard library, a site-packages folder's distributions, or a user's packages."""
+def found_in(folder: Path) -> list[CorpusSource | RefusedDistribution]:
+    """List the sources in a folder: a standard library, installed distributions, or the user's own packages."""
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Python files")
     if (folder / "asyncio" / "base_events.py").exists():
@@ -52,39 +52,39 @@ def found_in(folder: Path) -> list[Source | Refused]:
     return [*(installed(folder) if any(folder.glob("*.dist-info")) else packages(folder))]
 
 
-def standard_library(root: Path) -> list[Source]:
-    """List a standard library folder as two sources: asyncio, which may be put apart, and all else."""
+def standard_library(root: Path) -> list[CorpusSource]:
+    """List a standard library as two sources: asyncio, which may be set apart, and everything else."""
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     kept = [name for name in names if not name.startswith("site-packages/") and _wanted(name)]
     asyncio = tuple(name for name in kept if name.startswith("asyncio/"))
     rest = tuple(name for name in kept if not name.startswith("asyncio/"))
     version = platform.python_version() if root == Path(sysconfig.get_path("stdlib")) else root.name
     return [
-        Source("asyncio", version, "PSF-2.0", root, asyncio),
-        Source("python-standard-library", version, "PSF-2.0", root, rest),
+        CorpusSource("asyncio", version, "PSF-2.0", root, asyncio),
+        CorpusSource("python-standard-library", version, "PSF-2.0", root, rest),
     ]
 
 
-def packages(folder: Path) -> list[Source]:
-    """List a user's own folder: each folder in it is a source, and the files beside them are one."""
+def packages(folder: Path) -> list[CorpusSource]:
+    """List the user's own folder: each folder in it is a source, and its loose files form another."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     grouped: dict[str, list[str]] = {}
     for name in names:
         if _wanted(name) and not _OTHERS.search(name):
             top, inner, _ = name.partition("/")
             grouped.setdefault(top if inner else folder.resolve().name, []).append(name)
-    return [Source(name, "0", "as its owner decides", folder, tuple(files)) for name, files in grouped.items()]
+    return [CorpusSource(name, "0", "as its owner decides", folder, tuple(files)) for name, files in grouped.items()]
 
 
-def installed(folder: Path) -> Iterator[Source | Refused]:
+def installed(folder: Path) -> Iterator[CorpusSource | RefusedDistribution]:
     """List a site-packages folder's distributions in order of name, each as a source or as refused."""
     found = {_canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
     for name, dist in sorted(found.items()):
         licence = stated_licence(cast("Message", dist.metadata))
         if licence and is_permissive(licence):
-            yield Source(name, dist.version, licence, folder, _python_files(dist))
+            yield CorpusSource(name, dist.version, licence, folder, _python_files(dist))
         else:
-            yield Refused(name, dist.version, licence or "not stated")
+            yield RefusedDistribution(name, dist.version, licence or "not stated")
 
 
 def _canonical(name: str) -> str:
@@ -97,5 +97,5 @@ def _python_files(dist: Distribution) -> tuple[str, ...]:
 
 
 def _wanted(name: str) -> bool:
-    """Vendored files come under licences that the distribution's metadata need not state."""
+    """Leave out tests and vendored files: the metadata need not state the latter's licences."""
     return ".." not in name and not _TEST.search(name) and not _VENDORED.search(name)

@@ -1,1 +1,1 @@
-"""Teaching a model that somebody else trained."""
+"""Fine-tuning of existing models."""

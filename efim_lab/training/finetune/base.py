@@ -1,4 +1,4 @@
-"""The model that a fine-tuning begins with: any that transformers knows, with infilling markers."""
+"""The model to fine-tune: any that transformers knows and that has infilling markers."""
 
 import re
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from efim_lab.training.samples.samples import Layout
+from efim_lab.errors import WorkError
+from efim_lab.training.samples.sample_maker import Layout
 from model_runtime.checkpoint.config import read_json
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, hub_origin, local_folder
-from model_runtime.errors import WorkError
 from model_runtime.loading.checkpoint import TemplateOverride, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.template import Template
@@ -25,8 +25,8 @@ _LICENCE = re.compile(r"\A---\n(?:.*\n)*?license: *([^\n]+)\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
-    """A checkpoint folder as training sees it; `context` in tokens, `dtype` is what its weights are stored in."""
+class BaseModel:
+    """A checkpoint to fine-tune; `context` in tokens, `dtype` is the stored weights'."""
 
     folder: Path
     hidden: int
@@ -36,25 +36,25 @@ class Base:
 
     @property
     def name(self) -> str:
-        """What it is called on the hub, or its folder is."""
+        """Its name on the hub, or its folder's."""
         name, commit = hub_origin(self.folder)
         return name if commit else self.folder.resolve().name
 
     @property
     def licence(self) -> str:
-        """The licence that its model card states, or ""."""
+        """The licence stated in its model card, or ""."""
         card = self.folder / "README.md"
         found = _LICENCE.search(card.read_text(encoding="utf-8", errors="replace")) if card.exists() else None
         return found[1].strip("\"' ") if found else ""
 
 
-def find(name: str, revision: str = "", override: TemplateOverride = ()) -> Base:
-    """Look at a model, fetched if need be; ModelError where there is none that the server could complete with."""
+def find_base(name: str, revision: str = "", override: TemplateOverride = ()) -> BaseModel:
+    """Find a model, downloading it if needed; raises ModelError if the server could not complete with it."""
     folder, config, tokenizer, template = read_checkpoint(_folder(name, revision, override), override)
     end = _end(tokenizer, template) or next(iter(config.end_ids), None)
     if end is None:
-        raise WorkError(f"{folder / 'config.json'} names no eos_token_id: write the token there that ends a text")
-    return Base(
+        raise WorkError(f"{folder / 'config.json'} has no eos_token_id: add the token that ends a text")
+    return BaseModel(
         folder=folder,
         hidden=config.hidden,
         context=config.context,
@@ -67,7 +67,7 @@ def _folder(name: str, revision: str, override: TemplateOverride) -> Path:
     if here := local_folder(name) or cached_folder(name, revision):
         return here
 
-    def look(folder: Path, _size: int) -> None:  # every size is fetched: training takes another amount of memory
+    def look(folder: Path, _size: int) -> None:  # any size is accepted: training needs a different amount of memory
         read_checkpoint(folder, override)
 
     with Progress(console=Console(stderr=True)) as bar:
@@ -80,13 +80,13 @@ def _dtype(folder: Path) -> torch.dtype:
     fields = Fields(read_json(folder / "config.json"))
     stored = fields.text("dtype", fields.text("torch_dtype", "float32"))
     if stored not in DTYPES:
-        remedy = f"write there what the weights are stored in, {' or '.join(DTYPES)}"
+        remedy = f"set it to the weights' own: {' or '.join(DTYPES)}"
         raise WorkError(f"{folder / 'config.json'} says dtype {stored!r}: {remedy}")
     return DTYPES[stored]
 
 
 def _end(tokenizer: Tokenizer, template: Template) -> int | None:
-    """The token that ends a completion of this family, where that is not the one that ends a text."""
+    """Return the token that ends a completion if the family has one besides the end of text."""
     family = next((family for family in FAMILIES if family.name == template.family), None)
     if family is None or family.end_id is not None:
         return family and family.end_id

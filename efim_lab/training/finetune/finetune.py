@@ -1,25 +1,25 @@
-"""Teaches a model that somebody else trained to go on inside words: EFIM's fragments, in its own template."""
+"""Fine-tunes an existing model to complete inside words, with EFIM's fragments in its own template."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from efim_lab import documents
+from efim_lab.errors import WorkError
 from efim_lab.training import checkpoint
 from efim_lab.training.corpus import code_files
 from efim_lab.training.finetune import base, tuned_card
-from efim_lab.training.finetune.base import Base
-from efim_lab.training.finetune.tuned_card import Tuned
-from efim_lab.training.finetune.tuner import RATES, Method, Settings, Tuner
+from efim_lab.training.finetune.base import BaseModel
+from efim_lab.training.finetune.tuned_card import FinetuningSummary
+from efim_lab.training.finetune.tuner import RATES, Method, Tuner, TunerSettings
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.samples.stream import ShardSource
-from model_runtime.errors import WorkError
 from model_runtime.loading.checkpoint import TemplateOverride
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to fine-tune on what, how and for how long; without a rate, the one for the model's width."""
+class FinetuningJob:
+    """What to fine-tune, on what data, how and for how long; without `rate`, it follows from the model's width."""
 
     base: str
     revision: str
@@ -33,9 +33,9 @@ class Order:
     rate: float | None
 
 
-def run(order: Order) -> Path:
-    """Fine-tune a model; return the folder with the finished one."""
-    found = base.find(order.base, order.revision, order.template)
+def finetune(order: FinetuningJob) -> Path:
+    """Fine-tune a model; return the folder of the finished model."""
+    found = base.find_base(order.base, order.revision, order.template)
     corpus = _corpus(order)
     settings = _settings(order, found)
     tuner = Tuner(found, settings, order.out, order.seconds, worth_compiling(order.seconds))
@@ -45,13 +45,13 @@ def run(order: Order) -> Path:
     return _finished(order, tuner, corpus)
 
 
-def _settings(order: Order, found: Base) -> Settings:
-    """A data-centre GPU has time for larger steps; no row is longer than what the base can attend to.
+def _settings(order: FinetuningJob, found: BaseModel) -> TunerSettings:
+    """Choose the schedule: larger steps on a GPU, no row longer than the base's context.
 
-    All rows are of one length: what is compiled for another costs a part of a short run.
+    All rows have one length, because compiling for a second one would take a large part of a short run.
     """
     is_gpu = device().type == "cuda"
-    return Settings(
+    return TunerSettings(
         base=str(found.folder.resolve()),
         template=order.template,
         method=order.method,
@@ -64,38 +64,38 @@ def _settings(order: Order, found: Base) -> Settings:
     )
 
 
-def _corpus(order: Order) -> Path:
-    """What a run learns from: written beside it when it begins, and read there when it is resumed."""
+def _corpus(order: FinetuningJob) -> Path:
+    """Return the run's copy of its data, which is written at the start and read again on --resume."""
     corpus = order.out / code_files.CORPUS
     if order.resume:
         return corpus
     if checkpoint.found(order.out):
-        raise WorkError(f"{order.out} holds a run: go on with --resume or name another folder")
+        raise WorkError(f"{order.out} holds a run: continue it with --resume or name another folder")
     try:
         order.out.mkdir(parents=True, exist_ok=True)
-        code_files.write(order.data, corpus)
+        code_files.write_code(order.data, corpus)
     except OSError as error:
         raise WorkError(f"cannot write to {order.out} ({error}): make room there, or name another folder") from error
     return corpus
 
 
-def _finished(order: Order, tuner: Tuner, corpus: Path) -> Path:
+def _finished(order: FinetuningJob, tuner: Tuner, corpus: Path) -> Path:
     target, log = order.out / "export", order.out / "log.jsonl"
     card = tuned_card.card(_summary(order, tuner, corpus))
     try:
         tuner.export(target)
         plot(log, target / "loss.png")
         (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
-    except (OSError, RuntimeError) as error:  # RuntimeError: how safetensors tells a full disk
+    except (OSError, RuntimeError) as error:  # safetensors raises RuntimeError when the disk is full
         raise WorkError(f"cannot write {target} ({error}): make room and --resume") from error
     return target
 
 
-def _summary(order: Order, tuner: Tuner, corpus: Path) -> Tuned:
+def _summary(order: FinetuningJob, tuner: Tuner, corpus: Path) -> FinetuningSummary:
     losses = [entry["loss"] for entry in read_log(order.out / "log.jsonl")]
     some = min(100, len(losses))
-    learnt = documents.read(corpus)
-    return Tuned(
+    learnt = documents.read_documents(corpus)
+    return FinetuningSummary(
         base=tuner.base.name,
         licence=tuner.base.licence,
         settings=tuner.settings,

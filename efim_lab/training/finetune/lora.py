@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, arXiv 2106.09685) on the linear layers of attention and MLP, and how they are merged."""
+"""Adds low-rank adapters (LoRA, arXiv 2106.09685) to the linear layers of attention and MLP, and merges them."""
 
 import warnings
 
@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 
 def adapted(model: PreTrainedModel, rank: int, seed: int) -> PeftModel:
-    """Freeze a model and put adapters beside its linear layers, which change nothing yet; the head gets none."""
+    """Freeze a model and add adapters, zero at first, to its linear layers except the output head."""
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
     with warnings.catch_warnings():
@@ -19,7 +19,7 @@ def adapted(model: PreTrainedModel, rank: int, seed: int) -> PeftModel:
 
 
 def merged(model: PeftModel) -> PreTrainedModel:
-    """Add the adapters to the weights."""
+    """Merge the adapters into the weights."""
     whole: object = model.merge_and_unload()  # pyright: ignore
     assert isinstance(whole, PreTrainedModel)
     return whole

@@ -1,18 +1,18 @@
-"""The model card of a fine-tuned model: what it was before, what it learnt from and how."""
+"""The model card of a fine-tuned model: its base, its data and its training."""
 
 from dataclasses import dataclass
 
-from efim_lab.training.card import mixture
-from efim_lab.training.finetune.tuner import Settings
+from efim_lab.training.card import mixture_text
+from efim_lab.training.finetune.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
-    """How a fine-tuning went; `losses` are the means of its first and last 100 steps in nats per token."""
+class FinetuningSummary:
+    """How fine-tuning went; `losses` are the means over its first and last 100 steps, in nats per token."""
 
     base: str
     licence: str
-    settings: Settings
+    settings: TunerSettings
     device: str
     files: int
     characters: int
@@ -21,7 +21,7 @@ class Tuned:
     losses: tuple[float, float]
 
 
-def card(tuned: Tuned) -> str:
+def card(tuned: FinetuningSummary) -> str:
     """Write the model card in Markdown."""
     settings = tuned.settings
     first, last = tuned.losses
@@ -38,7 +38,7 @@ def card(tuned: Tuned) -> str:
         device={"cpu": "CPU", "cuda": "GPU"}[tuned.device],
         first=f"{first:.2f}",
         last=f"{last:.2f}",
-        mixture=mixture(settings.shares),
+        mixture=mixture_text(settings.shares),
     )
 
 

@@ -1,4 +1,4 @@
-"""Trains a model that somebody else made, whole or beside it, and writes it as its base is written."""
+"""Fine-tunes a model, all of it or adapters, and writes it in its base's format."""
 
 import shutil
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from torch.optim import AdamW
 from transformers import PreTrainedModel
 
 from efim_lab.training.finetune import lora
-from efim_lab.training.finetune.base import Base
-from efim_lab.training.loop import Learner, Loop, Schedule, device
+from efim_lab.training.finetune.base import BaseModel
+from efim_lab.training.loop import Learner, Schedule, TrainingLoop, device
 from efim_lab.training.network import loss_of
-from efim_lab.training.samples.samples import Shares
+from efim_lab.training.samples.sample_maker import Shares
 from model_runtime.decoder.hf.read import read_hf_model
 from model_runtime.loading.checkpoint import TemplateOverride
 
 Method = Literal["lora", "full"]
-# Most of what a base has to learn: a text in fragments has a cut inside a word every 100 characters, others have one.
+# Fragments dominate: they have a cut inside a word every 100 characters, other samples have only one.
 SHARES = Shares(plain=0.05, fim=0.05, fragments=0.6, efim=0.2, served=0.1, cut=1.0)
-# The rate of a model as wide as one number: what an Adam step changes grows with the width.
+# Learning rate times the model's width: the effect of an Adam step grows with the width.
 RATES: dict[Method, float] = {"lora": 0.64, "full": 0.16}
-# All that a folder of a model has besides its weights; figures that were fitted to other weights stay behind.
+# A model's files other than its weights; what was fitted to the old weights (the local cache) is left out.
 COPIED = (
     *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "LICENSE*", "NOTICE*"),
@@ -34,8 +34,8 @@ COPIED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Schedule):
-    """What is trained from what, and how; `base` tells one model from another."""
+class TunerSettings(Schedule):
+    """The settings of a fine-tuning run; `base` identifies the model."""
 
     base: str
     method: Method
@@ -44,13 +44,13 @@ class Settings(Schedule):
     shares: Shares = field(default_factory=lambda: SHARES)
 
 
-class Tuner(Loop):
-    """A run from another model's weights."""
+class Tuner(TrainingLoop):
+    """A run that starts from an existing model's weights."""
 
     def __init__(
         self,
-        begun: Base,
-        settings: Settings,
+        begun: BaseModel,
+        settings: TunerSettings,
         folder: Path,
         seconds: float,
         compiled: bool,
@@ -66,7 +66,7 @@ class Tuner(Loop):
         super().__init__(Learner(trained, [optimizer], loss), settings, folder, seconds, **clock)
 
     def export(self, folder: Path) -> None:
-        """Write a checkpoint folder like the base's, in its number format."""
+        """Write a checkpoint folder like the base's, in its dtype."""
         model = lora.merged(self.model) if isinstance(self.model, PeftModel) else self.model
         model.to(dtype=self.base.dtype)  # pyright: ignore
         model.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
@@ -77,8 +77,8 @@ class Tuner(Loop):
                 shutil.copy(path, folder)
 
 
-def _loaded(begun: Base, settings: Settings) -> PreTrainedModel | PeftModel:
-    """Weights that are trained are kept in fp32; those beside adapters only need to be read."""
+def _loaded(begun: BaseModel, settings: TunerSettings) -> PreTrainedModel | PeftModel:
+    """Load the base's weights: in fp32 if they are trained, in bf16 on a GPU if only the adapters are."""
     only_read = settings.method == "lora" and device().type == "cuda"
     model = read_hf_model(begun.folder, torch.bfloat16 if only_read else torch.float32)
     model.to(device=device())  # pyright: ignore

@@ -1,4 +1,4 @@
-"""The embedded model's tokenizer: byte-level BPE whose tokens stop where a non-blank line starts."""
+"""The embedded model's tokenizer: byte-level BPE whose tokens never cross the start of a non-blank line."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from model_runtime.errors import WorkError
+from efim_lab.errors import WorkError
 
 END = "<|endoftext|>"
 PREFIX, SUFFIX, MIDDLE = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
@@ -19,7 +19,7 @@ _SPLIT = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\
 
 
 def train(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
-    """Train a tokenizer of at most `vocabulary` entries, the special tokens and all 256 bytes among them."""
+    """Train a tokenizer of at most `vocabulary` entries, including the special tokens and all 256 bytes."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -58,11 +58,11 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def load(folder: Path) -> Tokenizer:
-    """Load the tokenizer that `save` wrote to `folder`."""
+    """Load a tokenizer written by `save`."""
     path = folder / "tokenizer.json"
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for whatever is wrong with the file
+    except Exception as error:  # the library raises bare Exception for any damaged file
         raise WorkError(f"cannot read {path} ({error}): make it with `tokenizer` first") from error
     if any(tokenizer.token_to_id(token) != i for token, i in ID.items()):
         raise WorkError(f"{path} has other special tokens: make it with `tokenizer`")
@@ -70,6 +70,6 @@ def load(folder: Path) -> Tokenizer:
 
 
 def _reading_markers_as_text(tokenizer: Tokenizer) -> Tokenizer:
-    """A source file that spells a special token yields text, never the special token."""
+    """Make a special token that is spelled out in source code encode as plain text."""
     tokenizer.encode_special_tokens = True
     return tokenizer

@@ -1,16 +1,16 @@
-"""EFIM's fragment tokenization (arXiv 2505.21889): pieces of a text, cut at random, are tokenized apart."""
+"""EFIM's fragment tokenization (arXiv 2505.21889): a text is cut at random and its pieces tokenized separately."""
 
 import random
 
-LONGEST = 200
+LONGEST_FRAGMENT = 200
 
 
-def cut(text: str, rng: random.Random) -> list[str]:
-    """Cut a text into pieces of 1..200 characters, uniformly at random; the last one takes what is left."""
+def cut_fragments(text: str, rng: random.Random) -> list[str]:
+    """Cut a text into pieces of 1 to 200 characters, uniformly at random; the last piece is the remainder."""
     pieces: list[str] = []
     start = 0
     while start < len(text):
-        stop = start + rng.randint(1, LONGEST)
+        stop = start + rng.randint(1, LONGEST_FRAGMENT)
         pieces.append(text[start:stop])
         start = stop
     return pieces

@@ -1,18 +1,18 @@
-"""Packs samples into rows of equal length; plain text fills what they leave."""
+"""Packs samples into rows of equal length and fills the gaps with plain text."""
 
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from efim_lab.training.samples.samples import Sample
+from efim_lab.training.samples.sample_maker import TrainingSample
 
 PADDING = -1  # no token of any model
 _OPEN_ROWS = 8
 
 
 class Packer:
-    """A sample goes whole into the fullest open row with room for it; plain text fills up closing rows."""
+    """Puts each sample whole into the fullest open row with room for it; plain text fills up closing rows."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -20,8 +20,8 @@ class Packer:
         self._plain: list[int] = []
         self._closed: list[list[int]] = []
 
-    def add(self, sample: Sample) -> None:
-        """Take one sample of at most a row's length, or of any length if it is plain."""
+    def add(self, sample: TrainingSample) -> None:
+        """Add a sample of at most a row's length, or of any length if it is plain."""
         if sample.plain:
             self._plain += sample.ids
             while len(self._plain) >= 2 * self._length:
@@ -37,7 +37,7 @@ class Packer:
             self._close(self._open.pop(fullest))
 
     def rows(self) -> NDArray[np.int32]:
-        """Close what is open and return all rows, (rows, length)."""
+        """Close all open rows and return every row [rows, length]."""
         while self._open:
             self._close(self._open.pop())
         return np.array(self._closed, dtype=np.int32).reshape(-1, self._length)
@@ -49,8 +49,8 @@ class Packer:
         self._closed.append(row + [PADDING] * (self._length - len(row)))
 
 
-def pack(samples: Iterable[Sample], length: int) -> NDArray[np.int32]:
-    """Pack samples into rows, (rows, length)."""
+def pack(samples: Iterable[TrainingSample], length: int) -> NDArray[np.int32]:
+    """Pack samples into rows [rows, length]."""
     packer = Packer(length)
     for sample in samples:
         packer.add(sample)

@@ -1,4 +1,4 @@
-"""Where a training sample is cut: the anchor, the cursor and the end of what is to be completed."""
+"""Chooses where a training sample is cut: the anchor, the cursor and the end of the completion."""
 
 import random
 import re
@@ -20,10 +20,10 @@ class Span(NamedTuple):
     tail: int
 
 
-def choose(text: str, rng: random.Random) -> Span | None:
-    """Cut a window of lines as completions are cut, more often late in it; None if all lines are blank.
+def choose_span(text: str, rng: random.Random) -> Span | None:
+    """Choose a span of a window of lines as a completion would have it, preferably late in the window.
 
-    A middle that runs to its line's end takes the line break with it.
+    Return None if all lines are blank. A middle that reaches the end of its line includes the line break.
     """
     lines: list[str] = _LINE.findall(text)
     written = [row for row, line in enumerate(lines) if not line.isspace()]
@@ -41,13 +41,13 @@ def choose(text: str, rng: random.Random) -> Span | None:
 
 
 def as_served(text: str, span: Span) -> Span:
-    """Begin the tail on a new line: code after the span is the model's to say."""
+    """Begin the tail on a new line; code after the span on its line becomes part of the completion."""
     below = text.find("\n", span.end - 1) + 1 or len(text)
     return span if span.tail >= below else span._replace(end=below, tail=below)
 
 
 def _tail_start(text: str, end: int, next_line: int) -> int:
-    """Leave the rest of the line out of the tail if it is blank or only closers."""
+    """Return where the tail starts: after the rest of the line if that is blank or only closers."""
     return next_line if is_closers(text[end:next_line]) else end
 
 
@@ -60,7 +60,7 @@ def _indent(line: str) -> int:
 
 
 def _column(line: str, rng: random.Random) -> int:
-    """A cursor's column: from the end of the indentation to the last character."""
+    """Choose a cursor's column, from the end of the indentation to the last character."""
     return rng.randint(_indent(line), max(_indent(line), len(line.rstrip("\n")) - 1))
 
 
@@ -75,7 +75,7 @@ def _further_lines(lines: list[str], row: int, rng: random.Random) -> tuple[int,
 
 
 def _block(lines: list[str], row: int, rng: random.Random) -> tuple[int, int, int]:
-    """To the end of the block that the cursor's line opens or is in."""
+    """Choose up to the end of the block that the cursor's line opens or is in."""
     opens = lines[row].rstrip().endswith(":")
     depth = _indent(lines[row]) + opens
     last = row

@@ -1,4 +1,4 @@
-"""An endless, reproducible stream of training rows, made one shard ahead in a process of its own."""
+"""An endless, reproducible stream of training rows; another process makes them one shard ahead."""
 
 import functools
 import multiprocessing
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from efim_lab import documents
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
 from efim_lab.training.samples.packing import pack
-from efim_lab.training.samples.samples import Layout, SampleMaker, Shares
-from model_runtime.errors import WorkError
+from efim_lab.training.samples.sample_maker import Layout, SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
 
 _CHARACTERS_PER_TOKEN = 3.8
@@ -26,9 +26,9 @@ _CHARACTERS_PER_TOKEN = 3.8
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """What decides a shard's rows, besides its index and their length; about `characters` of text are in it.
+    """What determines a shard's rows besides its index and their length; it has about `characters` of text.
 
-    `tokenizer` is a folder; without a layout it is one of ours.
+    `tokenizer` is a folder; without a layout it must be one of our own.
     """
 
     corpus: Path
@@ -40,7 +40,7 @@ class ShardSource:
 
 
 def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.int32]:
-    """Make the rows of one shard, (rows, length), in random order."""
+    """Make the rows of one shard [rows, length], in random order."""
     rng = random.Random(f"{source.seed} {index} {length}")
     maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length, source.layout)
     samples = (maker.make(*window, rng) for window in shard_windows(source, index, length))
@@ -49,9 +49,9 @@ def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.int32
 
 
 def shard_windows(source: ShardSource, index: int, length: int) -> list[tuple[str, bool]]:
-    """Return a shard's windows: in each pass over the corpus every window is in one shard, a random one.
+    """Return a shard's windows; each pass over the corpus spreads all windows over its shards at random.
 
-    Shards of whole files would be learnt one after the other, each at the cost of the one before.
+    With whole files in a shard, the model would learn one file at the expense of the one before.
     """
     size = sum(len(document.text) for document in _documents(source.corpus))
     shards = -(-size // source.characters)
@@ -60,7 +60,7 @@ def shard_windows(source: ShardSource, index: int, length: int) -> list[tuple[st
 
 
 def windows(text: str, length: int, rng: random.Random) -> Iterator[tuple[str, bool]]:
-    """Cut a text at line starts into windows of about 0.5..1 times `length` tokens; the last is flagged."""
+    """Cut a text at line starts into windows of about 0.5 to 1 times `length` tokens; the last is flagged."""
     start = 0
     while start < len(text):
         stop = start + int(rng.uniform(0.5, 1) * length * _CHARACTERS_PER_TOKEN)
@@ -70,7 +70,7 @@ def windows(text: str, length: int, rng: random.Random) -> Iterator[tuple[str, b
 
 
 class Batches:
-    """Batches of rows in order; `shard`, `row` and `length` are the place to go on from."""
+    """Batches of rows in order; `shard`, `row` and `length` are the position to continue from."""
 
     def __init__(self, source: ShardSource, shard: int = 0, row: int = 0, length: int = 0) -> None:
         self.shard, self.row, self.length = shard, row, length
@@ -80,7 +80,7 @@ class Batches:
         self._worker = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _follow_parent)
 
     def take(self, count: int, length: int) -> NDArray[np.int64]:
-        """Return the next batch, (count, length); another length than before starts at the next shard."""
+        """Return the next batch [count, length]; a new length starts at the next shard."""
         if length != self.length:
             self.shard, self.row = self.shard + (self.length > 0), 0
             self.length, self._rows, self._next = length, None, None
@@ -95,7 +95,7 @@ class Batches:
         return self._rows[self.row - count : self.row].astype(np.int64)
 
     def close(self) -> None:
-        """Stop the process."""
+        """Stop the worker process."""
         self._worker.shutdown(cancel_futures=True)
 
     def _load(self) -> NDArray[np.int32]:
@@ -108,7 +108,7 @@ class Batches:
 
 
 def _follow_parent() -> None:
-    """Leave Ctrl+C, which reaches a worker too, to its parent, and end with it, also where it was killed."""
+    """Leave Ctrl+C, which also reaches workers, to the parent; end with the parent even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -129,8 +129,8 @@ def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
 
 
 @functools.cache
-def _documents(path: Path) -> list[Document]:
-    return documents.read(path)
+def _documents(path: Path) -> list[CodeDocument]:
+    return documents.read_documents(path)
 
 
 @functools.cache

@@ -6,12 +6,12 @@ import re
 
 from efim_ls.completion.postprocess.place import Place
 
-_NOTICE = re.compile(r"copyright|licen[sc]ed? under|all rights reserved|spdx-", re.IGNORECASE)
+NOTICE = re.compile(r"copyright|licen[sc]ed? under|all rights reserved|spdx-", re.IGNORECASE)
 
 
 def notices(text: str, place: Place) -> str:
     """Drop a copyright or licence notice in a file that has none: many files that the model learnt from have one."""
-    foreign = _NOTICE.search(text) and not _NOTICE.search(place.above + place.below)
+    foreign = NOTICE.search(text) and not NOTICE.search(place.above + place.below)
     return "" if foreign else text
 
 

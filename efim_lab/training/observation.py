@@ -1,4 +1,4 @@
-"""What model and counts say of known tokens: held-out lines, asked for as the server asks, teacher-forced."""
+"""Observes the probabilities that model and counts give held-out tokens, teacher-forced after server prompts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from efim_lab.documents import Document
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.weights import read_weights
@@ -19,24 +20,23 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import matches, recency
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.prompt import prompt
 
 Floats = npt.NDArray[np.float64]
 
-OWNER = Owner("")
-LONGEST_LINE = 200  # characters; longer lines are data, and nobody types them
-OTHERS = 4  # files of the same project that are open beside
+OBSERVER_OWNER = Owner("")
+LONGEST_TARGET_LINE = 200  # characters; longer lines are data that no one types
+OTHERS = 4  # other open files of the same project
 LONGEST_MATCH = 16  # tokens; matches of 24 gain nothing more
-LEAST = 1e-30  # a probability: less would be infinitely unlikely
+PROBABILITY_FLOOR = 1e-30  # keeps logarithms finite
 HALF_LIVES = (500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16000.0)  # tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A cursor's prompt, and the rest of its line: as text, and as the tokens that spell stub, rest and line end."""
+class TargetPlace:
+    """A prompt and the rest of its cursor's line, as text and as the tokens of stub, rest and line end."""
 
     prompt: prompt.Prompt
     rest: str
@@ -45,10 +45,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """Of each token [n]: its probability, or that of all tokens which the stub allowed there.
+    """The probabilities [n] of each token, or of all tokens that the stub allowed there.
 
-    `uniform` takes all tokens for alike. `counts` [half-lives, n, lengths] are the shares of what followed matches of
-    1, 2, ... tokens and more.
+    `uniform` gives all tokens the same probability. `counts` [half-lives, n, lengths] are the shares among the tokens
+    that followed matches of at least 1, 2, ... tokens.
     """
 
     uniform: Floats
@@ -57,8 +57,8 @@ class Likelihood:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """Known tokens as model and counts foresaw them; `longest` [n] is the longest match before each, in tokens."""
+class Observations:
+    """The observed likelihoods of held-out tokens; `longest` [n] is the longest match before each, in tokens."""
 
     token: Likelihood
     allowed: Likelihood
@@ -67,7 +67,7 @@ class Observed:
 
 
 class Observer:
-    """A model and the places that it is asked at."""
+    """Draws places in documents and observes what a model predicts there."""
 
     def __init__(self, folder: Path) -> None:
         """Load the model in `folder`, without its local cache."""
@@ -76,23 +76,23 @@ class Observer:
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
         self.engine = Engine(self._decoder, self.tokenizer, self._pool, config.context, None)
 
-    def places(self, documents: Sequence[Document], count: int, rng: random.Random) -> Iterator[Place]:
-        """Choose a character in a line of a document, so many times; what does not fit the context is left out."""
+    def places(self, documents: Sequence[CodeDocument], count: int, rng: random.Random) -> Iterator[TargetPlace]:
+        """Yield up to `count` random cursors in the documents' lines, without those that exceed the context."""
         written = [d for d in documents if _rows(d.text)]
         if not written:
-            raise WorkError("no documents to fit the local cache to: name a file that `corpus` wrote")
+            raise WorkError("no documents to fit the local cache to: name a file written by `corpus`")
         for _ in range(count):
             place = self._place(rng.choice(written), written, rng)
             if len(place.prompt.ids) + len(place.target) <= self._context:
                 yield place
 
-    def _place(self, document: Document, documents: Sequence[Document], rng: random.Random) -> Place:
+    def _place(self, document: CodeDocument, documents: Sequence[CodeDocument], rng: random.Random) -> TargetPlace:
         lines, row = document.text.split("\n"), rng.choice(_rows(document.text))
         line = lines[row]
         column = rng.randrange(len(line) - len(line.lstrip()), len(line))
         above, below = "".join(f"{each}\n" for each in lines[:row]), "\n".join(lines[row + 1 :])
         built = self._prompt(above, line[:column], below, _beside(document, documents, rng))
-        return Place(built, line[column:], self.tokenizer.encode(built.stub.decode() + line[column:] + "\n"))
+        return TargetPlace(built, line[column:], self.tokenizer.encode(built.stub.decode() + line[column:] + "\n"))
 
     def _prompt(self, above: str, typed: str, below: str, others: tuple[str, ...]) -> prompt.Prompt:
         head = self._within(above, self._context // 2, backwards=True)
@@ -101,39 +101,39 @@ class Observer:
         return prompt.build(self.tokenizer, self._template, head, tail, typed, around)
 
     def _within(self, text: str, most: int, backwards: bool = False) -> str:
-        """The whole fragments of a text's start or end that make so many tokens at most."""
+        """Return as many whole fragments from a text's start, or end, as have at most `most` tokens."""
         pieces = self.tokenizer.pieces(text)
         tokens = np.cumsum([count for _, count in (reversed(pieces) if backwards else pieces)])
         kept = int(np.searchsorted(tokens, most, side="right"))
         return "".join(piece for piece, _ in (pieces[len(pieces) - kept :] if backwards else pieces[:kept]))
 
-    def observe(self, places: Iterable[Place]) -> Observed:
-        """Ask for every token of every place's target."""
+    def observe(self, places: Iterable[TargetPlace]) -> Observations:
+        """Observe every token of every place's target."""
         seen, characters = list[tuple[Likelihood, Likelihood, int]](), 0
         for place in places:
             seen += self._tokens(place)
             characters += len(place.rest) + 1
-        return Observed(
+        return Observations(
             _gathered([token for token, _, _ in seen]),
             _gathered([allowed for _, allowed, _ in seen]),
             np.array([longest for _, _, longest in seen]),
             characters,
         )
 
-    def _tokens(self, place: Place) -> Iterator[tuple[Likelihood, Likelihood, int]]:
-        """Each token's likelihood, that of all tokens which the stub allows, and the length of the longest match."""
+    def _tokens(self, place: TargetPlace) -> Iterator[tuple[Likelihood, Likelihood, int]]:
+        """Yield each token's likelihood, that of all tokens the stub allows, and the longest match's length."""
         history, start = np.concatenate((place.prompt.history, place.target)), len(place.prompt.history)
         stub, everything = place.prompt.stub, np.arange(self.tokenizer.vocab, dtype=np.int32)
         for n, probabilities in enumerate(self._distributions(place)):
-            counts = Counts(history[: start + n])
+            counts = MatchCounts(history[: start + n])
             token, allowed = place.target[n : n + 1], self.tokenizer.vocabulary.fitting(stub) if stub else everything
             stub = stub[len(self.tokenizer.token_bytes[int(token[0])]) :]
             yield counts.likelihood(token, probabilities), counts.likelihood(allowed, probabilities), counts.longest
 
     @torch.inference_mode()
-    def _distributions(self, place: Place) -> Iterator[npt.NDArray[np.float32]]:
-        """The model's [vocab] probabilities at each token of the target."""
-        arena = self._pool.acquire(OWNER, place.prompt.ids)
+    def _distributions(self, place: TargetPlace) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the model's probabilities [vocab] at each token of the target."""
+        arena = self._pool.acquire(OBSERVER_OWNER, place.prompt.ids)
         arena.truncate(0)
         new = place.prompt.ids
         for token in place.target:
@@ -142,38 +142,38 @@ class Observer:
             new = np.array([token], dtype=np.int32)
 
 
-class Counts:
-    """What followed the matches of a history's end."""
+class MatchCounts:
+    """The tokens that followed earlier occurrences of a history's end."""
 
     def __init__(self, history: Ids) -> None:
-        """Find them, and weigh them under each half-life."""
+        """Find the matches and weight them under each half-life."""
         places, self._lengths = matches(history, LONGEST_MATCH)
         self._followers = history[places + 1]
         self._weights = np.stack([recency(places, len(history), half_life) for half_life in HALF_LIVES])
         self.longest = int(self._lengths.max(initial=0))
 
     def likelihood(self, tokens: Ids, probabilities: npt.NDArray[np.float32]) -> Likelihood:
-        """Probability of these tokens together."""
+        """Return the probability of any of these tokens."""
         hits = self._at_least(self._weights * np.isin(self._followers, tokens))
         return Likelihood(
             uniform=np.array([len(tokens) / len(probabilities)]),
             model=np.array([probabilities[tokens].sum(dtype=np.float64)]),
-            counts=(hits / np.maximum(self._at_least(self._weights), LEAST))[:, None],
+            counts=(hits / np.maximum(self._at_least(self._weights), PROBABILITY_FLOOR))[:, None],
         )
 
     def _at_least(self, weights: Floats) -> Floats:
-        """Sums of the weights [half-lives, matches] of matches of 1, 2, ... tokens and more."""
+        """Sum the weights [half-lives, matches] over matches of at least 1, 2, ... tokens."""
         sums = np.array([np.bincount(self._lengths, each, LONGEST_MATCH + 1) for each in weights], dtype=np.float64)
         return np.cumsum(sums[:, :0:-1], axis=1)[:, ::-1]
 
 
 def _rows(text: str) -> list[int]:
-    """Numbers of the lines that somebody wrote."""
-    return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_LINE]
+    """Return the indices of lines that are neither blank nor too long to be typed."""
+    return [row for row, line in enumerate(text.split("\n")) if line.strip() and len(line) <= LONGEST_TARGET_LINE]
 
 
-def _beside(document: Document, documents: Sequence[Document], rng: random.Random) -> tuple[str, ...]:
-    """Other files of a document's project, the first part of its path; those of its folder come last."""
+def _beside(document: CodeDocument, documents: Sequence[CodeDocument], rng: random.Random) -> tuple[str, ...]:
+    """Return other files of a document's project (the first part of its path), those of its own folder last."""
     project, folder = document.path.split("/")[0], document.path.rpartition("/")[0]
     others = [d for d in documents if d is not document and d.path.split("/")[0] == project]
     rng.shuffle(others)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.shapes import LARGEST, SMALLEST
-from benchmarks.sides import LLAMA, OURS, TRANSFORMERS
+from benchmarks.decoding.shapes import LARGEST, SMALLEST
+from benchmarks.decoding.sides import LLAMA, OURS, TRANSFORMERS
 from benchmarks.table import show
 
 BESIDE = {"fp16": "F16", "int8": "Q8_0"}  # llama.cpp's format of as many bytes a weight

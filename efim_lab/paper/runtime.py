@@ -1,4 +1,4 @@
-"""What the experiment runs on: the GPU where there is one that can be used, else the fastest decoder of the CPU."""
+"""Chooses what the experiment runs on: a usable GPU, else the CPU's fastest decoder."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from model_runtime.loading.load import DecoderOptions, load_on_cpu
 from model_runtime.loading.memory_fit import usable_formats
 
 MIB = 1 << 20
-THREADS = 1  # as the server does by default
+THREADS = 1  # the server's default
 
 
-def load(folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None) -> tuple[str, Runtime]:
-    """Load a model with so many arenas of `capacity` tokens; returns the device's name, too.
+def load_runtime(
+    folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None
+) -> tuple[str, Runtime]:
+    """Load a model with `arenas` arenas of `capacity` tokens; return the device's name and the runtime.
 
-    ModelError where memory is too small. `measured` is the file that remembers the CPU's fastest decoder.
+    `measured` is the file that records the CPU's fastest decoder. Raises ModelError if memory is too small.
     """
     memory = -(-arenas * arena_bytes(config, capacity) // MIB)
     device = choose_device("auto", config, memory)
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":
-        wanted = DecoderOptions(
-            weights="auto", threads=THREADS, speed_notes=SpeedFile(measured) if measured else None
-        )
+        notes = SpeedFile(measured) if measured else None
+        wanted = DecoderOptions(weights="auto", threads=THREADS, speed_notes=notes)
         forms = usable_formats(config, "auto", arenas * arena_bytes(config, capacity))
         return "CPU, one thread", load_on_cpu(config, weights, capacity, arenas, wanted, forms)
-    from model_runtime.decoder.gpu.load import load_on_gpu  # not needed, and perhaps not installed, on a CPU
+
+    from model_runtime.decoder.gpu.load import load_on_gpu  # on a CPU it may not be installed
 
     runtime = load_on_gpu(config, weights, capacity, arenas)
     if runtime.arenas < arenas:

@@ -1,4 +1,4 @@
-"""Suggestions typed through, key by key, and accepted: how often that takes no pass, and how long."""
+"""Measures suggestions typed through key by key, and accepted: how often without a pass, and how fast."""
 
 from __future__ import annotations
 

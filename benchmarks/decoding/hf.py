@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.process import CONTEXT, Turn, Work, turn
-from benchmarks.shapes import LARGEST, SHAPES, checkpoint
-from benchmarks.sides import Named, Own
-from benchmarks.speed import timed
+from benchmarks.decoding.process import CONTEXT, Turn, Work, turn
+from benchmarks.decoding.shapes import LARGEST, SHAPES, checkpoint
+from benchmarks.decoding.sides import Named, Own
+from benchmarks.decoding.speed import timed
 from benchmarks.table import show
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights

@@ -1,6 +1,6 @@
 """Turns a window of a document into a training sequence: plain text, or one of four infilling orders.
 
-Texts become ids as the server makes them: by the runtime's own tokenizer, healing and rule for closers.
+Texts are tokenized as in the server: with the runtime's own tokenizer, healing and rule for closers.
 """
 
 import random
@@ -18,10 +18,10 @@ TAIL_SHARE = 0.25  # of a window's characters, at most
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often a window becomes each kind of sample, as weights.
+    """The weights of the kinds of samples that windows become.
 
-    `fim` is PSM order, `fragments` FIM over fragments, `efim` EFIM's order with a random increment, `served` this
-    server's prompts; the share `cut` of these is not healed: the text is cut at the cursor, inside words too.
+    `fim` is PSM order, `fragments` is FIM over fragments, `efim` is EFIM's order with a random increment and `served`
+    is this server's prompts. The share `cut` of `served` is not healed but cut at the cursor, even inside words.
     """
 
     plain: float = 0.2
@@ -32,12 +32,12 @@ class Shares:
     cut: float = 0.25
 
 
-# No text is cut inside a word but beside a FIM marker.
+# Words are cut only next to a FIM marker.
 WITHOUT_FRAGMENTS = Shares(plain=0.25, fim=0.35, fragments=0, efim=0, served=0.4, cut=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TrainingSample:
     """A training sequence; only a plain one may be split over rows."""
 
     ids: list[int]
@@ -46,59 +46,59 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a model's samples are put together: its template, and the token that ends a text and a completion."""
+    """The layout of a model's samples: its template, and the token that ends a text or a completion."""
 
     template: Template
     end: int
 
 
 class SampleMaker:
-    """Makes samples of at most `limit` tokens with one tokenizer; without a layout, in that of our own models."""
+    """Makes samples of at most `limit` tokens with one tokenizer; the default layout is the embedded model's."""
 
     def __init__(self, tokenizer: Tokenizer, shares: Shares, limit: int, layout: Layout | None = None) -> None:
         self.tokenizer, self.shares, self.limit = tokenizer, shares, limit
         self._layout = layout or Layout(find_template(tokenizer), bpe.ID[bpe.END])
         self._frame = len(self._joined([], [], [])) + len(self._layout.template.lead)
 
-    def make(self, window: str, is_end: bool, rng: random.Random) -> Sample:
-        """Make one sample of a window of lines; `is_end` tells that its document ends there."""
+    def make(self, window: str, is_end: bool, rng: random.Random) -> TrainingSample:
+        """Make one sample from a window of lines; `is_end` is whether its document ends there."""
         shares = self.shares
         kinds = {self.fim: shares.fim, self.fragments: shares.fragments, self.efim: shares.efim}
         kinds |= {self.served: shares.served, None: shares.plain}
         (kind,) = rng.choices(list(kinds), list(kinds.values()))
         ids = kind(window, rng) if kind else None
         if ids is not None:
-            return Sample(ids, plain=False)
-        return Sample(self._encode(window) + [self._layout.end] * is_end, plain=True)
+            return TrainingSample(ids, plain=False)
+        return TrainingSample(self._encode(window) + [self._layout.end] * is_end, plain=True)
 
     def fim(self, window: str, rng: random.Random) -> list[int] | None:
-        """PREFIX P SUFFIX S MIDDLE M END; None where the window cannot be cut or does not fit."""
-        span = spans.choose(window, rng)
+        """Make PREFIX P SUFFIX S MIDDLE M END; None if the window cannot be cut or does not fit."""
+        span = spans.choose_span(window, rng)
         if span is None:
             return None
         middle = self._encode(window[span.cursor : span.end])
         return self._fitted(window[: span.cursor], self._tail(window, span), middle)
 
     def fragments(self, window: str, rng: random.Random) -> list[int] | None:
-        """FIM as the paper trains it: the ids of a text's fragments, joined, then cut in three at random."""
+        """Make FIM as the paper trains it: the ids of a text's fragments, joined and cut in three at random."""
         ids = self._in_fragments(window, rng)
         start, end = sorted(rng.choices(range(len(ids) + 1), k=2))
         sample = self._joined(ids[:start], ids[end:], ids[start:end])
         return sample if len(sample) <= self.limit else None
 
     def efim(self, window: str, rng: random.Random) -> list[int] | None:
-        """PREFIX P SUFFIX S MIDDLE increment M END, with an increment of up to 200 characters, in fragments."""
-        span = spans.choose(window, rng)
+        """Make PREFIX P SUFFIX S MIDDLE increment M END; the increment, up to 200 characters, is in fragments."""
+        span = spans.choose_span(window, rng)
         if span is None:
             return None
-        start = max(0, span.cursor - rng.randint(1, fragments.LONGEST))
+        start = max(0, span.cursor - rng.randint(1, fragments.LONGEST_FRAGMENT))
         increment = self._in_fragments(window[start : span.cursor], rng)
         after = increment + self._encode(window[span.cursor : span.end])
         return self._fitted(window[:start], self._tail(window, span), after)
 
     def served(self, window: str, rng: random.Random) -> list[int] | None:
-        """PREFIX head SUFFIX tail MIDDLE typed, the completion, END; cut and healed as the server does it."""
-        span = spans.choose(window, rng)
+        """Make PREFIX head SUFFIX tail MIDDLE typed, the completion, END; cut and healed as in the server."""
+        span = spans.choose_span(window, rng)
         if span is None:
             return None
         span = spans.as_served(window, span)
@@ -108,12 +108,12 @@ class SampleMaker:
         return self._fitted(window[: span.anchor], self._tail(window, span), after)
 
     def _tail(self, window: str, span: spans.Span) -> list[int]:
-        """Whole lines of the text after the span, up to a quarter of the window's characters."""
+        """Encode whole lines of the text after the span, up to a quarter of the window's characters."""
         tail, most = window[span.tail :], int(TAIL_SHARE * len(window))
         return self._encode(tail if len(tail) <= most else tail[: tail.rfind("\n", 0, most) + 1])
 
     def _fitted(self, head: str, tail: list[int], after: list[int]) -> list[int] | None:
-        """Join a prompt's parts, with as many of the head's last lines as fit."""
+        """Join a prompt's parts with as many of the head's last lines as fit."""
         room = self.limit - len(tail) - len(after) - self._frame
         return self._joined(self._last_lines(head, room), tail, after) if room >= 0 else None
 
@@ -129,7 +129,7 @@ class SampleMaker:
         return self._encode(text and self._layout.template.lead + text)
 
     def _in_fragments(self, text: str, rng: random.Random) -> list[int]:
-        return [token for piece in fragments.cut(text, rng) for token in self._encode(piece)]
+        return [token for piece in fragments.cut_fragments(text, rng) for token in self._encode(piece)]
 
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text).tolist()

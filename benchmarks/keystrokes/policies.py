@@ -1,16 +1,15 @@
-"""Recomputed tokens of every keystroke of a recorded session, by the order of the prompt."""
+"""Counts the tokens recomputed at every keystroke of a recorded session, by prompt order."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plot
+from benchmarks.keystrokes import plot
 from benchmarks.table import show
 from efim_lab.replay import trace
-from efim_lab.replay.policies import POLICIES, count
-from efim_lab.replay.report import Row, summary
+from efim_lab.replay.policies import POLICIES, count_rows
+from efim_lab.replay.report import KeystrokeRow, summary
 from efim_ls.completion.window import Budget
 
 FOREGROUND = ("mean", "p50", "p90", "p95", "p99")
@@ -29,8 +28,8 @@ def measure(recorded: trace.Trace, name: str, picture: Path | None) -> dict[str,
     return {"trace": name, "figures": figures, "ratios": {f"{p}/efim": _ratios(figures, p) for p in COMPARED}}
 
 
-def _rows(recorded: trace.Trace, policy: str) -> list[Row]:
-    return [Row(**asdict(each)) for each in count(trace.keystrokes(recorded), policy, Budget())]
+def _rows(recorded: trace.Trace, policy: str) -> list[KeystrokeRow]:
+    return list(count_rows(trace.keystrokes(recorded), policy, Budget()))
 
 
 def _line(figures: dict[str, Any]) -> list[object]:
@@ -41,5 +40,5 @@ def _line(figures: dict[str, Any]) -> list[object]:
 
 
 def _ratios(figures: dict[str, dict[str, Any]], policy: str) -> dict[str, float]:
-    """How many times the tokens of efim a policy recomputes, in all and while the user waits."""
+    """Return how many times efim's tokens a policy recomputes, in all and while the user waits."""
     return {k: figures[policy][k]["mean"] / figures["efim"][k]["mean"] for k in ("recomputed", "foreground")}

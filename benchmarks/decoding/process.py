@@ -1,8 +1,9 @@
-"""Sides of a benchmark of speed in a process of their own, which computes when it is told to.
+"""Runs the sides of a speed benchmark in a process of their own, which computes on request.
 
-`python -m benchmarks.process THREADS FOLDER` holds the own decoder and transformers, `... THREADS GGUFS gguf` holds
-llama.cpp. In one process they would hinder each other: OpenMP lets workers sleep between any two products once it
-counts more of them than cores, and llama.cpp sets the CPU's tiles up once, where others leave them otherwise.
+`python -m benchmarks.decoding.process THREADS FOLDER` holds our decoder and transformers; with `THREADS GGUFS gguf`
+it holds llama.cpp. In one process they would slow each other down: OpenMP puts workers to sleep between any two
+products once it has more of them than cores, and llama.cpp configures the CPU's tile registers once and expects them
+unchanged.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from benchmarks.memory import read_ms
-from benchmarks.sides import Named, Side, of_gguf, of_torch
+from benchmarks.decoding.bandwidth import read_ms
+from benchmarks.decoding.sides import Named, Side, of_gguf, of_torch
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import expected_shapes
 
@@ -56,7 +57,7 @@ class Process:
 
     def __init__(self, threads: int, folder: Path, *kind: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.process", str(threads), str(folder), *kind],
+            [sys.executable, "-m", "benchmarks.decoding.process", str(threads), str(folder), *kind],
             env={**os.environ, **QUIET, "OMP_NUM_THREADS": str(threads)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

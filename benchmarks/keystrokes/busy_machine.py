@@ -1,4 +1,4 @@
-"""The demo's session typed at a fast typist's pace, on a quiet machine and beside two processes that never rest.
+"""The demo's session typed at a fast typist's pace, on a quiet machine and beside two busy processes.
 
 Linux only: CPU time is read from /proc.
 """
@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from benchmarks.session import demo_session
+from benchmarks.keystrokes.demo_session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection
@@ -32,7 +32,7 @@ SETTINGS = {"persist": False}
 HEADER = ("milliseconds", "keys", "p50", "p90", "p90 to quiet p50", "server's p50", "p90")
 
 
-class Keystroke(NamedTuple):
+class BusyKeystroke(NamedTuple):
     """One request: milliseconds as the client sees them and as the server tells them, and whether the model ran."""
 
     round_trip: float
@@ -40,7 +40,7 @@ class Keystroke(NamedTuple):
     model: bool
 
 
-class Beside(Connection):
+class SharedSession(Connection):
     """A server in the session of the busy processes: Linux may share time out by session, then by niceness."""
 
     async def start_io(self, cmd: str, *args: str, **options: Any) -> None:
@@ -64,7 +64,7 @@ def measure() -> dict[str, Any]:
     return {"keystrokes": rows, "each": each, "target": TARGET, "idle_cpu_seconds_per_minute": idle, "others": others}
 
 
-def _rows(typed: Mapping[str, Sequence[Keystroke]]) -> Iterator[tuple[str, str, dict[str, float]]]:
+def _rows(typed: Mapping[str, Sequence[BusyKeystroke]]) -> Iterator[tuple[str, str, dict[str, float]]]:
     kinds = {"all keys": (True, False), "known before": (False,), "by the model": (True,)}
     for kind, wanted in kinds.items():
         chosen = {name: [stroke for stroke in strokes if stroke.model in wanted] for name, strokes in typed.items()}
@@ -73,7 +73,7 @@ def _rows(typed: Mapping[str, Sequence[Keystroke]]) -> Iterator[tuple[str, str, 
             yield kind, name, _figures(strokes, quiet)
 
 
-def _figures(strokes: Sequence[Keystroke], quiet: float) -> dict[str, float]:
+def _figures(strokes: Sequence[BusyKeystroke], quiet: float) -> dict[str, float]:
     round_trips, totals = [stroke.round_trip for stroke in strokes], [stroke.total for stroke in strokes]
     return {
         "keys": len(strokes),
@@ -85,7 +85,7 @@ def _figures(strokes: Sequence[Keystroke], quiet: float) -> dict[str, float]:
     }
 
 
-def _slower(quiet: Sequence[Keystroke], busy: Sequence[Keystroke]) -> Iterator[float]:
+def _slower(quiet: Sequence[BusyKeystroke], busy: Sequence[BusyKeystroke]) -> Iterator[float]:
     """How many times a key's quiet median each busy one takes; rounds follow each other."""
     keys = len(quiet) // ROUNDS
     for key in range(keys):
@@ -93,10 +93,10 @@ def _slower(quiet: Sequence[Keystroke], busy: Sequence[Keystroke]) -> Iterator[f
         yield from (stroke.round_trip / usual for stroke in busy[key::keys])
 
 
-async def _typed_in_turns() -> tuple[dict[str, list[Keystroke]], float]:
-    typed: dict[str, list[Keystroke]] = {"quiet": [], "busy": []}
+async def _typed_in_turns() -> tuple[dict[str, list[BusyKeystroke]], float]:
+    typed: dict[str, list[BusyKeystroke]] = {"quiet": [], "busy": []}
     others = list[float]()
-    async with editor(SETTINGS, Beside) as headless:
+    async with editor(SETTINGS, SharedSession) as headless:
         await _typed(headless, pace=0.0)
         for _ in range(ROUNDS):
             began = perf_counter(), _others_seconds()
@@ -116,12 +116,12 @@ def _busy_processes() -> Generator[None]:
         yield
 
 
-async def _typed(headless: Editor, pace: float = KEY_SECONDS) -> list[Keystroke]:
+async def _typed(headless: Editor, pace: float = KEY_SECONDS) -> list[BusyKeystroke]:
     """Type into a document of its own, a key every `pace` seconds, or once the one before is answered."""
     recorded, uri = part(demo_session(), 0, KEYS), f"file:///demo/busy{perf_counter()}.py"
     headless.open(uri, recorded.start, "python")
     await headless.settled()
-    strokes, due = list[Keystroke](), perf_counter()
+    strokes, due = list[BusyKeystroke](), perf_counter()
     for event in recorded.events:
         await asyncio.sleep(due - perf_counter())
         due = max(due + pace, perf_counter())
@@ -134,12 +134,12 @@ async def _typed(headless: Editor, pace: float = KEY_SECONDS) -> list[Keystroke]
     return strokes
 
 
-async def _asked(headless: Editor, uri: str, cursor: int) -> Keystroke:
+async def _asked(headless: Editor, uri: str, cursor: int) -> BusyKeystroke:
     began = perf_counter()
     await headless.suggestion(uri, cursor)
     round_trip = (perf_counter() - began) * 1e3
     costs = (await headless.stats())["last"]
-    return Keystroke(round_trip, costs["ms"]["total"], bool(costs["passes"] or costs["recomputed"]))
+    return BusyKeystroke(round_trip, costs["ms"]["total"], bool(costs["passes"] or costs["recomputed"]))
 
 
 async def _idle() -> float:

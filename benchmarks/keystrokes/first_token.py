@@ -13,11 +13,11 @@ from statistics import mean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.sides import llama_missing
+from benchmarks.decoding.sides import llama_missing
+from benchmarks.decoding.targets import Reach, show_all
 from benchmarks.table import show
-from benchmarks.targets import Reach, show_all
 from efim_lab.replay import trace
-from efim_lab.replay.policies import NONE, POLICIES, Asked, Policy
+from efim_lab.replay.policies import NO_IDS, POLICIES, Policy, PolicyPrompt
 from efim_lab.replay.report import percentile
 from efim_lab.replay.trace import Keystroke, Trace
 from efim_ls.completion.model_loading import fit_budget
@@ -31,7 +31,7 @@ from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from benchmarks.llama import Llama
+    from benchmarks.decoding.llama import Llama
 
 INFILL, FIM, EFIM = "FIM as /infill builds it", "FIM in windows that stay", "our EFIM prompts"
 BATCH = 1920  # tokens: the server's 2,048, less what an answer needs in the model's context
@@ -54,11 +54,11 @@ class Infill(Policy):
     def __init__(self, tokenizer: Tokenizer, template: Template) -> None:
         self._tokenizer, self._template = tokenizer, template
 
-    def asked(self, text: str, cursor: int) -> Asked:
-        """The prompt at a cursor."""
+    def prompt(self, text: str, cursor: int) -> PolicyPrompt:
+        """Return the prompt at a cursor."""
         before = self._tokenizer.encode(text[:cursor])[-(3 * (BATCH // 4)) :]
         after = self._tokenizer.encode(text[cursor:])[: BATCH // 4 - 2]
-        return Asked(order_parts(self._template, before, after, NONE), 0, True)
+        return PolicyPrompt(order_parts(self._template, before, after, NO_IDS), 0, True)
 
 
 def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:
 
 def _all_timed(keystrokes: Sequence[Keystroke], path: Path) -> dict[str, dict[str, float]]:
     """Mean of computed tokens, and milliseconds, by kind of prompt."""
-    from benchmarks.gguf_file import write  # both need what is installed for `make bench` only
-    from benchmarks.llama import Llama, Weights
+    from benchmarks.decoding.gguf_file import write  # both need what is installed for `make bench` only
+    from benchmarks.decoding.llama import Llama, Weights
 
     config, tokenizer = read_config(EMBEDDED), Tokenizer(EMBEDDED / "tokenizer.json")
     write(path, config, read_weights(EMBEDDED, config), "F16")
@@ -112,8 +112,8 @@ def _prompts(keystrokes: Sequence[Keystroke], policy: Policy) -> list[Ids]:
     prompts = list[Ids]()
     for key in keystrokes:
         if key.rested:
-            list(policy.coming(*key.rested))
-        prompts.append(policy.asked(key.text, key.cursor).ids)
+            list(policy.prefetched(*key.rested))
+        prompts.append(policy.prompt(key.text, key.cursor).ids)
     return prompts
 
 

@@ -6,7 +6,7 @@ import asyncio
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from benchmarks.session import demo_session
+from benchmarks.keystrokes.demo_session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from efim_lab.replay.report import percentile, row_of, summary
@@ -15,7 +15,7 @@ from efim_lab.replay.trace import Event, requests_after
 URI = "file:///demo/typing.py"
 
 
-class Keystroke(NamedTuple):
+class RoundTrip(NamedTuple):
     """One request: milliseconds as the client sees them, the server's own account, and whether a character came."""
 
     round_trip: float
@@ -52,9 +52,9 @@ def _outside(ms: dict[str, float]) -> float:
     return ms["total"] - ms["prefill"] - ms["decode"]
 
 
-async def _typed() -> list[Keystroke]:
+async def _typed() -> list[RoundTrip]:
     recorded = demo_session()
-    strokes: list[Keystroke] = []
+    strokes: list[RoundTrip] = []
     async with editor({"persist": False}) as headless:
         headless.open(URI, recorded.start, "python")
         for event in recorded.events:
@@ -65,8 +65,8 @@ async def _typed() -> list[Keystroke]:
     return strokes
 
 
-async def _ask(headless: Editor, event: Event, cursor: int) -> Keystroke:
+async def _ask(headless: Editor, event: Event, cursor: int) -> RoundTrip:
     started = perf_counter()
     done = await headless.complete(URI, cursor)
     round_trip = (perf_counter() - started) * 1e3
-    return Keystroke(round_trip, done.costs, types=bool(event.patches[0].inserted))
+    return RoundTrip(round_trip, done.costs, types=bool(event.patches[0].inserted))

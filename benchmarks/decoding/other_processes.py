@@ -11,7 +11,7 @@ IDLE = (3, 4)  # fields of the line of all CPUs, after its name: idle, waiting f
 FIELDS = 8  # those that follow are contained in others
 
 
-class Others:
+class OtherProcesses:
     """Counts from when it is made; Linux only."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The demo's editing session as a trace, for benchmarks that are given none."""
+"""The demo's editing session as a trace, for benchmarks without another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEY_SECONDS = 0.2
 
 
 def demo_session() -> Trace:
-    """Every key of the demo, five a second, with a rest before each new place; no suggestion accepted."""
+    """Return every key of the demo, five per second, with a rest before each new place; no suggestion is accepted."""
     start = text = FILE.read_text(encoding="utf-8")
     events: list[Event] = []
     time = 0.0

@@ -90,7 +90,7 @@ def of_torch(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
 
 def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
     """Load a folder's GGUF files, each with one attention and the other."""
-    from benchmarks.llama import Llama, Weights  # llama.cpp is installed for `make bench` only
+    from benchmarks.decoding.llama import Llama, Weights  # llama.cpp is installed for `make bench` only
 
     for path in sorted(folder.glob("*.gguf")):
         weights = Weights(path)

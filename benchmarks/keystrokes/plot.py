@@ -1,4 +1,4 @@
-"""Recomputed tokens per keystroke as a picture: what each policy costs, and how many keystrokes wait for how much."""
+"""Draws recomputed tokens per keystroke: what each policy costs, and how many keystrokes wait for how much."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from efim_lab.replay.report import Row
+from efim_lab.replay.report import KeystrokeRow
 
 LABELS = {
     "psm": "FIM",
@@ -21,8 +21,8 @@ THIN = 4  # percent: no number fits into a thinner part of a bar
 HEIGHT = 0.62
 
 
-def draw(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
-    """Write a PNG about the policies of LABELS."""
+def draw(rows: Mapping[str, Sequence[KeystrokeRow]], path: Path) -> None:
+    """Draw the policies of LABELS as PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -45,7 +45,7 @@ def draw(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
         pyplot.close(figure)
 
 
-def _means(axes: Any, at: int, rows: Sequence[Row]) -> None:
+def _means(axes: Any, at: int, rows: Sequence[KeystrokeRow]) -> None:
     waited = sum(row.recomputed for row in rows) / len(rows)
     total = waited + sum(row.ahead for row in rows) / len(rows)
     axes.barh(at, total, HEIGHT, color=AHEAD)
@@ -54,7 +54,7 @@ def _means(axes: Any, at: int, rows: Sequence[Row]) -> None:
     axes.text(total, at, note, va="center")
 
 
-def _shares(axes: Any, at: int, rows: Sequence[Row]) -> None:
+def _shares(axes: Any, at: int, rows: Sequence[KeystrokeRow]) -> None:
     least = [kind[0] for kind in KINDS]
     reached = [100 * sum(row.recomputed >= tokens for row in rows) / len(rows) for tokens in least] + [0]
     for (_, _, color), start, end in zip(KINDS, reached, reached[1:], strict=False):

@@ -1,4 +1,4 @@
-"""A loaded model as it is measured: through the server's own engine, greedily, with nothing kept between models."""
+"""A loaded model to measure: through the server's own engine, greedily, with nothing shared between models."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
 from model_runtime.arena.pool import Owner
@@ -17,23 +18,22 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.stops import StopRule
-from model_runtime.errors import WorkError
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt
 
-CAPACITY = 2048  # tokens of a prompt and what follows it, where the model's context allows them
-KV_MEMORY_MIB = 1  # one owner has one arena, and one there always is
-OWNER = Owner("")
-LEAST_PROBABILITY = 1e-38  # of fp32; less would be infinitely many bits
+CAPACITY = 2048  # tokens of a prompt and its completion, if the model's context allows
+KV_MEMORY_MIB = 1  # the least: one owner needs one arena, which always exists
+MEASURED_OWNER = Owner("")
+LEAST_PROBABILITY = 1e-38  # of fp32; keeps bits finite
 
 
 class UntilEnd(StopRule):
-    """Ends nothing: only the model's end token or the limit does."""
+    """Never stops: only the model's end token or the limit ends a completion."""
 
     def cut(self, text: str) -> int | None:
-        """Let the text go on."""
+        """Return None: no cut."""
         return None
 
 
@@ -43,16 +43,16 @@ UNTIL_END = UntilEnd(multiline=True, indent=0, max_lines=0)
 
 @dataclass(frozen=True)
 class Teacher(NgramCache):
-    """Stands where the local cache does: reads the model's distribution and lets the given token pass alone.
+    """A stand-in for the local cache that notes the model's distribution and forces the given tokens.
 
-    Each serves once: what an engine remembers of another one's choices it must not repeat unread.
+    Use each instance once: an engine repeats remembered choices without reading the distribution again.
     """
 
     middle: list[int] = field(default_factory=list[int])
     bits: list[float] = field(default_factory=list[float])
 
     def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
-        """Note the bits of the next given token [vocab] and make it certain."""
+        """Note the bits of the next given token and return a distribution [vocab] that makes it certain."""
         token = self.middle[len(self.bits)]
         self.bits.append(-log2(max(float(probabilities[token]), LEAST_PROBABILITY)))
         certain = np.zeros_like(probabilities)
@@ -60,11 +60,11 @@ class Teacher(NgramCache):
         return certain
 
 
-class Subject:
+class MeasuredModel:
     """A model, and an engine for each way to choose tokens; all share one arena."""
 
     def __init__(self, folder: Path) -> None:
-        """Load a checkpoint folder; ModelError names what is wrong with it."""
+        """Load a checkpoint folder; raises ModelError."""
         self._model = model = load(
             read_checkpoint(folder),
             weights=packed_format(),
@@ -80,11 +80,11 @@ class Subject:
             self._engines["counts"] = model.engine.with_ngram_cache(model.ngram_cache.without_model())
 
     def can(self, arm: Arm) -> bool:
-        """Whether the model can be asked so: without a local cache of its own there are no counts."""
+        """Return whether the model can be measured so: without a local cache there are no counts."""
         return arm.chooser in self._engines
 
     def prompts(self, context: Context, arms: Sequence[Arm], room: int) -> list[Prompt]:
-        """Build a prompt for each arm, all with as many of the head's last lines as leave `room` tokens to each."""
+        """Build a prompt for each arm, shortening the common head until every prompt leaves `room` tokens."""
         while True:
             built = [arm.prompt(self._model.tokenizer, self._model.template, context) for arm in arms]
             if max(len(prompt.ids) for prompt in built) + room <= self._model.engine.capacity:
@@ -95,21 +95,21 @@ class Subject:
             context = replace(context, head=_shortened(context.head))
 
     def generate(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> Generation:
-        """Complete by at most `limit` tokens."""
-        return self._engines[arm.chooser].generate(OWNER, prompt, rule, limit, _never)
+        """Generate at most `limit` tokens."""
+        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, _never)
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
-        """The text alone."""
+        """Generate at most `limit` tokens and return the text alone."""
         return self.generate(arm, prompt, rule, limit).text
 
     def encode(self, text: str) -> Ids:
-        """Token ids of a text."""
+        """Encode a text."""
         return self._model.tokenizer.encode(text)
 
     def bits(self, prompt: Prompt, middle: Ids) -> float:
-        """Bits that the model needs for `middle` [n] after a prompt that is not healed, teacher-forced."""
+        """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
         teacher = Teacher((), 1.0, middle.tolist())
-        self._model.engine.with_ngram_cache(teacher).generate(OWNER, prompt, UNTIL_END, len(middle), _never)
+        self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), _never)
         return sum(teacher.bits)
 
 
@@ -123,4 +123,4 @@ def _never() -> bool:
 
 
 def _silent(_phase: str, _percent: int) -> None:
-    """Loading is not reported."""
+    """Report no progress."""

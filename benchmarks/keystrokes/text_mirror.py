@@ -1,4 +1,4 @@
-"""What a keystroke costs the text mirror of a long file."""
+"""Measures what a keystroke costs the server's copy of a long file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYSTROKES = 300
 
 
 def measure() -> list[dict[str, float]]:
-    """Type in the middle of ever longer files; positions in UTF-16, as VS Code sends them."""
+    """Type in the middle of longer and longer files, with UTF-16 positions as VS Code sends them."""
     results = [{"lines": lines, "ms": _ms_per_keystroke(lines)} for lines in LINES]
     show("text mirror", ("lines", "ms a keystroke"), [r.values() for r in results])
     return results

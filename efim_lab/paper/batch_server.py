@@ -1,4 +1,4 @@
-"""Several users at one model: prompts first, then a token for each of them in one pass."""
+"""Serves several users with one model: prompts first, then one token for each user per pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model_runtime.ids import Ids
 
 
 class Answer(NamedTuple):
-    """One request: `reused` of its `prompt` tokens were in the arena; `seconds` from asking to the last token."""
+    """One answered request: `reused` of its `prompt` tokens were in the arena; `seconds` until its last token."""
 
     user: int
     prompt: int
@@ -25,44 +25,44 @@ class Answer(NamedTuple):
 
 
 class User:
-    """One who asks, and asks the next as soon as an answer of exactly `tokens` tokens is there.
+    """A user who sends the next prompt as soon as an answer of exactly `tokens` tokens is complete.
 
-    The arena is theirs alone. What was answered stays in it until a prompt does not go on with it. `said` counts the
-    tokens of all answers so far. Times are in seconds of the clock of whoever serves.
+    The arena belongs to this user alone; an answer stays in it until a prompt diverges from it. `generated` counts
+    the tokens of all answers so far. Times are in seconds of the server's clock.
     """
 
     def __init__(self, number: int, arena: Arena, prompts: Sequence[Ids], tokens: int, reuses: bool) -> None:
-        """Ask for the first time, at 0, with nothing in the arena."""
-        self.arena, self.said = arena, 0
+        """Send the first prompt at time 0, with an empty arena."""
+        self.arena, self.generated = arena, 0
         self._number, self._tokens, self._reuses = number, tokens, reuses
         self._prompts = iter(prompts)
         arena.truncate(0)
         self._ask(0.0)
 
     @property
-    def asks(self) -> bool:
+    def is_active(self) -> bool:
         """Whether an answer is due."""
         return self._prompt is not None
 
     @property
-    def waits(self) -> bool:
-        """Whether an answer is due of which there is no token yet."""
-        return self.asks and not self._chosen
+    def in_prefill(self) -> bool:
+        """Whether an answer is due that has no token yet."""
+        return self.is_active and not self._chosen
 
-    def lacking(self, most: int) -> Ids:
-        """What the arena lacks of the prompt, at most so many tokens; behind the prompt the token chosen last."""
+    def next_ids(self, most: int) -> Ids:
+        """Return up to `most` tokens of the prompt that the arena lacks or, after those, the last token chosen."""
         assert self._prompt is not None
         if self._chosen:
             return np.array(self._chosen[-1:], dtype=np.int32)
         return self._prompt[self.arena.length : self.arena.length + most]
 
     def take(self, token: int, now: float) -> Answer | None:
-        """Take the token that follows what was computed; returns the answer if that is its last one."""
+        """Accept the token that follows what was computed; return the answer if the token completes it."""
         assert self._prompt is not None
         if self.arena.length < len(self._prompt):
             return None
         self._chosen.append(token)
-        self.said += 1
+        self.generated += 1
         if len(self._chosen) < self._tokens:
             return None
         answer = Answer(self._number, len(self._prompt), self._reused, now - self._asked, tuple(self._chosen))
@@ -77,10 +77,10 @@ class User:
             self.arena.truncate(self._reused)
 
 
-class Serving:
-    """Answers the prompts of each user one after the other, those of all users at a time, by the likeliest tokens.
+class BatchServer:
+    """Answers all users' prompts concurrently, each user's in order, with the likeliest tokens.
 
-    `seconds` is a clock that runs during passes only, so that several of these can take turns.
+    `seconds` is a clock that runs during passes only, so that several servers can take turns.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Serving:
         tokens: int,
         reuses: bool,
     ) -> None:
-        """Begin at 0; each user's arena has room for a prompt and its answer of `tokens` tokens."""
+        """Start the clock at 0; each user's arena must hold a prompt and its answer of `tokens` tokens."""
         self.seconds, self.answers = 0.0, list[Answer]()
         self._decoder = decoder
         each = zip(arenas, prompts, strict=True)
@@ -99,18 +99,18 @@ class Serving:
 
     @property
     def done(self) -> bool:
-        """Whether nobody asks any more."""
-        return not any(user.asks for user in self._users)
+        """Whether all prompts have been answered."""
+        return not any(user.is_active for user in self._users)
 
     @property
-    def said(self) -> int:
-        """Tokens of all answers so far."""
-        return sum(user.said for user in self._users)
+    def generated(self) -> int:
+        """The number of tokens of all answers so far."""
+        return sum(user.generated for user in self._users)
 
     def step(self) -> int:
-        """Compute one pass of what is due first and give each user the token that follows; returns new answers."""
+        """Compute one pass and give each user in it the token that follows; return the number of new answers."""
         began, before = perf_counter(), len(self.answers)
-        due = list(_due([user for user in self._users if user.asks], self._decoder.chunk))
+        due = list(_due([user for user in self._users if user.is_active], self._decoder.chunk))
         logits = self._decoder.forward_spans([Span(ids, user.arena) for user, ids in due])
         likeliest: npt.NDArray[np.int64] = logits.argmax(-1).cpu().numpy()
         self.seconds += perf_counter() - began
@@ -120,12 +120,12 @@ class Serving:
 
 
 def _due(users: Sequence[User], room: int) -> Iterator[tuple[User, Ids]]:
-    """Tokens of prompts, as many as there is room for in a pass; where no prompt waits, a token of every user."""
-    waiting = [user for user in users if user.waits]
+    """Yield the prompts' tokens that fit in a pass or, if no prompt is left to prefill, one token per user."""
+    waiting = [user for user in users if user.in_prefill]
     if not waiting:
-        yield from ((user, user.lacking(1)) for user in users)
+        yield from ((user, user.next_ids(1)) for user in users)
     for user in waiting:
         if room:
-            ids = user.lacking(room)
+            ids = user.next_ids(room)
             room -= len(ids)
             yield user, ids

@@ -11,11 +11,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, get_args
 
-from benchmarks import targets
-from benchmarks.others import Others
-from benchmarks.process import CONTEXT, LONGEST, Process, TakesTurns, Turn, Work
-from benchmarks.shapes import LARGEST, SHAPES, checkpoint
-from benchmarks.sides import OURS, TRANSFORMERS, llama_missing
+from benchmarks.decoding import targets
+from benchmarks.decoding.other_processes import OtherProcesses
+from benchmarks.decoding.process import CONTEXT, LONGEST, Process, TakesTurns, Turn, Work
+from benchmarks.decoding.shapes import LARGEST, SHAPES, checkpoint
+from benchmarks.decoding.sides import OURS, TRANSFORMERS, llama_missing
 from benchmarks.table import show
 from efim_lab.replay.report import percentile
 from model_runtime.checkpoint.config import read_config
@@ -59,7 +59,7 @@ def _of_size(size: str) -> dict[str, Any]:
 
 
 def _write_ggufs(folder: Path, target: Path) -> None:
-    from benchmarks.gguf_file import Kind, write  # gguf is installed for `make bench` only
+    from benchmarks.decoding.gguf_file import Kind, write  # gguf is installed for `make bench` only
 
     config = read_config(folder)
     weights = read_weights(folder, config)
@@ -70,7 +70,7 @@ def _write_ggufs(folder: Path, target: Path) -> None:
 def _with_threads(size: str, folder: Path, ggufs: Path, threads: int) -> dict[str, Any]:
     seconds = SECONDS.get(size, OTHER_SECONDS)
     found: Figures = defaultdict(dict)
-    others = Others()
+    others = OtherProcesses()
     with ExitStack() as stack:
         processes = [stack.enter_context(Process(threads, folder))]
         if not llama_missing():

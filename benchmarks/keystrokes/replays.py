@@ -1,14 +1,14 @@
-"""A slice of a recorded session through the real server, beside FIM's prompts through the same model."""
+"""Replays part of a recorded session through the real server, and FIM's prompts through the same model."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from benchmarks.table import show
-from efim_lab.replay import baseline, trace
-from efim_lab.replay import play as replay
-from efim_lab.replay.report import Row, row_of, summary
+from efim_lab.replay import trace
+from efim_lab.replay.baseline import baseline_rows
+from efim_lab.replay.player import replay
+from efim_lab.replay.report import summary
 from efim_ls.settings import Settings
 
 SKIP, REQUESTS = 8_000, 300
@@ -16,20 +16,19 @@ HEADER = ("policy", "foreground tokens", "ms to first token, p50", "p95", "in pa
 
 
 def part_of(recorded: trace.Trace) -> trace.Trace:
-    """The keystrokes after the first 8,000, or after the half of a shorter session."""
+    """Return the keystrokes after the first 8,000, or after half of a shorter session."""
     return trace.part(recorded, min(SKIP, len(recorded.events) // 2), REQUESTS)
 
 
 def measure(part: trace.Trace, name: str) -> dict[str, Any]:
-    """Tokens and milliseconds of a session's part."""
-    rows = {"psm": _baseline(part, "psm"), "efim": replay.run(part, name, {})}
+    """Measure tokens and milliseconds of part of a session."""
+    rows = {
+        "psm": list(baseline_rows(trace.keystrokes(part), "psm", Settings())),
+        "efim": replay(part, name, {}),
+    }
     figures = {policy: summary(policy, found) for policy, found in rows.items()}
     show(f"{name}: {len(rows['efim'])} keystrokes, embedded model", HEADER, [_line(f) for f in figures.values()])
     return figures
-
-
-def _baseline(part: trace.Trace, policy: str) -> list[Row]:
-    return [row_of(asdict(costs)) for costs in baseline.costs(trace.keystrokes(part), policy, Settings())]
 
 
 def _line(figures: dict[str, Any]) -> list[object]:

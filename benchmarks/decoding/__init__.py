@@ -1,0 +1,1 @@
+"""Forward passes of this decoder beside those of transformers and llama.cpp."""

@@ -1,0 +1,1 @@
+"""What a keystroke costs: counted, replayed, and typed into the real server."""

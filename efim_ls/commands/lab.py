@@ -1,0 +1,193 @@
+"""The laboratory's commands: `replay`, `eval`, `bench` and `train`.
+
+Nothing else in this package imports `efim_lab`, and this module only when one of them runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sysconfig
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from efim_ls.commands.arguments import Failure, Mistake, Parser, add_command, check_file, whole_number
+
+if TYPE_CHECKING:
+    from efim_lab.replay.report import KeystrokeRow
+    from efim_lab.replay.trace import Trace
+    from efim_ls.commands.arguments import Subparsers
+
+DATA = "a heldout.jsonl written by `train corpus`, or a folder of .py files"
+POLICIES = ("none", "psm", "spm", "efim-paper", "efim")
+REPLAY_NUMBERS = (
+    ("--skip", 0, 0, "apply the first N transactions without asking for completions (default: 0)"),
+    ("--limit", 0, None, "stop after N requests (default: never)"),
+    ("--head", 1, 1536, "at most N tokens before the anchor (default: 1536)"),
+    ("--tail", 1, 384, "at most N tokens after the cursor's line (default: 384)"),
+)  # name, least, default, help
+PAPER_NUMBERS = (
+    ("--users", 16, "users who ask at the same time"),
+    ("--rounds", 5, "requests of each user, one after the other"),
+    ("--tokens", 128, "new tokens in each answer"),
+)  # name, default (the paper's), help
+
+
+def add_replay(commands: Subparsers) -> Parser:
+    """Add `replay`."""
+    replay = add_command(commands, "replay", "replay a recorded editing session and report what keystrokes cost")
+    replay.add_argument("trace", metavar="TRACE", type=Path, help="a recorded session: JSON, plain or gzipped")
+    policy = "no reuse, FIM in PSM or SPM order, EFIM as published, or this server's EFIM (default: efim)"
+    replay.add_argument("--policy", choices=POLICIES, default="efim", help=policy)
+    for name, least, default, text in REPLAY_NUMBERS:
+        replay.add_argument(name, type=partial(whole_number, least), default=default, metavar="N", help=text)
+    replay.add_argument("--count-only", action="store_true", help="count tokens without running a model")
+    replay.add_argument("--json", action="store_true", help="print one JSON object")
+    replay.set_defaults(run=_replay)
+    return replay
+
+
+def add_eval(commands: Subparsers) -> None:
+    """Add `eval`."""
+    evaluate = add_command(commands, "eval", "measure how well models complete held-out code")
+    evaluate.add_argument("--data", type=Path, required=True, metavar="PATH", help=DATA)
+    model = "a model to measure; repeat it to compare several (default: the embedded model)"
+    evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
+    lines, number = "how many lines to complete (default: 1000)", partial(whole_number, 1)
+    evaluate.add_argument("--lines", type=number, default=1000, metavar="N", help=lines)
+    folder = "the folder of HumanEval-Infilling's files, to run its programs as well"
+    evaluate.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)
+    evaluate.set_defaults(run=_eval)
+
+
+def add_bench(commands: Subparsers) -> None:
+    """Add `bench` and its experiments."""
+    bench = add_command(commands, "bench", "run a published experiment on this machine")
+    experiments = bench.add_subparsers(metavar="EXPERIMENT", required=True)
+    summary = "repeat the experiment of EFIM's paper (arXiv 2505.21889): no KV reuse, FIM, EFIM"
+    paper = add_command(experiments, "efim-paper", summary)
+    # Every Python has asyncio, and the embedded model was not trained on it.
+    asyncio = Path(sysconfig.get_path("stdlib"), "asyncio")
+    where = f"{DATA} (default: Python's own asyncio)"
+    paper.add_argument("--data", type=Path, default=asyncio, metavar="PATH", help=where)
+    paper.add_argument("--model", metavar="MODEL", default="", help="the model (default: the embedded model)")
+    for name, default, text in PAPER_NUMBERS:
+        number = partial(whole_number, 1)
+        paper.add_argument(name, type=number, default=default, metavar="N", help=f"{text} (default: {default})")
+    paper.add_argument("--json", action="store_true", help="also print one JSON object as the last line")
+    paper.set_defaults(run=_efim_paper)
+
+
+def train(argv: Sequence[str]) -> int:
+    """Run `train`, which parses its own arguments; return the exit status."""
+    from efim_lab.training.command import main
+
+    return main(list(argv))
+
+
+def train_parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """Return the two parsers of `train`: the one for training from scratch, the one for fine-tuning."""
+    from efim_lab.training import command
+    from efim_lab.training.finetune import command as finetune_command
+
+    return command.build_parser(), finetune_command.build_parser()
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from efim_lab.replay import report
+
+    rows = _replayed(arguments, _read_trace(arguments))
+    if not rows:
+        raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
+    figures = report.summary(arguments.policy, rows)
+    if arguments.json:
+        print(json.dumps(figures))
+    else:
+        report.show(figures)
+    return 0
+
+
+def _read_trace(arguments: argparse.Namespace) -> Trace:
+    from efim_lab.replay import trace
+
+    check_file(arguments.trace)
+    try:
+        return trace.part(trace.read(arguments.trace), arguments.skip, arguments.limit)
+    except trace.TraceError as error:
+        raise Mistake(f"{arguments.trace} cannot be replayed: {error}") from error
+
+
+def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeRow]:
+    """Return a row for every keystroke: counted, from the server or, for other policies, from the engine alone."""
+    from editor_clients.headless.connection import ServerError
+    from efim_lab.replay.baseline import baseline_rows
+    from efim_lab.replay.player import replay
+    from efim_lab.replay.policies import count_rows
+    from efim_lab.replay.trace import keystrokes
+    from efim_ls.completion.window import Budget
+    from efim_ls.settings import Settings
+    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.errors import ModelError
+
+    settings = {"model": arguments.model, "head_tokens": arguments.head, "tail_tokens": arguments.tail}
+    try:
+        if arguments.count_only:
+            budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
+            return list(count_rows(keystrokes(recorded), arguments.policy, budget, folder))
+        if arguments.policy == "efim":
+            return replay(recorded, arguments.trace.name, settings)
+        return list(baseline_rows(keystrokes(recorded), arguments.policy, Settings(**settings)))
+    except (ModelError, ServerError) as error:
+        raise Failure(str(error)) from error
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    from model_runtime.checkpoint.hub.names import model_folder
+
+    with _extra_required():
+        from efim_lab.evaluation.command import evaluate
+
+    with _work_errors():
+        folders = [model_folder(name) for name in arguments.model or [""]]
+        evaluate(arguments.data, folders, arguments.lines, arguments.humaneval)
+    return 0
+
+
+def _efim_paper(arguments: argparse.Namespace) -> int:
+    from efim_ls.paths import SPEED, cache_folder
+    from model_runtime.checkpoint.hub.names import model_folder
+
+    with _extra_required():
+        from efim_lab.paper.command import ExperimentSize, run_experiment
+
+    size = ExperimentSize(arguments.users, arguments.rounds, arguments.tokens)
+    with _work_errors():
+        speed = cache_folder("") / SPEED
+        run_experiment(arguments.data, model_folder(arguments.model), size, speed, arguments.json)
+    return 0
+
+
+@contextmanager
+def _extra_required() -> Generator[None]:
+    """Turn a failed import into a Failure that names the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Failure(f"{error.name} is not installed: pip install 'efim-ls[train]'") from error
+
+
+@contextmanager
+def _work_errors() -> Generator[None]:
+    """Turn what is wrong with the user's data or model into a Mistake or a Failure."""
+    from efim_lab.errors import WorkError
+    from model_runtime.errors import ModelError
+
+    try:
+        yield
+    except WorkError as error:
+        raise Mistake(str(error)) from error
+    except ModelError as error:
+        raise Failure(str(error)) from error

@@ -1,0 +1,88 @@
+"""Renders docs/commands.md from the command line's own parsers: `python -m efim_ls.commands.reference FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from efim_ls.cli import build_parser
+from efim_ls.commands import lab
+
+INTRODUCTION = """\
+# Commands
+
+<!-- Written by `make docs` from the command line's parsers; do not edit. -->
+
+`efim-ls COMMAND --help` shows the same text, `efim-ls --version` the version; without a command, `efim-ls` serves.
+`eval`, `bench` and `train` need the extra `efim-ls[train]`. The exit status is 0 on success, 2 after a mistake in
+arguments or files and 1 after any other failure; errors take one line on stderr.
+"""
+
+
+def render() -> str:
+    """Return the page: a section for each command, with its usage, what it does and its arguments."""
+    scratch, finetuning = lab.train_parsers()
+    sections = [*_sections("efim-ls", build_parser()), *_sections("efim-ls train", scratch)]
+    return "\n".join([INTRODUCTION, *sections, _section("efim-ls train", finetuning, "efim-ls train --base")])
+
+
+def _sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Render the commands below a parser; one that has commands of its own is replaced by those."""
+    for name, command in _commands(parser).items():
+        if _commands(command):
+            yield from _sections(f"{program} {name}", command)
+        elif command.description:  # `train` alone has none here: it brings its own parsers
+            yield _section(f"{program} {name}", command)
+
+
+def _section(program: str, parser: argparse.ArgumentParser, title: str = "") -> str:
+    arguments = _arguments(parser)
+    usage = " ".join([program, *(_usage(each) for each in arguments)])
+    rows = [f"| `{_escaped(_signature(each))}` | {_escaped(_meaning(each))} |" for each in arguments]
+    table = ["", "| argument | meaning |", "| --- | --- |", *rows] if rows else []
+    return "\n".join([f"## {title or program}", "", f"    {usage}", "", parser.description or "", *table, ""])
+
+
+def _arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return a command's positional arguments, then required options, then the others."""
+    actions = [each for each in _actions(parser) if each.help and each.dest != "help"]
+    return sorted(actions, key=lambda each: (bool(each.option_strings), not each.required))
+
+
+def _usage(action: argparse.Action) -> str:
+    optional = action.nargs == "*" or (action.option_strings and not action.required)
+    return f"[{_signature(action)}]" if optional else _signature(action)
+
+
+def _signature(action: argparse.Action) -> str:
+    """Return an argument as a user writes it, such as `--lines N`, `ls|verify|clear` or `FOLDER ...`."""
+    value = action.metavar or "|".join(map(str, action.choices or ()))
+    repeated = " ..." if action.nargs == "*" else ""
+    return " ".join([*action.option_strings[:1], *([str(value)] if value else [])]) + repeated
+
+
+def _meaning(action: argparse.Action) -> str:
+    """Return an argument's help with its default filled in, as argparse prints it."""
+    return (action.help or "") % vars(action)
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", r"\|")
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in _actions(parser):
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+            return cast("dict[str, argparse.ArgumentParser]", action.choices)  # pyright: ignore[reportUnknownMemberType]
+    return {}
+
+
+def _actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
+    return parser._actions  # pyright: ignore[reportPrivateUsage] - argparse has no public list of arguments
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(render(), encoding="utf-8", newline="\n")
