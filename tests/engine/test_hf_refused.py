@@ -102,8 +102,8 @@ def shard_lost(folder: Path) -> None:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "unknown": (lambda folder: changed(folder, model_type="nothing"), "transformers cannot read"),
-    "an encoder": (lambda folder: changed(folder, model_type="distilbert"), "no 'distilbert' that goes on"),
-    "an encoder before it": (lambda folder: changed(folder, model_type="bart"), "no 'bart' that goes on"),
+    "an encoder": (lambda folder: changed(folder, model_type="distilbert"), "no 'distilbert' that generates text"),
+    "an encoder before it": (lambda folder: changed(folder, model_type="bart"), "no 'bart' that generates text"),
     "quantized": (lambda folder: changed(folder, quantization_config={"quant_method": "gptq"}), "quantized"),
     "no size": (lambda folder: changed(folder, num_attention_heads="many"), "num_attention_heads"),
     "a tensor lost": (lacking, r"the weights lack model\.norm\.weight"),
