@@ -25,11 +25,10 @@ from efim_lab.replay.trace import part, requests_after
 
 KEYS, KEY_SECONDS = 200, 0.1
 ROUNDS = 3
-BUSY, NICENESS = 2, 10
+BUSY = 2
 IDLE_SECONDS = 5.0
 TARGET = 3.0
 SETTINGS = {"persist": False}
-NICE = f"busy, niceness {NICENESS}"
 HEADER = ("milliseconds", "keys", "p50", "p90", "p90 to quiet p50", "server's p50", "p90")
 
 
@@ -57,7 +56,7 @@ def measure() -> dict[str, Any]:
     """
     (typed, others), idle = asyncio.run(_typed_in_turns()), asyncio.run(_idle())
     rows = {f"{kind}: {name}": figures for kind, name, figures in _rows(typed)}
-    each = {name: percentile(list(_slower(typed["quiet"], typed[name])), 90) for name in ("busy", NICE)}
+    each = {"busy": percentile(list(_slower(typed["quiet"], typed["busy"])), 90)}
     show(f"beside {BUSY} busy processes", HEADER, [[name, *each.values()] for name, each in rows.items()])
     found = {f"{name}, p90 to the same key's quiet p50": figure for name, figure in each.items()}
     found |= {"target": TARGET, "idle server, CPU seconds a minute": idle, "other programs, cores": others}
@@ -95,18 +94,16 @@ def _slower(quiet: Sequence[Keystroke], busy: Sequence[Keystroke]) -> Iterator[f
 
 
 async def _typed_in_turns() -> tuple[dict[str, list[Keystroke]], float]:
-    typed: dict[str, list[Keystroke]] = {"quiet": [], "busy": [], NICE: []}
+    typed: dict[str, list[Keystroke]] = {"quiet": [], "busy": []}
     others = list[float]()
-    async with editor(SETTINGS, Beside) as usual, editor({**SETTINGS, "niceness": NICENESS}, Beside) as nice:
-        for headless in (usual, nice):
-            await _typed(headless, pace=0.0)
+    async with editor(SETTINGS, Beside) as headless:
+        await _typed(headless, pace=0.0)
         for _ in range(ROUNDS):
             began = perf_counter(), _others_seconds()
-            typed["quiet"] += await _typed(usual)
+            typed["quiet"] += await _typed(headless)
             others.append((_others_seconds() - began[1]) / (perf_counter() - began[0]))
             with _busy_processes():
-                typed["busy"] += await _typed(usual)
-                typed[NICE] += await _typed(nice)
+                typed["busy"] += await _typed(headless)
     return typed, max(others)
 
 

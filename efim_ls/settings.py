@@ -10,10 +10,13 @@ SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as an object tells them
 CodecName = Literal["raw", "int8"]
-MAY_BE_0 = ("ahead_seconds_per_minute", "niceness")
+MAY_BE_0 = ("ahead_seconds_per_minute",)
 # 64 GiB of disk: a file's table takes a 750th of it at once. Of thousands of threads the process dies.
-MOST = {"disk_mib": 1 << 16, "niceness": 19, "alternatives": 8, "threads": 64}
+MOST = {"disk_mib": 1 << 16, "alternatives": 8, "threads": 64}
 MOST_OF_ANY = 1 << 30
+REMOVED = {
+    name: f"the setting {name!r} was removed and is ignored: delete it" for name in ("niceness", "memory_codec")
+}
 # Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
 PROSE = (
     "plaintext", "text", "markdown", "restructuredtext", "rst", "asciidoc", "org", "mail", "help", "log",
@@ -28,13 +31,10 @@ class Settings:
     `model` is a checkpoint folder, or a repository of the hub at `revision` (empty: its main branch); empty for the
     embedded one. `template` overrides the infilling markers that are found in the tokenizer. `menu` says who is
     offered completions in the completion menu: "auto" are clients without inline completion; it is read once, when a
-    client connects.
-    `niceness` is how far the model's threads make way for other programs: 0, since a key waits for them. Beside two
-    busy processes on two cores a suggestion takes six times as long at 10, and 35 times at 19; what nobody waits for
-    is kept small by `ahead_seconds_per_minute`, which bounds what the engine works ahead of need (0 switches that
-    off). `persist` lets keys and values reach the disk, in `cache_folder` (empty: the system's for caches), at most
-    `disk_mib` for each model; those of files that match `private_files`, or look like secrets, never do.
-    Suggestions that the model gives a probability below `min_confidence` are not shown while typing.
+    client connects. `ahead_seconds_per_minute` bounds what the engine works ahead of need (0 switches that off).
+    `persist` lets keys and values reach the disk, in `cache_folder` (empty: the system's for caches), at most
+    `disk_mib` for each model; those of files that match `private_files`, or look like secrets, never do. Suggestions
+    that the model gives a probability below `min_confidence` are not shown while typing.
     """
 
     model: str = ""
@@ -48,7 +48,6 @@ class Settings:
     head_tokens: int = 1536
     tail_tokens: int = 384
     threads: int = 1
-    niceness: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     weights: Literal["auto", "fp32", "fp16", "int8"] = "auto"
     menu: Literal["auto", "always", "never"] = "auto"
@@ -60,7 +59,6 @@ class Settings:
     kv_memory_mib: int = 512
     ahead_seconds_per_minute: int = 6
     host_memory_mib: int = 256
-    memory_codec: CodecName = "raw"
     persist: bool = True
     cache_folder: str = ""
     disk_mib: int = 2048
@@ -83,7 +81,7 @@ OF_SERVER = (
 
 
 def parse(*layers: object) -> tuple[Settings, list[str]]:
-    """Return the settings and one problem for each that is unknown or wrong, whose default is kept.
+    """Return the settings and one problem for each that is unknown, wrong or removed, whose default is kept.
 
     A layer is what a client sends: an object of settings, bare or under our name, or null. Later ones win.
     """
@@ -92,7 +90,10 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
     problems: list[str] = []
     for layer in layers:
         for name, value in _section(layer, problems).items():
-            if name not in known:
+            if name in REMOVED:
+                if REMOVED[name] not in problems:
+                    problems.append(REMOVED[name])
+            elif name not in known:
                 problems.append(f"unknown setting {name!r}: expected one of {', '.join(known)}")
             elif not _fits(value, known[name], range(int(name not in MAY_BE_0), MOST.get(name, MOST_OF_ANY) + 1)):
                 problems.append(f"setting {name!r}: expected {_expected(known[name], name)}, got {value!r}")

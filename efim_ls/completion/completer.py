@@ -19,7 +19,6 @@ from efim_ls.completion.postprocess import Place, clean
 from efim_ls.completion.recent_suggestions import Shown
 from efim_ls.completion.window import Budget
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Reason, Request
-from efim_ls.session import niceness
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
@@ -154,8 +153,7 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """What runs, where, and why it was chosen; the budget is what the model's context leaves of the settings."""
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
-        nice = niceness.describe(self._settings.niceness)
-        return {**asdict(self._model.description), **nice, **budget, **self._backing.describe()}
+        return {**asdict(self._model.description), **budget, **self._backing.describe()}
 
     @property
     def tiers(self) -> list[dict[str, object]]:

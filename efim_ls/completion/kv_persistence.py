@@ -173,7 +173,7 @@ def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> Computed:
 def _options(settings: Settings) -> Options:
     return Options(
         memory_bytes=settings.host_memory_mib * MIB,
-        memory_codec=CODECS[settings.memory_codec],
+        memory_codec=Codec.RAW,
         disk_bytes=settings.disk_mib * MIB,
         disk_codec=CODECS[settings.disk_codec],
         folder=cache_folder(settings.cache_folder) if settings.persist else None,

@@ -11,7 +11,6 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from efim_ls.session.niceness import make_way
 from efim_ls.session.time_budget import Allowance
 
 T = TypeVar("T")
@@ -43,7 +42,8 @@ class EngineThread:
         self._settling: list[asyncio.Future[None]] = []
         self._closed = False
         self.allowance.watch(self._wake)
-        self._begin(niceness=0, after=None)
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+        self._thread.start()
 
     def run(self, key: Hashable, job: Job[T], after: float = 0.0) -> asyncio.Future[T]:
         """Queue a job in place of an older one with its key, which is told to stop and answered `Superseded`.
@@ -90,11 +90,6 @@ class EngineThread:
         with self._changed:
             self._idle.pop(key, None)
 
-    def renice(self, niceness: int) -> None:
-        """Go on, after the job under way, on a thread of this niceness: an older one's cannot be lowered."""
-        if niceness != self._niceness:
-            self._begin(niceness, self._thread)
-
     def settled(self) -> asyncio.Future[None]:
         """Done once nothing is queued or under way, save for work ahead of need that waits for its allowance."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -119,13 +114,6 @@ class EngineThread:
             self._changed.notify()
         self._thread.join(seconds)
         return not self._thread.is_alive()
-
-    def _begin(self, niceness: int, after: threading.Thread | None) -> None:
-        thread = threading.Thread(target=self._work, args=(niceness, after), name="engine", daemon=True)
-        with self._changed:
-            thread.start()
-            self._thread, self._niceness = thread, niceness
-            self._changed.notify()
 
     def _queue_idle(self, key: Hashable, work: _Idle) -> None:
         with self._changed:
@@ -160,10 +148,7 @@ class EngineThread:
         with self._changed:
             self._changed.notify()
 
-    def _work(self, niceness: int, after: threading.Thread | None) -> None:
-        make_way(niceness)
-        if after is not None:
-            after.join()
+    def _work(self) -> None:
         while self._do_next():
             pass
 
@@ -174,9 +159,9 @@ class EngineThread:
         return work is not None
 
     def _next(self) -> Callable[[], None] | None:
-        """Wait for something to do and take it; None once the thread is to end or another one goes on."""
+        """Wait for something to do and take it; None once the thread is to end."""
         with self._changed:
-            while not self._closed and threading.current_thread() is self._thread:
+            while not self._closed:
                 if self._queue:
                     return self._queue.popitem(last=False)[1].execute
                 if idle := self._next_idle():
@@ -184,8 +169,7 @@ class EngineThread:
                 if not self._held:
                     self._tell_settled()
                 self._changed.wait(self.allowance.frees_in() if self._idle else None)
-            if self._closed:
-                self._tell_settled()
+            self._tell_settled()
             return None
 
     def _next_idle(self) -> tuple[Hashable, _Idle] | None:

@@ -109,7 +109,6 @@ class Loader:
 
     async def load(self, settings: Settings, progress: Progress) -> tuple[Completer, dict[str, object]]:
         """Load a model, and describe it."""
-        self._engine.renice(settings.niceness)  # first: threads that the model starts take after it
         loaded = await self._engine.run(LOADING, lambda stopped: self._in_place(settings, progress, stopped))
         self._replaced.remove(loaded[0])
         return loaded

@@ -223,11 +223,11 @@ def test_another_model_finds_nothing(start: Start, qwen_folder: Path) -> None:
 
 
 def test_int8_says_how_much_is_approximate_and_raw_servers_never_see_it(start: Start) -> None:
-    first = start(disk_codec="int8", memory_codec="int8")
+    first = start(disk_codec="int8")
     assert first.describe()["store_approximate"] is True
     cold = ask(first)
     first.close(10)
-    second = start(disk_codec="int8", memory_codec="int8")
+    second = start(disk_codec="int8")
     warm = ask(second)
     assert cold.costs.approximate == 0 and warm.costs.fetched > 0
     assert 0 < warm.costs.approximate < warm.costs.fetched + warm.costs.recomputed  # the beginning is raw
@@ -299,10 +299,10 @@ def test_settings_that_forbid_it_keep_what_is_not_written_yet_from_the_disk(
 
 
 def test_typing_through_an_approximation_says_so(start: Start) -> None:
-    first = start(disk_codec="int8", memory_codec="int8")
+    first = start(disk_codec="int8")
     ask(first)
     first.close(10)
-    second = start(disk_codec="int8", memory_codec="int8")
+    second = start(disk_codec="int8")
     there = ask(second)
     second._shown_in(A).add(CODE, CURSOR, "xyz", ())
     left = second.complete(Request(A, CODE, CURSOR), never)

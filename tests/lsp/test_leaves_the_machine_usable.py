@@ -1,4 +1,4 @@
-"""What other programs notice of a server: which of its threads make way for them, and that idle it never wakes."""
+"""What other programs notice of a server: while it is idle it never wakes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,6 @@ def stat(thread: Path) -> list[str]:
     return (thread / "stat").read_text().rpartition(")")[2].split()
 
 
-def niceness(editor: Editor) -> list[int]:
-    return sorted(int(stat(thread)[16]) for thread in threads(editor))
-
-
 def sleeps(editor: Editor) -> dict[str, int]:
     """How often each thread has gone to sleep, which is how often it had been awake."""
     status = {thread.name: (thread / "status").read_text() for thread in threads(editor)}
@@ -43,23 +39,6 @@ async def asleep(editor: Editor) -> dict[str, int]:
         if all(stat(thread)[0] == "S" for thread in threads(editor)) and sleeps(editor) == before:
             return before
         await asyncio.sleep(0)
-
-
-async def test_the_models_threads_have_the_niceness_that_is_set_and_no_other() -> None:
-    async with started(settings={"niceness": 7}) as editor:
-        usual, others = niceness(editor)[0], niceness(editor)[1:]
-        assert others[-1] == 7 and set(others[:-1]) <= {usual}
-        for wanted in (12, 0):
-            editor.tell("workspace/didChangeConfiguration", {"settings": {"niceness": wanted}})
-            await editor.loaded()
-            assert await editor.open("# say more\n‸").ghost() == "more"
-            assert niceness(editor)[-1] == max(usual, wanted)
-
-
-async def test_what_was_chosen_is_told_with_its_reason() -> None:
-    async with started(REAL, settings={"niceness": 7}) as editor:
-        status = await editor.ask("efim/status")
-        assert status["niceness"] == 7 and "threads" in status["niceness_reason"]
 
 
 @pytest.mark.parametrize("count", [1, 2])

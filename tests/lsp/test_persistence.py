@@ -294,7 +294,7 @@ async def test_a_file_is_the_same_however_its_uri_is_spelled(server: Server, hom
 
 
 async def test_int8_is_told_and_exact_servers_never_see_it(server: Server, home: Home):
-    int8 = {"memory_codec": "int8", "disk_codec": "int8"}
+    int8 = {"disk_codec": "int8"}
     cold = await complete(await server.open(home, **int8))
     editor = await server.open(home, **int8)
     assert (await editor.ask("efim/status"))["store_approximate"] is True

@@ -35,6 +35,13 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
     assert all(field.name in problem for field in fields(Settings))
 
 
+@pytest.mark.parametrize(("name", "value"), [("niceness", 7), ("memory_codec", "int8"), ("niceness", None)])
+def test_a_removed_setting_is_named_once_and_changes_nothing(name, value) -> None:
+    settings, problems = parse({name: value, "max_lines": 2}, {"efim-ls": {name: value}})
+    assert settings == Settings(max_lines=2)
+    assert problems == [f"the setting {name!r} was removed and is ignored: delete it"]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -54,8 +61,6 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
         ("ahead_seconds_per_minute", -1, "a whole number, 0 or more"),
         ("ahead_seconds_per_minute", 0.5, "a whole number, 0 or more"),
         ("ahead_seconds_per_minute", False, "a whole number, 0 or more"),
-        ("niceness", -1, "a whole number, 0 or more up to 19"),
-        ("niceness", 20, "a whole number, 0 or more up to 19"),
         ("weights", "int4", "'auto' or 'fp32' or 'fp16'"),
         ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
         ("menu", True, "'auto' or 'always' or 'never'"),
@@ -115,7 +120,7 @@ def test_an_empty_section_is_none(layer) -> None:
     assert parse(layer) == (Settings(), [])
 
 
-@pytest.mark.parametrize(("name", "least"), [("kv_memory_mib", 1), ("ahead_seconds_per_minute", 0), ("niceness", 0)])
+@pytest.mark.parametrize(("name", "least"), [("kv_memory_mib", 1), ("ahead_seconds_per_minute", 0)])
 def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
     assert parse({name: least}) == (replace(Settings(), **{name: least}), [])
 
@@ -128,8 +133,8 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
     changes |= {"revision": "v1", "template": (("prefix", "<a>"),)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
-    changes |= {"host_memory_mib": 9, "memory_codec": "int8", "disk_codec": "int8", "disk_mib": 9}
-    changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",), "niceness": 9}
+    changes |= {"host_memory_mib": 9, "disk_codec": "int8", "disk_mib": 9}
+    changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
     assert len(changes) + len(same) == len(fields(Settings))
