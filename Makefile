@@ -11,7 +11,7 @@ GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix vsix editors pictures bench gpu-check gpu-run eval clean
+.PHONY: demo test lint types fix docs vsix editors pictures bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -35,6 +35,10 @@ types: .venv/develops $(VSCODE)/node_modules/.package-lock.json
 fix: .venv/develops
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What is written from code: docs/settings.md, the settings of the VS Code extension.
+docs: .venv/develops
+	$(BIN)/python -m efim_ls.settings_reference
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
