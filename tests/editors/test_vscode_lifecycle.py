@@ -80,7 +80,7 @@ def test_a_python_without_the_server_is_named(opened: Opening):
 def test_an_installation_is_offered_where_no_server_is(opened: Opening):
     assert shutil.which("efim-ls", path=BARE) is None
     window = opened(python="", env={"PATH": BARE})
-    message = window.see_message("no server was found. Install it with `pip install efim-ls`")
+    message = window.see_message("no server was found. Install it from a clone of its repository")
     assert message.get_by_role("button", name="Install").is_visible()
     window.see_status("error", "no server was found")
     window.picture("no-server")
