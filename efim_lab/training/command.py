@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except ImportError as error:  # of what is not installed, or too old
         reason = str(error).partition("\n")[0]
-        print(f"efim-ls train: {reason}: pip install 'efim-ls[train]'", file=sys.stderr)
+        print(f"efim-ls train: {reason}: run pip install '.[train]' in a clone of efim-ls", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped; a run goes on from its last checkpoint with --resume", file=sys.stderr)
