@@ -1,4 +1,4 @@
-"""How the Neovim plugin gets to a user, what it says where something is wrong, and what becomes of a dead server."""
+"""How the Neovim plugin is installed, what it says if something is wrong, and how it restarts a dead server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def health(editor: Neovim) -> str:
 
 
 def server_of(editor: Neovim, *, but: tuple[int, ...] = ()) -> int:
-    """Return the process of the server, 0 where there is none but these."""
+    """Return the server's process id; 0 if there is no other than these."""
     below = descendants(editor.api.funcs.getpid())
     return next((pid for pid, command in below.items() if "-m efim_ls" in command and pid not in but), 0)
 
@@ -49,7 +49,7 @@ def suggests(editor: Neovim) -> None:
 
 
 def test_a_package_is_all_it_takes(program: Path, tmp_path: Path) -> None:
-    """As a link in a folder for packages; healthy, and its help is found."""
+    """Linked as a package it is healthy, and its help is found."""
     package = tmp_path / "data" / "nvim" / "site" / "pack" / "any" / "start" / "efim-ls"
     package.parent.mkdir(parents=True)
     package.symlink_to(PLUGIN)

@@ -66,7 +66,7 @@ function details({ model, device, last, counters }: Status): string[] {
     if (counters?.shown) {
         const { shown: seen, accepted, acceptance_rate, kept_rate } = counters;
         lines.push(
-            `Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "accepted, whole or in part")}`,
+            `Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "at least in part")}`,
         );
         lines.push(
             ...(kept_rate === null ? [] : [`After 30 s, ${rounded(kept_rate)} of the accepted characters were still there.`]),
@@ -80,7 +80,7 @@ function percent(value: number | null | undefined): string {
 }
 
 function share(rate: number | null, what: string): string {
-    return rate === null ? "" : ` (${rounded(rate)} ${what})`;
+    return rate === null ? "" : `, ${rounded(rate)} ${what}`;
 }
 
 function rounded(rate: number): string {

@@ -60,7 +60,8 @@ local function check_clients()
     health.warn("no server is running", advice)
   end
   for _, client in ipairs(clients) do
-    health.ok(("client %d serves %d buffers"):format(client.id, vim.tbl_count(client.attached_buffers)))
+    local buffers = vim.tbl_count(client.attached_buffers)
+    health.ok(("client %d serves %d buffer%s"):format(client.id, buffers, buffers == 1 and "" or "s"))
     local status = require("efim_ls.status").of_client(client)
     if status then
       check_state(status)
