@@ -38,7 +38,7 @@ class Description:
     choices: Mapping[str, str]
 
 
-def described(
+def setting(
     default: T,
     text: str,
     group: str,
@@ -58,7 +58,7 @@ def described(
 class Settings:
     """Valid settings: every field has its type and lies within the bounds of its description."""
 
-    model: str = described(
+    model: str = setting(
         "",
         "The model: a folder that holds a checkpoint, or a repository on the Hugging Face hub "
         "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once. If empty, the small Python model that comes with the "
@@ -66,9 +66,9 @@ class Settings:
         "Model",
         basic=True,
     )
-    enabled: bool = described(True, "Show suggestions.", "Suggestions", basic=True)
-    max_lines: int = described(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
-    min_confidence: float = described(
+    enabled: bool = setting(True, "Show suggestions.", "Suggestions", basic=True)
+    max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
+    min_confidence: float = setting(
         0.05,
         "Hide a suggestion if the model gives its first line a lower probability than this; 0 shows all. "
         "Ghost text that you ask for with a key is always shown.",
@@ -77,7 +77,7 @@ class Settings:
         least=0,
         most=1,
     )
-    disabled_languages: TEXTS = described(
+    disabled_languages: TEXTS = setting(
         PROSE,
         "Languages without suggestions, by the "
         "[identifiers](https://code.visualstudio.com/docs/languages/identifiers) that editors use (`markdown`). Your "
@@ -85,30 +85,30 @@ class Settings:
         "Files",
         basic=True,
     )
-    disabled_files: TEXTS = described(
+    disabled_files: TEXTS = setting(
         (),
         "Patterns (`*.sql`, `*/client/*`) of files without suggestions. Files that look like secrets never get any.",
         "Files",
         basic=True,
     )
-    persist: bool = described(
+    persist: bool = setting(
         True,
         "Keep what the model computed about your files on disk, readable by you alone, so that the first suggestion "
         "after a restart is fast. If off, no statistics are written either.",
         "Memory and disk",
         basic=True,
     )
-    threads: int = described(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
-    max_new_tokens: int = described(
+    threads: int = setting(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
+    max_new_tokens: int = setting(
         64, "The most tokens a suggestion can have, at about four characters each.", "Suggestions"
     )
-    alternatives: int = described(
+    alternatives: int = setting(
         3,
         "The most suggestions to choose from when you ask with a key. While you type there is one.",
         "Suggestions",
         most=8,
     )
-    menu: Literal["auto", "always", "never"] = described(
+    menu: Literal["auto", "always", "never"] = setting(
         "auto",
         "Whether the completion menu offers suggestions too. Read once, when the editor connects.",
         "Suggestions",
@@ -118,40 +118,40 @@ class Settings:
             "never": "In no editor.",
         },
     )
-    local_cache: bool = described(
+    local_cache: bool = setting(
         True,
         "Prefer phrases that occur in this file, or in other open files of the same language.",
         "Suggestions",
     )
-    disabled_workspaces: TEXTS = described(
+    disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files"
     )
-    max_file_kib: int = described(4096, "Files larger than this, in KiB, get no suggestions.", "Files")
-    revision: str = described(
+    max_file_kib: int = setting(4096, "Files larger than this, in KiB, get no suggestions.", "Files")
+    revision: str = setting(
         "",
         "Branch, tag or commit of a model from the hub. If empty, the main branch as it was when the model was "
         "downloaded.",
         "Model",
     )
-    template: TABLE = described(
+    template: TABLE = setting(
         (),
         "The infilling markers of the model, if its tokenizer does not reveal them: "
         '`{"prefix": "<PRE>", "suffix": "<SUF>", "middle": "<MID>"}`.',
         "Model",
     )
-    head_tokens: int = described(
+    head_tokens: int = setting(
         1536, "How much text before the cursor the model reads, in tokens, if its context has room for it.", "Model"
     )
-    tail_tokens: int = described(
+    tail_tokens: int = setting(
         384, "How much text after the cursor the model reads, in tokens, if its context has room for it.", "Model"
     )
-    device: Literal["auto", "cpu", "cuda"] = described(
+    device: Literal["auto", "cpu", "cuda"] = setting(
         "auto",
         "Where the model runs.",
         "Model",
         choices={"auto": "The GPU if one can be used, else the CPU.", "cpu": "The CPU.", "cuda": "An NVIDIA GPU."},
     )
-    weights: Literal["auto", "fp32", "fp16", "int8"] = described(
+    weights: Literal["auto", "fp32", "fp16", "int8"] = setting(
         "auto",
         "The number format of the model's weights on a CPU. A GPU uses bf16, or `int8` if you ask for it.",
         "Model",
@@ -162,40 +162,40 @@ class Settings:
             "int8": "8 bits for each number: an approximation.",
         },
     )
-    ahead_seconds_per_minute: int = described(
+    ahead_seconds_per_minute: int = setting(
         6,
         "How many seconds of each minute the model may spend on preparing suggestions before you type. 0 turns this "
         "off.",
         "Model",
         least=0,
     )
-    kv_memory_mib: int = described(
+    kv_memory_mib: int = setting(
         512,
         "Memory, in MiB, for the keys and values of the places where you work. One place always has room; the least "
         "recently used ones are dropped.",
         "Memory and disk",
     )
-    host_memory_mib: int = described(
+    host_memory_mib: int = setting(
         256, "Memory, in MiB, for keys and values of places that were dropped.", "Memory and disk"
     )
-    private_files: TEXTS = described(
+    private_files: TEXTS = setting(
         (),
         "Patterns (`*.sql`, `*/client/*`) of files about which nothing is written to disk. Files that look like "
         "secrets are always left out.",
         "Memory and disk",
     )
-    cache_folder: str = described(
+    cache_folder: str = setting(
         "",
         "The folder of the cache. If empty, the system's folder for caches (`~/.cache/efim-ls` on Linux).",
         "Memory and disk",
     )
-    disk_mib: int = described(
+    disk_mib: int = setting(
         2048,
         "Disk space, in MiB, for each model and `disk_codec`. A new value starts with an empty cache.",
         "Memory and disk",
         most=MOST_DISK_MIB,
     )
-    disk_codec: CodecName = described(
+    disk_codec: CodecName = setting(
         "raw", "How keys and values are stored on disk.", "Memory and disk", choices=CODECS
     )
 
