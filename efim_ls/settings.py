@@ -21,7 +21,6 @@ PROSE = (
 REMOVED = {
     name: f"the setting {name!r} was removed and is ignored: delete it" for name in ("niceness", "memory_codec")
 }
-CODECS = {"raw": "Exact.", "int8": "A third of the space: an approximation."}
 
 T = TypeVar("T")
 
@@ -196,7 +195,10 @@ class Settings:
         most=MOST_DISK_MIB,
     )
     disk_codec: CodecName = setting(
-        "raw", "How keys and values are stored on disk.", "Memory and disk", choices=CODECS
+        "raw",
+        "How keys and values are stored on disk.",
+        "Memory and disk",
+        choices={"raw": "Exact.", "int8": "A third of the space: an approximation."},
     )
 
     @property
