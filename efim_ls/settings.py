@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as a JSON object holds them
-CodecName = Literal["raw", "int8"]
 NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their own
 MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
 MOST_THREADS = 64  # with thousands of threads the process dies
@@ -194,7 +193,7 @@ class Settings:
         "Memory and disk",
         most=MOST_DISK_MIB,
     )
-    disk_codec: CodecName = setting(
+    disk_codec: Literal["raw", "int8"] = setting(
         "raw",
         "How keys and values are stored on disk.",
         "Memory and disk",
