@@ -36,9 +36,10 @@ fix: .venv/develops
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The reference pages, rendered from the code; a test fails where they are stale.
+# What is written from code: docs/commands.md, docs/settings.md, the settings of the VS Code extension.
 docs: .venv/develops
 	$(BIN)/python -m efim_ls.commands.reference docs/commands.md
+	$(BIN)/python -m efim_ls.settings_reference
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 

@@ -3,77 +3,214 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args, get_type_hints
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
-TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as an object tells them
-CodecName = Literal["raw", "int8"]
-MAY_BE_0 = ("ahead_seconds_per_minute",)
-# 64 GiB of disk: a file's table takes a 750th of it at once. Of thousands of threads the process dies.
-MOST = {"disk_mib": 1 << 16, "alternatives": 8, "threads": 64}
-MOST_OF_ANY = 1 << 30
-REMOVED = {
-    name: f"the setting {name!r} was removed and is ignored: delete it" for name in ("niceness", "memory_codec")
-}
+TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as a JSON object holds them
+NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their own
+MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
+MOST_THREADS = 64  # with thousands of threads the process dies
 # Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
 PROSE = (
     "plaintext", "text", "markdown", "restructuredtext", "rst", "asciidoc", "org", "mail", "help", "log",
     "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
 )  # fmt: skip
+REMOVED = {
+    name: f"the setting {name!r} was removed and is ignored: delete it" for name in ("niceness", "memory_codec")
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What users read about a setting, and the bounds of a number; `choices` says what each allowed value means."""
+
+    text: str
+    group: str
+    basic: bool
+    least: int
+    most: int
+    choices: Mapping[str, str]
+
+
+def setting(
+    default: T,
+    text: str,
+    group: str,
+    *,
+    basic: bool = False,
+    least: int = 1,
+    most: int = NO_LIMIT,
+    choices: Mapping[str, str] | None = None,
+) -> T:
+    """Return a dataclass field with this default that carries its description."""
+    return field(
+        default=default, metadata={"description": Description(text, group, basic, least, most, choices or {})}
+    )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Invariant: every field holds what its type allows, and every number is positive, or 0 where that says "off".
+    """Valid settings: every field has its type and lies within the bounds of its description."""
 
-    `model` is a checkpoint folder, or a repository of the hub at `revision` (empty: its main branch); empty for the
-    embedded one. `template` overrides the infilling markers that are found in the tokenizer. `menu` says who is
-    offered completions in the completion menu: "auto" are clients without inline completion; it is read once, when a
-    client connects. `ahead_seconds_per_minute` bounds what the engine works ahead of need (0 switches that off).
-    `persist` lets keys and values reach the disk, in `cache_folder` (empty: the system's for caches), at most
-    `disk_mib` for each model; those of files that match `private_files`, or look like secrets, never do. Suggestions
-    that the model gives a probability below `min_confidence` are not shown while typing.
-    """
-
-    model: str = ""
-    revision: str = ""
-    template: TABLE = ()
-    enabled: bool = True
-    max_new_tokens: int = 64
-    max_lines: int = 12
-    alternatives: int = 3
-    min_confidence: float = 0.05
-    head_tokens: int = 1536
-    tail_tokens: int = 384
-    threads: int = 1
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    weights: Literal["auto", "fp32", "fp16", "int8"] = "auto"
-    menu: Literal["auto", "always", "never"] = "auto"
-    local_cache: bool = True
-    max_file_kib: int = 4096
-    disabled_languages: TEXTS = PROSE
-    disabled_files: TEXTS = ()
-    disabled_workspaces: TEXTS = ()
-    kv_memory_mib: int = 512
-    ahead_seconds_per_minute: int = 6
-    host_memory_mib: int = 256
-    persist: bool = True
-    cache_folder: str = ""
-    disk_mib: int = 2048
-    disk_codec: CodecName = "raw"
-    private_files: TEXTS = ()
+    model: str = setting(
+        "",
+        "The model: a folder that holds a checkpoint, or a repository on the Hugging Face hub "
+        "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once. If empty, the small Python model that comes with the "
+        "server. `efim-ls models` lists what fits your machine.",
+        "Model",
+        basic=True,
+    )
+    enabled: bool = setting(True, "Show suggestions.", "Suggestions", basic=True)
+    max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
+    min_confidence: float = setting(
+        0.05,
+        "Hide a suggestion if the model gives its first line a lower probability than this; 0 shows all. "
+        "Ghost text that you ask for with a key is always shown.",
+        "Suggestions",
+        basic=True,
+        least=0,
+        most=1,
+    )
+    disabled_languages: TEXTS = setting(
+        PROSE,
+        "Languages without suggestions, by the "
+        "[identifiers](https://code.visualstudio.com/docs/languages/identifiers) that editors use (`markdown`). Your "
+        "list replaces the default one, which names prose, logs and commit messages.",
+        "Files",
+        basic=True,
+    )
+    disabled_files: TEXTS = setting(
+        (),
+        "Patterns (`*.sql`, `*/client/*`) of files without suggestions. Files that look like secrets never get any.",
+        "Files",
+        basic=True,
+    )
+    persist: bool = setting(
+        True,
+        "Keep what the model computed about your files on disk, readable by you alone, so that the first suggestion "
+        "after a restart is fast. If off, no statistics are written either.",
+        "Memory and disk",
+        basic=True,
+    )
+    threads: int = setting(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
+    max_new_tokens: int = setting(
+        64, "The most tokens a suggestion can have, at about four characters each.", "Suggestions"
+    )
+    alternatives: int = setting(
+        3,
+        "The most suggestions to choose from when you ask with a key. While you type there is one.",
+        "Suggestions",
+        most=8,
+    )
+    menu: Literal["auto", "always", "never"] = setting(
+        "auto",
+        "Whether the completion menu offers suggestions too. Read once, when the editor connects.",
+        "Suggestions",
+        choices={
+            "auto": "Only in editors that cannot show ghost text.",
+            "always": "In every editor, next to any ghost text.",
+            "never": "In no editor.",
+        },
+    )
+    local_cache: bool = setting(
+        True,
+        "Prefer phrases that occur in this file, or in other open files of the same language.",
+        "Suggestions",
+    )
+    disabled_workspaces: TEXTS = setting(
+        (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files"
+    )
+    max_file_kib: int = setting(4096, "Files larger than this, in KiB, get no suggestions.", "Files")
+    revision: str = setting(
+        "",
+        "Branch, tag or commit of a model from the hub. If empty, the main branch as it was when the model was "
+        "downloaded.",
+        "Model",
+    )
+    template: TABLE = setting(
+        (),
+        "The infilling markers of the model, if its tokenizer does not reveal them: "
+        '`{"prefix": "<PRE>", "suffix": "<SUF>", "middle": "<MID>"}`.',
+        "Model",
+    )
+    head_tokens: int = setting(
+        1536, "How much text before the cursor the model reads, in tokens, if its context has room for it.", "Model"
+    )
+    tail_tokens: int = setting(
+        384, "How much text after the cursor the model reads, in tokens, if its context has room for it.", "Model"
+    )
+    device: Literal["auto", "cpu", "cuda"] = setting(
+        "auto",
+        "Where the model runs.",
+        "Model",
+        choices={"auto": "The GPU if one can be used, else the CPU.", "cpu": "The CPU.", "cuda": "An NVIDIA GPU."},
+    )
+    weights: Literal["auto", "fp32", "fp16", "int8"] = setting(
+        "auto",
+        "The number format of the model's weights on a CPU. A GPU uses bf16, or `int8` if you ask for it.",
+        "Model",
+        choices={
+            "auto": "The fastest format on this machine, which is measured once.",
+            "fp32": "32 bits for each number.",
+            "fp16": "16 bits for each number.",
+            "int8": "8 bits for each number: an approximation.",
+        },
+    )
+    ahead_seconds_per_minute: int = setting(
+        6,
+        "How many seconds of each minute the model may spend on preparing suggestions before you type. 0 turns this "
+        "off.",
+        "Model",
+        least=0,
+    )
+    kv_memory_mib: int = setting(
+        512,
+        "Memory, in MiB, for the keys and values of the places where you work. One place always has room; the least "
+        "recently used ones are dropped.",
+        "Memory and disk",
+    )
+    host_memory_mib: int = setting(
+        256, "Memory, in MiB, for keys and values of places that were dropped.", "Memory and disk"
+    )
+    private_files: TEXTS = setting(
+        (),
+        "Patterns (`*.sql`, `*/client/*`) of files about which nothing is written to disk. Files that look like "
+        "secrets are always left out.",
+        "Memory and disk",
+    )
+    cache_folder: str = setting(
+        "",
+        "The folder of the cache. If empty, the system's folder for caches (`~/.cache/efim-ls` on Linux).",
+        "Memory and disk",
+    )
+    disk_mib: int = setting(
+        2048,
+        "Disk space, in MiB, for each model and `disk_codec`. A new value starts with an empty cache.",
+        "Memory and disk",
+        most=MOST_DISK_MIB,
+    )
+    disk_codec: Literal["raw", "int8"] = setting(
+        "raw",
+        "How keys and values are stored on disk.",
+        "Memory and disk",
+        choices={"raw": "Exact.", "int8": "A third of the space: an approximation."},
+    )
 
     @property
     def of_model(self) -> Settings:
-        """The same as far as a loaded model depends on it: two that are equal here need no reload."""
+        """The same settings as far as a loaded model depends on them: if two are equal here, no reload is needed."""
         of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
         return replace(self, **of_server)
 
 
 DEFAULTS = Settings()
-# What is read at each request, or where a client connects: a change takes effect without another model.
+TYPES: Mapping[str, Any] = get_type_hints(Settings)
+DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
+# Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "min_confidence", "max_file_kib", "ahead_seconds_per_minute",
     "disabled_languages", "disabled_files", "disabled_workspaces",
@@ -81,25 +218,30 @@ OF_SERVER = (
 
 
 def parse(*layers: object) -> tuple[Settings, list[str]]:
-    """Return the settings and one problem for each that is unknown, wrong or removed, whose default is kept.
+    """Return the settings, and one message for each that is unknown, invalid or removed; those keep their defaults.
 
-    A layer is what a client sends: an object of settings, bare or under our name, or null. Later ones win.
+    A layer is what a client sends: an object of settings, bare or under our section's name, or null. Later ones win.
     """
-    known: dict[str, Any] = get_type_hints(Settings)
-    good: dict[str, Any] = {}
+    valid: dict[str, Any] = {}
     problems: list[str] = []
     for layer in layers:
         for name, value in _section(layer, problems).items():
-            if name in REMOVED:
-                if REMOVED[name] not in problems:
-                    problems.append(REMOVED[name])
-            elif name not in known:
-                problems.append(f"unknown setting {name!r}: expected one of {', '.join(known)}")
-            elif not _fits(value, known[name], range(int(name not in MAY_BE_0), MOST.get(name, MOST_OF_ANY) + 1)):
-                problems.append(f"setting {name!r}: expected {_expected(known[name], name)}, got {value!r}")
-            else:
-                good[name] = _frozen(value, known[name])
-    return replace(DEFAULTS, **good), problems
+            if (problem := _problem(name, value)) is None:
+                valid[name] = _frozen(value, TYPES[name])
+            elif problem not in problems:
+                problems.append(problem)
+    return replace(DEFAULTS, **valid), problems
+
+
+def _problem(name: str, value: object) -> str | None:
+    if name in REMOVED:
+        return REMOVED[name]
+    if name not in TYPES:
+        return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
+    kind, bounds = TYPES[name], DESCRIPTIONS[name]
+    if not _fits(value, kind, bounds):
+        return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
+    return None
 
 
 def _frozen(value: Any, kind: Any) -> Any:
@@ -120,30 +262,32 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
     return {}
 
 
-def _fits(value: object, kind: Any, allowed: range) -> bool:
+def _fits(value: object, kind: Any, bounds: Description) -> bool:
     if kind == TEXTS:
-        return isinstance(value, list) and all(_fits(each, str, allowed) for each in cast("list[object]", value))
+        return isinstance(value, list) and all(_fits(each, str, bounds) for each in cast("list[object]", value))
     if kind == TABLE:
         return isinstance(value, Mapping) and all(
-            _fits(each, str, allowed) or _fits(each, TEXTS, allowed)
+            _fits(each, str, bounds) or _fits(each, TEXTS, bounds)
             for each in cast("Mapping[str, object]", value).values()
         )
     if choices := get_args(kind):
         return value in choices
     if kind is str:
         return isinstance(value, str) and "\0" not in value
-    if kind is float:
-        return type(value) in (int, float) and 0 <= cast("float", value) <= 1
-    return type(value) is kind and (kind is not int or value in allowed)
+    if kind is bool:
+        return type(value) is bool
+    allowed = (int, float) if kind is float else (int,)  # not bool, which is an int to isinstance
+    return type(value) in allowed and bounds.least <= cast("float", value) <= bounds.most
 
 
-def _expected(kind: Any, name: str) -> str:
+def _expected(kind: Any, bounds: Description) -> str:
     if kind == TEXTS:
         return "a list of texts"
     if kind == TABLE:
         return "an object of texts and lists of texts"
     if choices := get_args(kind):
         return " or ".join(repr(choice) for choice in choices)
-    number = "a whole number, 0 or more" if name in MAY_BE_0 else "a positive whole number"
-    number += f" up to {MOST[name]}" if name in MOST else ""
-    return {str: "a text", bool: "true or false", float: "a number from 0 to 1", int: number}[kind]
+    number = "a whole number, 0 or more" if bounds.least == 0 else "a positive whole number"
+    number += f" up to {bounds.most}" if bounds.most != NO_LIMIT else ""
+    unit = f"a number from {bounds.least} to {bounds.most}"
+    return {str: "a text", bool: "true or false", float: unit, int: number}[kind]

@@ -25,7 +25,7 @@ def cuda_missing() -> str | None:
     if torch.cuda.get_device_capability() < LEAST_CAPABILITY:
         return f"{torch.cuda.get_device_name()} is too old for bf16"
     if not find_spec("xformers"):
-        return "xformers is not installed: pip install 'efim-ls[gpu]'"
+        return "xformers is not installed: run pip install '.[gpu]' in a clone of efim-ls"
     return None
 
 

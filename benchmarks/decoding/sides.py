@@ -101,7 +101,8 @@ def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
 def llama_missing() -> str | None:
     """Why llama.cpp cannot be measured; None where it can."""
     lacking = [name for name in ("llama_cpp", "gguf") if not find_spec(name)]
-    return f"{' and '.join(lacking)} not installed: pip install 'efim-ls[bench]'" if lacking else None
+    remedy = "run pip install '.[bench]' in a clone of efim-ls"
+    return f"{' and '.join(lacking)} not installed: {remedy}" if lacking else None
 
 
 def _ways(config: ModelConfig) -> Iterator[CpuMethod]:

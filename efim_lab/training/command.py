@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except ImportError as error:  # a package is missing or too old
         reason = str(error).partition("\n")[0]
-        print(f"efim-ls train: {reason}: pip install 'efim-ls[train]'", file=sys.stderr)
+        print(f"efim-ls train: {reason}: run pip install '.[train]' in a clone of efim-ls", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped: continue a run from its last checkpoint with --resume", file=sys.stderr)

@@ -176,7 +176,7 @@ def _extra_required() -> Generator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise Failure(f"{error.name} is not installed: pip install 'efim-ls[train]'") from error
+        raise Failure(f"{error.name} is not installed: run pip install '.[train]' in a clone of efim-ls") from error
 
 
 @contextmanager

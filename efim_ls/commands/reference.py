@@ -17,7 +17,7 @@ INTRODUCTION = """\
 <!-- Written by `make docs` from the command line's parsers; do not edit. -->
 
 `efim-ls COMMAND --help` shows the same text, `efim-ls --version` the version; without a command, `efim-ls` serves.
-`eval`, `bench` and `train` need the extra `efim-ls[train]`. The exit status is 0 on success, 2 after a mistake in
+`eval`, `bench` and `train` need the extra `train`. The exit status is 0 on success, 2 after a mistake in
 arguments or files and 1 after any other failure; errors take one line on stderr.
 """
 

@@ -46,7 +46,7 @@ def read_architecture(folder: Path) -> ModelConfig:
         except ImportError as missing:
             reason = str(missing).partition("\n")[0]
             needed = f"transformers 5.23 or newer, which may know it, is not here ({reason})"
-            raise ModelError(f"{error}; {needed}: pip install 'efim-ls[foreign]'") from None
+            raise ModelError(f"{error}; {needed}: run pip install '.[foreign]' in a clone of efim-ls") from None
         return hf_config(folder)
 
 

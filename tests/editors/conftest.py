@@ -29,7 +29,7 @@ Opening = Callable[..., Window]
 
 
 def need(part: Part) -> Path:
-    """Return a part's program; without it the test is skipped, or fails where all parts must be there."""
+    """Return a part's program; without it skip the test, or fail it if all parts are required."""
     try:
         return part.program_path()
     except Missing as reason:
@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def vsix() -> Path:
-    """The extension as it is now."""
+    """The extension, built from the current sources."""
     if not VSIX.exists():
         lacking(f"no {VSIX.relative_to(ROOT)}: run `make vsix`")
     sources = [EXTENSION / "package.json", *(EXTENSION / "src").rglob("*")]
@@ -63,7 +63,7 @@ def vsix() -> Path:
 
 @pytest.fixture(scope="module", params=servers.PARTS, ids=lambda part: part.version)
 def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pytest.TempPathFactory):
-    """A VS Code, and a folder of extensions that has ours."""
+    """A VS Code, and a folder of extensions with ours in it."""
     program, extensions = need(request.param), tmp_path_factory.mktemp("vscode") / "extensions"
     install(program, extensions, vsix)
     return program, extensions
@@ -71,7 +71,7 @@ def installed(request: pytest.FixtureRequest, vsix: Path, tmp_path_factory: pyte
 
 @pytest.fixture(scope="module")
 def shared(opened_in_module: Opening) -> Window:
-    """A window for every test of a module, its server's model loaded."""
+    """A window that the tests of a module share, with the model loaded."""
     window = opened_in_module()
     window.see_status("ready")
     return window
@@ -79,14 +79,14 @@ def shared(opened_in_module: Opening) -> Window:
 
 @pytest.fixture
 def window(shared: Window) -> Window:
-    """The shared one, its file as it was at first and the cursor at its end."""
+    """The shared window, with its file reset and the cursor at the end."""
     shared.show(SHAPES)
     return shared
 
 
 @contextmanager
 def opening(browser: Browser, installed: tuple[Path, Path], folder: Path) -> Iterator[Opening]:
-    """What opens a file in a VS Code of its own, with settings of ours."""
+    """Yield a function that opens a file in a new VS Code with the given settings."""
     with ExitStack() as stack:
 
         def open_file(name: str = "shapes.py", text: str = SHAPES, env: Any = (), **settings: Any) -> Window:
@@ -117,7 +117,7 @@ def opened(browser: Browser, installed: tuple[Path, Path], tmp_path: Path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Keep pictures of what a failed test saw."""
+    """Save screenshots of the windows of a failed test."""
     report = yield
     if call.when == "call" and report.failed:
         for each in OPEN:

@@ -16,7 +16,7 @@ ASKING = "textDocument/inlineCompletion"
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one place in a document."""
+    """The answer for one place in a document."""
 
     line: int
     character: int
@@ -24,7 +24,7 @@ class Answer:
 
 
 def recording(python: Path, folder: Path) -> tuple[Path, Path]:
-    """Return a Python whose language server is listened to, and the file that then holds what was said."""
+    """Return a Python whose language server is recorded, and the file with the recording."""
     said, script = folder / "said.jsonl", folder / "python"
     serve = shlex.join([str(python), str(RECORDER), str(said), str(python)])
     script.write_text(f'#!/bin/sh\n[ "$3" = serve ] && exec {serve} "$@"\nexec {shlex.quote(str(python))} "$@"\n')
@@ -38,17 +38,17 @@ class Conversation:
 
     @classmethod
     def read(cls, path: Path) -> Conversation:
-        """Return all that was said until now; the last line may still be being written."""
+        """Return all messages so far; the last line may be incomplete."""
         lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
         return cls([json.loads(line) for line in lines])
 
     def sent(self, method: str) -> list[dict[str, Any]]:
-        """Return the parameters of each message of this name that the editor has sent."""
+        """Return the parameters of each message with this name that the editor sent."""
         messages = [each["message"] for each in self.said if each["from"] == "editor"]
         return [each["params"] for each in messages if each.get("method") == method]
 
     def answers(self) -> list[Answer]:
-        """Return the answers to requests for ghost text, in their order, refused ones left out."""
+        """Return the answers to requests for ghost text, in order, without refusals."""
         asked, found = dict[Any, dict[str, int]](), list[Answer]()
         for each in self.said:
             message = each["message"]

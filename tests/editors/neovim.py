@@ -117,7 +117,7 @@ class Neovim:
         return bool(self.lua("return #vim.lsp.get_clients({ bufnr = 0 }) > 0"))
 
     def request(self, method: str, **params: object) -> Any:
-        """Return what the server answers about the current buffer."""
+        """Return the server's answer to a request about the current buffer."""
         asked = (
             "local answers = vim.lsp.buf_request_sync(0, ...)\nreturn vim.iter(vim.tbl_values(answers)):next().result"
         )
@@ -134,7 +134,7 @@ class Neovim:
 
     @property
     def notices(self) -> str:
-        """What the user was told."""
+        """The messages that the user saw."""
         return "\n".join(self.lua("return _G.notices"))
 
     @property
@@ -144,7 +144,7 @@ class Neovim:
 
     @property
     def ghosts(self) -> list[str]:
-        """What ghost text is shown, from each mark."""
+        """The ghost text of each extmark."""
         marks = [
             mark
             for name, namespace in self.api.api.get_namespaces().items()
@@ -166,7 +166,7 @@ def text_of(chunks: Sequence[Sequence[str]]) -> str:
 
 
 def server_command(folder: Path) -> Path:
-    """Return a folder to put first on the path, with an `efim-ls` in it that runs this checkout."""
+    """Return a folder to put first on the PATH, with an `efim-ls` that runs this checkout."""
     program = folder / "bin" / "efim-ls"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m efim_ls "$@"\n', "utf-8")
@@ -175,7 +175,7 @@ def server_command(folder: Path) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return ours, with folders of its own for what Neovim and the server keep."""
+    """Return our environment, with separate folders for what Neovim and the server keep."""
     homes = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "DATA", "STATE", "CACHE")}
     path = f"{server_command(folder)}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, **homes, "PATH": path, "NVIM_LOG_FILE": str(folder / "nvim.log"), "OMP_NUM_THREADS": "1"}
@@ -199,7 +199,7 @@ def neovim(program: Path, folder: Path, init: str, *arguments: str) -> Iterator[
 
 
 def attach(words: list[str], env: dict[str, str]) -> pynvim.Nvim:
-    """pynvim hands its own environment on, so that is what the child's is set with."""
+    """Set our own environment, because pynvim passes it on to Neovim."""
     before = dict(os.environ)
     os.environ.update(env)
     try:

@@ -60,7 +60,7 @@ def take(window: Window) -> None:
 
 
 def keep(window: Window, name: str, *shown: Locator) -> None:
-    """Keep the part of the window that holds all of these."""
+    """Save the part of the window that holds all of these."""
     boxes = [box for each in shown if (box := each.bounding_box())]
     left, top = min(box["x"] for box in boxes), min(box["y"] for box in boxes)
     right = max(box["x"] + box["width"] for box in boxes)

@@ -1,4 +1,4 @@
-"""The processes below one of ours, from /proc, and their end."""
+"""The descendants of a process, from /proc, and how to end them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .waiting import eventually
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Return the command lines of the living processes below this one, by process id."""
+    """Return the command lines of the living descendants, by process id."""
     parents = {child: parent for child, parent in map(parent_of, processes()) if parent}
     found = {pid}
     while more := {child for child, parent in parents.items() if parent in found} - found:
@@ -21,7 +21,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Stop a process and what is below it, and wait until all of it is gone."""
+    """Stop a process and its descendants, and wait until all are gone."""
     below = descendants(process.pid)
     process.terminate()
     for pid in below:
@@ -32,7 +32,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    eventually(lambda: all(gone(pid) for pid in below), lambda: f"of {below} some live on")
+    eventually(lambda: all(gone(pid) for pid in below), lambda: f"some of {below} are still alive")
 
 
 def processes() -> list[int]:
@@ -40,7 +40,7 @@ def processes() -> list[int]:
 
 
 def parent_of(pid: int) -> tuple[int, int]:
-    """Return the process and its parent, 0 where it is dead."""
+    """Return the process and its parent; 0 if it is dead."""
     try:
         state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A file whose lines repeat, so that what the embedded model suggests in it is known."""
+"""A file whose lines repeat, so that the embedded model's suggestions are predictable."""
 
 SHAPES = '''"""Shapes and what is measured about them."""
 

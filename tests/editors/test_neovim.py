@@ -262,7 +262,7 @@ def test_commands_tell(editor: Neovim) -> None:
     editor.type("G")
     editor.api.command("Efim explain")
     shown = editor.until("the explanation", lambda: editor.floating)
-    assert "It would cost" in shown and "def area_of_circle(radius):" in shown
+    assert "Cost of a suggestion here" in shown and "def area_of_circle(radius):" in shown
     editor.type("k")
     editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim stats")
@@ -272,7 +272,7 @@ def test_commands_tell(editor: Neovim) -> None:
     editor.api.command("Efim status")
     assert "efim-ls: ready" in editor.until("the state", lambda: editor.floating)
     editor.api.command("Efim nonsense")
-    assert "there are clear-cache, disable, enable, explain, log" in editor.notices
+    assert "Use one of clear-cache, disable, enable, explain, log" in editor.notices
     assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["restart"]
 
 

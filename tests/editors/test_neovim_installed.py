@@ -1,4 +1,4 @@
-"""How the Neovim plugin gets to a user, what it says where something is wrong, and what becomes of a dead server."""
+"""How the Neovim plugin is installed, what it says if something is wrong, and how it restarts a dead server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def health(editor: Neovim) -> str:
 
 
 def server_of(editor: Neovim, *, but: tuple[int, ...] = ()) -> int:
-    """Return the process of the server, 0 where there is none but these."""
+    """Return the server's process id; 0 if there is no other than these."""
     below = descendants(editor.api.funcs.getpid())
     return next((pid for pid, command in below.items() if "-m efim_ls" in command and pid not in but), 0)
 
@@ -49,7 +49,7 @@ def suggests(editor: Neovim) -> None:
 
 
 def test_a_package_is_all_it_takes(program: Path, tmp_path: Path) -> None:
-    """As a link in a folder for packages; healthy, and its help is found."""
+    """Linked as a package it is healthy, and its help is found."""
     package = tmp_path / "data" / "nvim" / "site" / "pack" / "any" / "start" / "efim-ls"
     package.parent.mkdir(parents=True)
     package.symlink_to(PLUGIN)
@@ -118,7 +118,7 @@ def test_a_server_that_dies_again_and_again_is_given_up(program: Path, tmp_path:
 def test_a_program_that_is_no_server(program: Path, tmp_path: Path) -> None:
     with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", 'cmd = { "false" }')) as editor:
         editor.edit("a.py", TEXT)
-        editor.until("a notice", lambda: "ended at its start" in editor.notices)
+        editor.until("a notice", lambda: "ended when it was started" in editor.notices)
         assert "`false --version` does not run efim-ls" in health(editor)
 
 
@@ -130,7 +130,7 @@ def told_once_that_it_is_not_there(program: Path, folder: Path, init: str) -> No
         editor.edit("a.py", TEXT)
         editor.edit("b.py", TEXT)
         said = editor.until("a notice", lambda: editor.notices)
-        assert said.count("cannot run /no/such/efim-ls") == 1 and "pip install efim-ls" in said
+        assert said.count("cannot run /no/such/efim-ls") == 1 and ":help efim-ls-installing" in said
         assert "traceback" not in editor.api.command_output("messages")
         assert re.search("ERROR.* cannot run /no/such/efim-ls", health(editor))
 

@@ -1,4 +1,4 @@
-"""Ghost text in a real VS Code: seen, and taken whole, by words and by lines."""
+"""Ghost text in a real VS Code: shown, and accepted whole, by words and by lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_line_is_taken_and_the_rest_stays(window: Window):
 
 
 def parted(text: str) -> tuple[str, ...]:
-    """Return the first line of a text and what follows, nothing where either is empty."""
+    """Return the first line of a text and the rest; nothing if either is empty."""
     first, _, rest = text.partition("\n")
     return (first, rest) if first and rest else ()
 
@@ -73,7 +73,7 @@ def see_one_of(window: Window, texts: set[str]) -> str:
 
 
 def several(window: Window) -> tuple[str, ...]:
-    """Return the texts of the last answer where they are more than one."""
+    """Return the texts of the last answer if there are several."""
     texts = [each.texts for each in window.code.conversation.answers()][-1:]
     return texts[0] if texts and len(texts[0]) > 1 else ()
 

@@ -1,4 +1,4 @@
-"""What the VS Code extension does where suggestions are off, and where the server is gone, wrong or missing."""
+"""What the VS Code extension does if suggestions are off, or if the server is gone, wrong or missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BARE = "/usr/bin:/bin"  # where no server is
 
 
 def see_nothing_answered(window: Window) -> None:
-    """Wait until the server has answered for the place of the cursor: with nothing."""
+    """Wait until the server has answered at the cursor with nothing."""
     line, character = window.file.read_text("utf-8").count("\n") + 1, len(f"    {BEGUN}")
     place = (line, character, ())
     eventually(
@@ -43,7 +43,7 @@ def test_a_language_is_switched_off_and_on(opened: Opening):
 
 
 def test_a_killed_server_is_started_again(opened: Opening, tmp_path: Path):
-    """One that was found on the PATH."""
+    """The server is found on the PATH."""
     path = f"{server_command(tmp_path)}{os.pathsep}{BARE}"
     window = opened(python="", env={"PATH": path, "PYTHONPATH": ""})
     window.see_status("ready")
@@ -80,10 +80,22 @@ def test_a_python_without_the_server_is_named(opened: Opening):
 def test_an_installation_is_offered_where_no_server_is(opened: Opening):
     assert shutil.which("efim-ls", path=BARE) is None
     window = opened(python="", env={"PATH": BARE})
-    message = window.see_message("no server was found. Install it with `pip install efim-ls`")
+    message = window.see_message("no server was found. Install it from a clone of its repository")
     assert message.get_by_role("button", name="Install").is_visible()
     window.see_status("error", "no server was found")
     window.picture("no-server")
+
+
+def test_a_folder_that_is_no_clone_is_not_installed_from(opened: Opening, tmp_path: Path):
+    window = opened(python="", env={"PATH": BARE})
+    window.see_status("error", "no server was found")
+    window.command("efim-ls: Install or Update the Server")
+    window.page.locator(".quick-input-title", has_text="a clone of its repository").wait_for()
+    box = window.page.locator(".quick-input-widget input[type=text]")
+    eventually(box.input_value, lambda: "the dialog names no folder")
+    box.fill(f"{tmp_path}/project/")
+    window.page.locator(".quick-input-widget .monaco-button", has_text="Install").first.click()
+    window.see_message(f"{tmp_path}/project is not a clone of efim-ls")
 
 
 def test_the_menu_has_the_suggestion_where_it_is_asked_for(opened: Opening):

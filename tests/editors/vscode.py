@@ -1,4 +1,4 @@
-"""VS Code's web server as a process of a test: an own home, an own set of extensions, a free port on loopback."""
+"""VS Code's web server as a test's process: its own home and extensions, on a free loopback port."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ class VSCode:
 
     @property
     def authority(self) -> str:
-        """What names of files begin with for the page."""
+        """The prefix of file names for the page."""
         return f"vscode-remote://{self.host}"
 
     @property
     def conversation(self) -> Conversation:
-        """What was said until now."""
+        """The messages so far."""
         return Conversation.read(self.said)
 
     def language_servers(self) -> list[int]:
-        """Return the process ids of those that run."""
+        """Return the process ids of the running language servers."""
         return [pid for pid, words in descendants(self.process.pid).items() if words.startswith(SERVING)]
 
 
@@ -72,7 +72,7 @@ def install(program: Path, extensions: Path, vsix: Path) -> None:
 def running(
     program: Path, extensions: Path, home: Path, settings: Mapping[str, Any], env: Mapping[str, str], *flags: str
 ) -> Iterator[VSCode]:
-    """Run a server with these settings of ours; all that it has started ends with it."""
+    """Run a server with these settings; everything it started ends with it."""
     home.mkdir()
     python, said = recording(PYTHON, home)
     configure(home / "data", {"efim-ls.python": str(python), **settings})
@@ -89,7 +89,7 @@ def running(
 
 
 def configure(data: Path, ours: Mapping[str, Any]) -> None:
-    """Write our settings where a user of a remote machine has them: a user's own cannot name its programs."""
+    """Write the settings as those of the remote machine: a user's own cannot name its programs."""
     keys = [{"key": key, "command": f"editor.action.inlineSuggest.{name}"} for key, name in KEYS.items()]
     files = {"User/settings.json": SETTINGS, "User/keybindings.json": keys, "Machine/settings.json": ours}
     for name, value in files.items():

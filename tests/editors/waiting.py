@@ -1,4 +1,4 @@
-"""Waiting for what comes about in another process, without a guess at how long that takes."""
+"""Waits for something in another process, without guessing how long it takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Found = TypeVar("Found")
 
 
 def eventually(find: Callable[[], Found], wrong: Callable[[], str], within: float = HANG) -> Found:
-    """Return the first true value of `find`; where none comes, fail with what is wrong."""
+    """Return the first true value of `find`; if none comes, fail with what is wrong."""
     deadline = time.monotonic() + within
     while not (found := find()):
         assert time.monotonic() < deadline, f"{wrong()}, after {within} s"

@@ -1,4 +1,4 @@
-"""A window of VS Code in Chromium, driven by keys and read as a person reads it."""
+"""A window of VS Code in Chromium, driven by keys and read as a person would."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Window:
 
     @property
     def line(self) -> str:
-        """The text of the line that the cursor is in, ghost text left out."""
+        """The text of the cursor's line, without ghost text."""
         return self.page.evaluate("looking.painted(() => looking.line())")
 
     @property
     def ghost(self) -> str:
-        """The ghost text that is shown, all of its lines."""
+        """The ghost text, all of its lines."""
         return self.page.evaluate("looking.painted(() => looking.ghost())")
 
     def see_line(self, text: str) -> None:
@@ -61,15 +61,15 @@ class Window:
         eventually(lambda: self.ghost == text, lambda: f"the ghost text is {self.ghost!r}, not {text!r}")
 
     def watch(self) -> None:
-        """From now on keep what each frame shows."""
+        """Start to record what each frame shows."""
         self.page.evaluate("void looking.watch()")
 
     def watched(self) -> list[tuple[str, str]]:
-        """Return each line and ghost text that a frame has shown since `watch`, in their order."""
+        """Return each line and ghost text that a frame has shown since `watch`, in order."""
         return [(line, ghost) for line, ghost in self.page.evaluate("looking.unwatch()")]
 
     def show(self, text: str) -> None:
-        """Have the file hold this text, on the disk and here, the cursor at its end."""
+        """Set the file's text, on disk and here, and move the cursor to its end."""
         self.press("Escape")
         self.file.write_text(text, "utf-8")
         self.command("File: Revert File")
@@ -93,7 +93,7 @@ class Window:
 
     @property
     def status(self) -> str:
-        """What the status bar tells those who cannot see it: state and message."""
+        """The status bar item as screen readers get it: state and message."""
         item = self.page.locator(f"{STATUS} [aria-label]")
         return item.first.get_attribute("aria-label") or "" if item.count() else ""
 
@@ -104,7 +104,7 @@ class Window:
         eventually(seen, lambda: f"the status bar tells {self.status!r}, not {state!r} with {message!r}")
 
     def hover_status(self) -> str:
-        """Return what the status bar item tells the pointer."""
+        """Return the tooltip of the status bar item."""
         self.page.locator(STATUS).hover()
         return self.page.locator(".workbench-hover", has_text="recomputed").inner_text().replace("\u00a0", " ")
 
@@ -120,14 +120,14 @@ class Window:
         return self.page.locator(".suggest-widget.visible .monaco-list-row")
 
     def picture(self, name: str) -> None:
-        """Keep what the window shows, for people to look at."""
+        """Save a screenshot."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"vscode-{name}.png")
 
 
 @contextmanager
 def open_window(browser: Browser, code: VSCode, file: Path, scale: float = 1) -> Iterator[Window]:
-    """Open a file, and the folder that it lies in as the workspace; the cursor is at its end."""
+    """Open a file, with its folder as the workspace and the cursor at its end."""
     context = browser.new_context(viewport=SIZE, device_scale_factor=scale)
     try:
         page = context.new_page()

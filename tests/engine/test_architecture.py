@@ -62,7 +62,7 @@ def test_without_a_transformers_that_may_know_it_the_refusal_names_one(
     for name in [name for name in sys.modules if name.startswith("model_runtime.decoder.hf.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "transformers", found)
-    with pytest.raises(ModelError, match=r"stablelm.*transformers 5\.23 or newer.*pip install 'efim-ls\[foreign\]'"):
+    with pytest.raises(ModelError, match=r"stablelm.*transformers 5\.23 or newer.*pip install '\.\[foreign\]'"):
         read_architecture(foreign)
 
 

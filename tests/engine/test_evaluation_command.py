@@ -111,4 +111,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     assert cli.main(["eval", "--data", "x"]) == 1
-    assert capsys.readouterr().err == "efim-ls: rapidfuzz is not installed: pip install 'efim-ls[train]'\n"
+    assert (
+        capsys.readouterr().err
+        == "efim-ls: rapidfuzz is not installed: run pip install '.[train]' in a clone of efim-ls\n"
+    )

@@ -206,7 +206,7 @@ def test_a_package_that_is_too_old_is_told_with_what_to_install(
     for name in ("finetune", "tuned_card", "tuner", "lora"):
         monkeypatch.delitem(sys.modules, f"efim_lab.training.finetune.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "peft", ModuleType("peft"))
-    assert re.search(r"cannot import name .*'peft'.*: pip install 'efim-ls\[train\]'", refusal())
+    assert re.search(r"cannot import name .*'peft'.*: run pip install '\.\[train\]' in a clone", refusal())
 
 
 def test_a_folder_that_holds_a_run_is_left_alone(refusal: Refusal, tmp_path: Path) -> None:

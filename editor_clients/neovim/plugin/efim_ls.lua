@@ -7,7 +7,7 @@ vim.api.nvim_create_user_command("Efim", function(command)
   require("efim_ls.commands").run(command.fargs[1])
 end, {
   nargs = 1,
-  desc = "efim-ls: what the subcommand says",
+  desc = "efim-ls: run a subcommand",
   complete = function(start)
     return require("efim_ls.commands").names(start)
   end,

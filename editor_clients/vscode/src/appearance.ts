@@ -1,4 +1,4 @@
-// How a condition looks in the status bar: pure.
+// What the status bar shows of a condition; pure functions.
 import { MarkdownString, ThemeColor } from "vscode";
 import type { Condition } from "./service";
 import type { Status } from "./status";
@@ -21,7 +21,7 @@ const ERROR = new ThemeColor("statusBarItem.errorBackground");
 export function appearance(condition: Condition): Appearance {
     switch (condition.kind) {
         case "starting":
-            return shown("$(loading~spin) efim", "starting", "The server is being started.");
+            return shown("$(loading~spin) efim", "starting", "The server is starting.");
         case "failed":
             return { ...shown("$(error) efim", "error", condition.message), background: ERROR };
         case "running":
@@ -66,10 +66,10 @@ function details({ model, device, last, counters }: Status): string[] {
     if (counters?.shown) {
         const { shown: seen, accepted, acceptance_rate, kept_rate } = counters;
         lines.push(
-            `Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "taken, whole or in part")}`,
+            `Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "at least in part")}`,
         );
         lines.push(
-            ...(kept_rate === null ? [] : [`Of what was taken, ${rounded(kept_rate)} still stood after 30 s.`]),
+            ...(kept_rate === null ? [] : [`After 30 s, ${rounded(kept_rate)} of the accepted characters were still there.`]),
         );
     }
     return lines;
@@ -80,7 +80,7 @@ function percent(value: number | null | undefined): string {
 }
 
 function share(rate: number | null, what: string): string {
-    return rate === null ? "" : ` (${rounded(rate)} ${what})`;
+    return rate === null ? "" : `, ${rounded(rate)} ${what}`;
 }
 
 function rounded(rate: number): string {

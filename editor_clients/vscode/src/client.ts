@@ -15,14 +15,14 @@ import type { Server } from "./finding";
 import { ENVIRONMENT } from "./process";
 import { SECTION, type ServerSettings } from "./settings";
 
-/** Which of these documents get suggestions is the server's to say. */
+/** The documents that the server is told about; it decides which of them get suggestions. */
 export const DOCUMENTS = ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme }));
 
 export interface Ways {
     readonly log: LogOutputChannel;
     readonly settings: ServerSettings;
     readonly middleware: Middleware;
-    /** Called where the server ended unasked. */
+    /** Called when the server ends by itself. */
     readonly ended: () => void;
 }
 
@@ -44,14 +44,14 @@ export function createClient(server: Server, ways: Ways): LanguageClient {
     return client;
 }
 
-/** Logs what goes wrong, without a popup: the status bar shows it, and who starts servers tells what to do. */
+/** Logs what goes wrong, without a popup: the status bar shows it, and the service says what to do. */
 class QuietClient extends LanguageClient {
     override error(message: string, data?: unknown): void {
         super.error(message, data, false);
     }
 }
 
-/** Asks for the server's status, which says how far loading is: a second progress beside it would be one too many. */
+/** Asks for the server's status, which includes the progress of loading; a second progress would be one too many. */
 class Wishes implements StaticFeature {
     fillClientCapabilities(capabilities: ClientCapabilities): void {
         capabilities.experimental = { ...capabilities.experimental, efimStatus: true };

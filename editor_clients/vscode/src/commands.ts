@@ -12,6 +12,7 @@ import { statistics } from "./statistics";
 import { switchForLanguage, switchForUser, switchForWorkspace } from "./switches";
 
 const PATIENCE = 60_000; // ms
+const NOT_RUNNING = "the server is not running. See the log, or restart it.";
 
 export interface Parts {
     readonly service: Service;
@@ -40,7 +41,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     return Object.entries(all).map(([name, act]) => commands.registerCommand(`efim-ls.${name}`, () => told(act)));
 }
 
-/** Tell the user where a command fails, not where they stopped it. */
+/** Show why a command failed, unless the user stopped it. */
 async function told(act: () => unknown): Promise<void> {
     try {
         await act();
@@ -55,10 +56,10 @@ async function explain({ service, pages }: Parts): Promise<void> {
     const editor = editorInFront();
     const client = service.running;
     if (editor === undefined) {
-        throw new Error("there is nothing to explain: open the file in question first.");
+        throw new Error("no file is open. Open one, and put the cursor where you want an explanation.");
     }
     if (client === undefined) {
-        throw new Error("there are no suggestions, since no server runs. See the log, or restart it.");
+        throw new Error(NOT_RUNNING);
     }
     await pages.show("Explain Suggestion", await explanation(client, editor.document, editor.selection.active));
 }
@@ -66,7 +67,7 @@ async function explain({ service, pages }: Parts): Promise<void> {
 async function showStatistics({ service, pages }: Parts): Promise<void> {
     const { condition, running } = service;
     if (condition.kind !== "running" || running === undefined) {
-        throw new Error("no server runs that could be asked. See the log, or restart it.");
+        throw new Error(NOT_RUNNING);
     }
     await pages.show("Statistics", await statistics(running, condition.server));
 }
@@ -74,10 +75,10 @@ async function showStatistics({ service, pages }: Parts): Promise<void> {
 async function clearCache({ service }: Parts): Promise<void> {
     const { condition } = service;
     if (condition.kind !== "running") {
-        throw new Error("no server runs whose cache could be cleared. See the log, or restart it.");
+        throw new Error(NOT_RUNNING);
     }
     const { command, args } = condition.server;
-    const detail = "What was computed is removed from disk. The first suggestions will take longer.";
+    const detail = "Everything that was computed is removed from disk. The first suggestions will take longer.";
     if (
         (await window.showWarningMessage("Clear the cache of efim-ls?", { modal: true, detail }, "Clear")) !== "Clear"
     ) {

@@ -1,4 +1,4 @@
-// What the model is asked at the cursor and what that costs, as a page to read.
+// What the model reads at the cursor and what that costs, as a page to read.
 import type { Position, TextDocument } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 import { identified } from "./presence";
@@ -21,8 +21,8 @@ interface Explanation {
 }
 
 const FRAMES = {
-    kept: "is the one that the model saw last",
-    restored: "was seen before, and is taken up again",
+    kept: "is what the model saw last",
+    restored: "was seen earlier, and is used again",
     new: "is new to the model",
 };
 
@@ -46,11 +46,11 @@ function prompt({ head, tail, typed, rest, costs }: Explanation, language: strin
     const { frame, reused, recomputed } = costs;
     return [
         "### What it costs\n",
-        `Tokens computed: ${recomputed}, reused: ${reused}. The text around ${FRAMES[frame]}.\n`,
+        `Tokens computed: ${recomputed}, reused: ${reused}. The text around the cursor ${FRAMES[frame]}.\n`,
         "### What the model sees\n",
         "| part | tokens | characters |",
         "| --- | ---: | ---: |",
-        row("head: before the lines worked at", costs.head, head),
+        row("head: before the lines you work on", costs.head, head),
         row("typed: from there to the cursor", costs.typed, typed),
         row("tail: after the cursor's line", costs.tail, tail),
         ...(rest === "" ? [] : [`\nThe rest of the cursor's line: \`${rest.trimEnd()}\``]),
@@ -68,7 +68,7 @@ function section(title: string, text: string, language: string): string[] {
     return text === "" ? [] : [`\n### ${title}\n`, fenced(text, language)];
 }
 
-/** Fenced by more backticks than are in a row in it. */
+/** Put a fence around a text, longer than any row of backticks in it. */
 function fenced(text: string, language: string): string {
     const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
     const fence = "`".repeat(longest + 1);

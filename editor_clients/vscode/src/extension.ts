@@ -52,7 +52,7 @@ export async function deactivate(): Promise<void> {
     await service?.dispose();
 }
 
-/** Settings that the server reads once, and which server it is, take a restart; others it is told. */
+/** Restart the server if a setting changed that it reads once, or that names it; send it any other change. */
 async function adopt(
     event: ConfigurationChangeEvent,
     running: Service,

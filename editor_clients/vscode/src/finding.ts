@@ -1,4 +1,4 @@
-// Finds the server: the first Python, or executable, in a fixed order that really has it.
+// Finds the server: the first Python or executable, in a fixed order, that has it.
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
@@ -16,7 +16,7 @@ export interface Server extends Candidate {
     readonly version: string;
 }
 
-/** Why there is no server, for people: the cause and the remedy. */
+/** Why there is no server: the cause and the remedy, for people. */
 export class NoServer extends Error {
     constructor(
         message: string,
@@ -29,7 +29,7 @@ export class NoServer extends Error {
 const WINDOWS = process.platform === "win32";
 const PATIENCE = 20_000; // ms: Python on a cold disk
 
-/** The first of the candidates that has the server; what the setting names is the only one where it names any. */
+/** Return the first candidate that has the server. If the setting names a Python, it is the only candidate. */
 export async function findServer(ownEnvironment: string): Promise<Server> {
     const named = configuration().get<string>(PYTHON, "");
     if (named !== "") {
@@ -42,7 +42,7 @@ export async function findServer(ownEnvironment: string): Promise<Server> {
         }
     }
     throw new NoServer(
-        "no server was found. Install it with `pip install efim-ls`, or let this extension install it.",
+        `no server was found. Install it from a clone of its repository, or name a Python that has it in the setting ${SECTION}.${PYTHON}.`,
         "not found",
     );
 }
@@ -52,9 +52,9 @@ export function interpreterIn(environment: string): string {
 }
 
 async function namedServer(python: string): Promise<Server> {
-    const remedy = `Correct the setting ${SECTION}.${PYTHON}, or empty it to have the server looked for.`;
+    const remedy = `Correct the setting ${SECTION}.${PYTHON}, or empty it to let the extension look for the server.`;
     if (!isAbsolute(python)) {
-        throw new NoServer(`${python} is no full path. ${remedy}`, "misnamed");
+        throw new NoServer(`${python} is not a full path. ${remedy}`, "misnamed");
     }
     if (!existsSync(python)) {
         throw new NoServer(`${python} does not exist. ${remedy}`, "misnamed");
@@ -63,7 +63,7 @@ async function namedServer(python: string): Promise<Server> {
     const version = await versionOf(candidate);
     if (version.found === undefined) {
         throw new NoServer(
-            `${python} has no efim-ls (${version.cause}). Install it there, or: ${remedy}`,
+            `${python} has no efim-ls (${version.cause}). ${remedy}`,
             "misnamed",
         );
     }
@@ -100,6 +100,6 @@ async function versionOf({ command, args }: Candidate): Promise<{ found?: string
     const said = await run(command, [...args, "--version"], { signal: AbortSignal.timeout(PATIENCE) });
     const found = /^efim-ls (\d\S*)/m.exec(said.output)?.[1];
     return found === undefined
-        ? { cause: lastLine(said.errors) || "it does not tell a version" }
+        ? { cause: lastLine(said.errors) || "it reports no version" }
         : { found, cause: "" };
 }

@@ -1,4 +1,4 @@
-// The interpreter that was chosen in the Python extension, where that is installed.
+// The interpreter that is chosen in the Python extension, if that is installed.
 import { extensions, workspace } from "vscode";
 
 interface PythonExtension {

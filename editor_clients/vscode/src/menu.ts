@@ -1,4 +1,4 @@
-// The menu behind the status bar item: the commands that make sense now.
+// The menu of the status bar item: the commands that make sense now.
 import { commands, QuickPickItemKind, window, type QuickPickItem } from "vscode";
 import type { Condition } from "./service";
 import { SECTION } from "./settings";

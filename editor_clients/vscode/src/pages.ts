@@ -1,10 +1,10 @@
-// Pages to read, rendered from Markdown beside what is edited.
+// Pages to read, rendered from Markdown next to the editor.
 import { commands, Uri, ViewColumn, workspace, type Disposable, type TextDocumentContentProvider } from "vscode";
 
 const SCHEME = "efim-ls";
 const RENDERED = "vscode.markdown.preview.editor"; // VS Code's own
 
-/** The last page of each title. Each is a document of its own, so that none has to be renewed. */
+/** The last page of each title. Every page is a new document, so that none has to be refreshed. */
 export class Pages implements TextDocumentContentProvider, Disposable {
     private readonly texts = new Map<string, string>();
     private readonly registration = workspace.registerTextDocumentContentProvider(SCHEME, this);

@@ -1,4 +1,4 @@
-// Tells the server where the user is: the document in front, and the cursor where no edit put it.
+// Tells the server where the user is: the document in front, and cursor moves that are not edits.
 import {
     Disposable,
     languages,
@@ -26,7 +26,7 @@ export class Presence implements Disposable {
         this.subscriptions.dispose();
     }
 
-    /** Tell a server that was just started where the user is already. */
+    /** Tell a new server where the user is. */
     introduce(): void {
         this.focus(window.activeTextEditor);
     }
@@ -49,14 +49,14 @@ export class Presence implements Disposable {
     }
 }
 
-/** The editor that the user works in, or has just left for a panel or a page. */
+/** Return the editor that the user works in, or has just left for a panel or a page. */
 export function editorInFront(): TextEditor | undefined {
     return [window.activeTextEditor, ...window.visibleTextEditors].find(
         (editor) => editor && isOurs(editor.document),
     );
 }
 
-/** Whether the server is told of a document. */
+/** Return whether the server knows about a document. */
 export function isOurs(document: TextDocument): boolean {
     return languages.match(DOCUMENTS, document) > 0;
 }

@@ -1,4 +1,4 @@
-// What the user is told, and offered, where there is no server.
+// What the user is told and offered if there is no server.
 import { commands, ConfigurationTarget, env, window, type LogOutputChannel } from "vscode";
 import { install } from "./installing";
 import type { Condition, Service } from "./service";
@@ -43,7 +43,7 @@ export interface Installing {
     readonly ownEnvironment: string;
 }
 
-/** Install the server and start what is found then; a setting that names a Python without one would be in the way. */
+/** Install the server and start it; a setting that names a Python without the server is removed. */
 export async function installServer({ service, log, ownEnvironment }: Installing): Promise<void> {
     await install(ownEnvironment, log);
     const { condition } = service;

@@ -2,13 +2,13 @@
 import { spawn } from "node:child_process";
 
 export interface Finished {
-    /** Null where it could not be started, or was stopped. */
+    /** Null if the command could not be started, or was stopped. */
     readonly code: number | null;
     readonly output: string;
     readonly errors: string;
 }
 
-/** Python is not to import from the folder that it is run in: a workspace may have any modules. */
+/** Python must not import from the folder it runs in: a workspace may hold any modules. */
 export const ENVIRONMENT = { ...process.env, PYTHONSAFEPATH: "1", PYTHONUTF8: "1" };
 
 export function run(
@@ -39,7 +39,7 @@ export function run(
     });
 }
 
-/** The last line that says something. */
+/** Return the last line that is not empty. */
 export function lastLine(text: string): string {
     return (
         text

@@ -27,7 +27,7 @@ export class Service implements Disposable {
     private readonly changed = new EventEmitter<Condition>();
     readonly onDidChange = this.changed.event;
     private readonly started = new EventEmitter<void>();
-    /** A server can be asked that knows nothing yet of this window. */
+    /** Fires when a server runs that knows nothing about this window yet. */
     readonly onDidStart = this.started.event;
     private current: Condition = { kind: "starting" };
     private client: LanguageClient | undefined;
@@ -50,13 +50,13 @@ export class Service implements Disposable {
         return this.client?.state === State.Running ? this.client : undefined;
     }
 
-    /** Stop the server, do something that it must not see, and start the one that is found then. */
+    /** Stop the server, do something that it must not see, then look for a server again and start it. */
     restart(between?: () => Promise<void>): Promise<void> {
         this.ends = [];
         return this.replace(between);
     }
 
-    /** Wait until a model that is being loaded is there, or nobody wants to wait any more. */
+    /** Wait until the model is loaded, or until the wait is cancelled. */
     loaded(token: CancellationToken): Promise<void> {
         return new Promise((resolve) => {
             const waiting = Disposable.from(

@@ -1,4 +1,4 @@
-// The settings of the section `efim-ls`, of which all but `python` are the server's.
+// The settings of the section `efim-ls`; all but `python` are the server's.
 import { extensions, workspace, type WorkspaceConfiguration } from "vscode";
 
 export const SECTION = "efim-ls";
@@ -8,7 +8,7 @@ export function configuration(): WorkspaceConfiguration {
     return workspace.getConfiguration(SECTION);
 }
 
-/** What a server is told: settings that somebody set, and those that it was told before; others it knows best. */
+/** What a server is sent: settings that are set, and those it was sent before. The rest are its own defaults. */
 export class ServerSettings {
     private readonly told = new Set<string>();
 

@@ -1,4 +1,4 @@
-// What became of the suggestions, since the server was started and ever, as a page to read.
+// What became of the suggestions, since the server started and in total, as a page to read.
 import type { LanguageClient } from "vscode-languageclient/node";
 import type { Server } from "./finding";
 import { lastLine, run } from "./process";
@@ -12,7 +12,7 @@ interface Stats {
     readonly ms: { readonly p50: number | null; readonly p95: number | null };
 }
 
-/** What `efim-ls stats --json` tells of a time and a language. */
+/** What `efim-ls stats --json` reports for a period and a language. */
 interface Sums {
     readonly shown: number;
     readonly accepted: number;
@@ -26,17 +26,17 @@ interface Sums {
 const PATIENCE = 30_000; // ms
 
 export async function statistics(client: LanguageClient, server: Server): Promise<string> {
-    const stats = await client.sendRequest<Stats>("efim/stats", {}); // first: it has all that is counted written
+    const stats = await client.sendRequest<Stats>("efim/stats", {}); // first: the server then writes its counts to disk
     const [status, ever] = await Promise.all([
         client.sendRequest<Status>(STATUS, {}),
         ofTheMachine(server),
     ]);
-    const title = "## Statistics of efim-ls\n\nThey never leave this machine.\n";
+    const title = "## Statistics of efim-ls\n\nThese numbers never leave this machine.\n";
     return [
         title,
-        "### Since the server was started\n",
+        "### Since the server started\n",
         ...ofTheSession(stats, status),
-        "\n### Ever\n",
+        "\n### In total\n",
         ...ever,
     ].join("\n");
 }
@@ -51,11 +51,11 @@ function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: S
         `| suggestions seen | ${counters?.shown ?? 0} |`,
         `| accepted | ${counters?.accepted ?? 0} |`,
         `| accepted in part | ${counters?.partially_accepted ?? 0} |`,
-        `| of those seen, accepted at least in part | ${percent(counters?.acceptance_rate)} |`,
-        `| of the characters accepted, kept for 30 s | ${percent(counters?.kept_rate)} |`,
-        `| tokens of prompts that were reused | ${share(tokens.reused, tokens.recomputed + tokens.reused)} |`,
+        `| share of the suggestions seen that were accepted, whole or in part | ${percent(counters?.acceptance_rate)} |`,
+        `| share of the accepted characters still there after 30 s | ${percent(counters?.kept_rate)} |`,
+        `| share of the prompt tokens that were reused | ${share(tokens.reused, tokens.recomputed + tokens.reused)} |`,
         `| time to an answer, median | ${milliseconds(ms.p50)} |`,
-        `| time to an answer, 95 of 100 | ${milliseconds(ms.p95)} |`,
+        `| time to an answer, 95th percentile | ${milliseconds(ms.p95)} |`,
     ];
 }
 
@@ -64,7 +64,7 @@ async function ofTheMachine({ command, args }: Server): Promise<string[]> {
     const words = [...args, "stats", "--json", "--folder", folder];
     const told = await run(command, words, { signal: AbortSignal.timeout(PATIENCE) });
     if (told.code !== 0) {
-        return [`They could not be read: ${lastLine(told.errors)}`];
+        return [`The statistics could not be read: ${lastLine(told.errors)}`];
     }
     const times: Record<string, Record<string, Sums>> = JSON.parse(told.output);
     const rows = Object.entries(times).flatMap(([time, languages]) =>

@@ -1,4 +1,4 @@
-// What the server says of itself: answers to efim/status, and efim/didChangeStatus.
+// What the server reports about itself: answers to efim/status, and efim/didChangeStatus.
 
 export interface Costs {
     readonly uri: string;

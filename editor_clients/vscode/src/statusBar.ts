@@ -1,4 +1,4 @@
-// The item in the status bar: of the server, and of the document in front.
+// The item in the status bar, for the server and the document in front.
 import { Disposable, StatusBarAlignment, window, workspace, type LogOutputChannel, type StatusBarItem } from "vscode";
 import { appearance } from "./appearance";
 import { editorInFront, identified } from "./presence";
@@ -12,7 +12,7 @@ export class StatusBar implements Disposable {
     private readonly item: StatusBarItem = window.createStatusBarItem("status", StatusBarAlignment.Right, 100);
     private readonly subscriptions: Disposable;
     private state = "";
-    /** What the server says of the document in front, where it is left out. */
+    /** The status of the document in front, if it gets no suggestions. */
     private leftOut: Status | undefined;
     private resting: NodeJS.Timeout | undefined;
 
@@ -26,7 +26,7 @@ export class StatusBar implements Disposable {
             this.item,
             service.onDidChange((condition) => this.take(condition)),
             window.onDidChangeActiveTextEditor(() => this.ask()),
-            workspace.onDidOpenTextDocument(() => this.ask()), // also where a document's language was changed
+            workspace.onDidOpenTextDocument(() => this.ask()), // also when a document's language changes
         );
         this.draw();
         this.item.show();
@@ -37,7 +37,7 @@ export class StatusBar implements Disposable {
         this.subscriptions.dispose();
     }
 
-    /** Ask what the server says of the document in front. */
+    /** Ask the server for the status of the document in front. */
     ask(): void {
         this.asked().then(
             (status) => {

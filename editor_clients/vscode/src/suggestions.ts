@@ -1,4 +1,4 @@
-// Tells the server which of its suggestions were seen, and which were taken in part.
+// Tells the server which of its suggestions were seen, and which were accepted in part.
 import type {
     CancellationToken,
     InlineCompletionItem,
@@ -13,7 +13,7 @@ export interface Audience {
 }
 
 export interface Asked extends Audience {
-    /** Wait while the model is loaded: VS Code does not ask again where it was told once that there is nothing. */
+    /** Wait while the model is loaded: VS Code does not ask again at a place where the answer was once nothing. */
     loaded(token: CancellationToken): Promise<void>;
 }
 
@@ -95,7 +95,7 @@ export class Suggestions {
     }
 }
 
-/** Not typed: longer than a character, no pair that the editor closed, no line end with its indentation. */
+/** Return whether a text was accepted, not typed: more than a character, no pair closed by the editor, no new line. */
 function wasTaken(text: string): boolean {
     return [...text].length > 1 && text.trim() !== "" && !PAIRS.includes(text);
 }

@@ -22,7 +22,7 @@ export function switches(): Switches {
     };
 }
 
-/** Commands that make no sense are hidden by these. */
+/** Set the context keys that hide commands which make no sense now. */
 export async function updateContext(running: boolean): Promise<void> {
     const { off, offForUser, offForLanguage, language } = switches();
     const keys = { off, offForUser, offForLanguage, editing: language !== undefined, running };
@@ -40,11 +40,11 @@ export async function switchForWorkspace(on: boolean): Promise<void> {
     await configuration().update("enabled", said, ConfigurationTarget.Workspace);
 }
 
-/** In the settings that name the languages now: a workspace's hide the user's. */
+/** Change the settings that name the languages now: those of a workspace hide the user's. */
 export async function switchForLanguage(on: boolean): Promise<void> {
     const { language } = switches();
     if (language === undefined) {
-        void window.showInformationMessage("efim-ls: no document is open whose language could be switched.");
+        void window.showInformationMessage("efim-ls: no file is open. Open one in the language that you want to turn on or off.");
         return;
     }
     const ours = configuration();

@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def entry(part: Part) -> tuple[str, dict[str, str]]:
-    """Return the part's name and where its program lies or what is missing; never raises for what cannot be had."""
+    """Return the part's name, and its program's path or what is missing; raises nothing."""
     known, began = (cache() / part.key / part.program).exists(), time.monotonic()
     try:
         program = part.obtain()

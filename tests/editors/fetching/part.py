@@ -1,4 +1,4 @@
-"""What editor tests need besides Python packages: parts, each in a folder of its own, complete or absent."""
+"""What editor tests need besides Python packages: parts, each in its own folder, complete or absent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 300  # seconds that one command of a fetch may take
 
 
 class Missing(Exception):
-    """Why a part cannot be had: the reason that its tests are skipped with."""
+    """A part cannot be fetched; the message is the reason for skipping its tests."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Part:
         return f"{self.name}-{self.version}"
 
     def obtain(self) -> Path:
-        """Return the program, fetched now unless an earlier run has done so."""
+        """Return the program, fetching it unless an earlier run has."""
         home = cache() / self.key
         if not (home / self.program).exists():
             with TemporaryDirectory(prefix=f".{self.key}-", dir=cache()) as scratch:
@@ -49,7 +49,7 @@ class Part:
         return home / self.program
 
     def program_path(self) -> Path:
-        """Return what `obtain` has found, from the record; for tests, which fetch nothing."""
+        """Return what `obtain` found, from the record; for tests, which fetch nothing."""
         known: dict[str, dict[str, str]] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
         entry = known.get(self.key, {"missing": f"{self.key} was not fetched: {REMEDY}"})
         if reason := entry.get("missing"):
@@ -60,7 +60,7 @@ class Part:
 
 
 def cache() -> Path:
-    """Return the folder that every checkout of this user shares."""
+    """Return the folder that all checkouts of this user share."""
     named = os.environ.get("EFIM_LS_EDITORS")
     folder = Path(named).resolve() if named else platformdirs.user_cache_path("efim-ls-editors")
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,14 +68,14 @@ def cache() -> Path:
 
 
 def put(made: Path, home: Path) -> None:
-    """Move a complete folder to its place, where another run's or an incomplete one may lie."""
+    """Move a complete folder to its place, replacing what is there."""
     if home.exists():
         home.rename(made.with_name("before"))  # goes with the temporary folder
     made.rename(home)
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Return what a command writes to its standard output; Missing tells why it failed."""
+    """Return a command's standard output; Missing says why it failed."""
     name = Path(command[0]).name
     try:
         done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=LONGEST, check=False)

@@ -1,4 +1,4 @@
-"""Programs of the system's: a Chromium without a window, and tmux; Debian's where we may install them."""
+"""System programs: a Chromium without a window, and tmux; installed from Debian if that is allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INSTALLING = threading.Lock()  # parts are fetched side by side, and apt-get doe
 
 
 def of_the_system(name: str, also_called: tuple[str, ...], packages: tuple[str, ...]) -> Part:
-    """Return the part that is a link to the first of these programs on the path, installed if there is none."""
+    """Return a part that links to the first of these programs on the PATH, installing one if there is none."""
 
     def installed() -> str | None:
         return next((path for each in (*also_called, name) if (path := shutil.which(each))), None)

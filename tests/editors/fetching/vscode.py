@@ -1,4 +1,4 @@
-"""VS Code's own web server, with its real extension host, out of the npm package code-server."""
+"""VS Code's own web server, with its real extension host, from the npm package code-server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def server(version: str, package: str) -> Part:
 
 
 def fetch(package: str, folder: Path) -> None:
-    """Leave out what code-server adds, and install what VS Code imports: no compiler is needed for that."""
+    """Leave out what code-server adds, and install what VS Code imports, which needs no compiler."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise Missing(f"VS Code is tested on Linux x86-64 only, not on {sys.platform} {platform.machine()}")
     packed = folder / npm("pack", "--silent", package, cwd=folder).strip()

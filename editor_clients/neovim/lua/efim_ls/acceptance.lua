@@ -8,7 +8,7 @@ local M = {}
 
 local pending = false
 
---- Tell the server what was accepted: all that was left, or how far from the suggestion's start, in UTF-16.
+--- Report to the server what was accepted: all that was left, or UTF-16 units from the suggestion's start.
 ---@param buf integer
 ---@param left efim_ls.Left
 ---@param part string
@@ -27,8 +27,8 @@ local function tell(buf, left, part)
   end
 end
 
---- Insert a part of what is shown, once the mapping that asked has ended and the text may change. It goes where the
---- cursor is now, whatever is typed until then.
+--- Insert a part of the suggestion once the mapping has ended and the text may change. It goes where the cursor is now,
+--- whatever is typed until then.
 ---@param buf integer the current one
 ---@param part_of fun(text: string): string
 ---@return boolean

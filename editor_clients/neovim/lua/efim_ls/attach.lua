@@ -1,4 +1,4 @@
---- What is done in each buffer that the server serves: ask while typing, and report where the user is.
+--- Sets up each buffer that the server serves: request suggestions while typing, and report where the user is.
 local api = vim.api
 local lsp = require("efim_ls.lsp")
 local status = require("efim_ls.status")
@@ -35,7 +35,7 @@ local function note_tick(buf)
   ticks[buf] = api.nvim_buf_get_changedtick(buf)
 end
 
---- In insert mode only without an edit: else the request that follows tells the place.
+--- In insert mode only if nothing was edited: otherwise the request that follows has the place.
 local function moved_while_inserting(buf)
   if ticks[buf] == api.nvim_buf_get_changedtick(buf) then
     moved(buf)

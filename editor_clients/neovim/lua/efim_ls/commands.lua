@@ -21,7 +21,7 @@ local function ask(method, params, show)
   local buf = vim.api.nvim_get_current_buf()
   local client = lsp.client(buf)
   if not client then
-    say("no server serves this buffer. :checkhealth efim_ls tells why", vim.log.levels.WARN)
+    say("no server is attached to this buffer. :checkhealth efim_ls says why", vim.log.levels.WARN)
     return
   end
   lsp.request(client, method, params(client, buf), function(err, answer)
@@ -90,7 +90,7 @@ local commands = {
   end,
 }
 
---- Names of subcommands that begin with some letters.
+--- Return the names of the subcommands that begin with `start`.
 ---@param start string
 ---@return string[]
 function M.names(start)
@@ -107,7 +107,7 @@ function M.run(name)
   if command then
     command()
   else
-    say(("there is no :Efim %s; there are %s"):format(name, table.concat(M.names(""), ", ")), vim.log.levels.ERROR)
+    say(("there is no :Efim %s. Use one of %s"):format(name, table.concat(M.names(""), ", ")), vim.log.levels.ERROR)
   end
 end
 

@@ -1,4 +1,4 @@
---- Ghost text as extmarks, for versions of Neovim that draw none themselves.
+--- Ghost text as extmarks, for versions of Neovim that draw none.
 local api = vim.api
 local M = {}
 
@@ -13,7 +13,7 @@ function M.hide(buf)
   end
 end
 
---- A text of several lines takes the rest of the cursor's line with it: it is drawn over, and again behind the last.
+--- Several lines cover the rest of the cursor's line, which is drawn again after the last of them.
 ---@param chunks table[][] one list of chunks a line
 ---@param rest string what stands right of the cursor
 local function cover(chunks, rest)

@@ -15,7 +15,7 @@ local function check_neovim()
   elseif vim.fn.has("nvim-0.10") == 1 then
     health.ok(version .. ": suggestions are drawn by this plugin; 0.12 draws them itself")
   else
-    health.error(version .. " is too old", { "install Neovim 0.10 or newer, best 0.12" })
+    health.error(version .. " is too old", { "install Neovim 0.10 or newer; 0.12 is best" })
   end
 end
 
@@ -23,7 +23,7 @@ local function check_command()
   health.start("Server")
   local problem = server.problem()
   if problem then
-    health.error(problem, { "pip install efim-ls, into an environment whose bin is on the PATH or named in `cmd`" })
+    health.error(problem, { "see :help efim-ls-installing", "or name the server in `cmd`" })
     return
   end
   local command = server.command("--version")
@@ -33,7 +33,7 @@ local function check_command()
     health.ok(("%s: %s"):format(vim.fn.exepath(command[1]), said))
   else
     local tried = table.concat(command, " ")
-    health.error(("`%s` does not run efim-ls: %s"):format(tried, said), { "run it in a shell; check `cmd`" })
+    health.error(("`%s` does not run efim-ls: %s"):format(tried, said), { "run it in a shell", "check `cmd`" })
   end
 end
 
@@ -41,9 +41,9 @@ end
 local function check_state(status)
   local told = ("%s: %s"):format(status.state, status.message)
   if status.state == "error" then
-    health.error(told, { "check `model` and `device` in the settings; :Efim log" })
+    health.error(told, { "check `model` and `device` in the settings", "see :Efim log" })
   elseif status.state == "off" then
-    health.warn(told, { "`:Efim enable`, or change the settings that it names" })
+    health.warn(told, { ":Efim enable, or change the setting that is named here" })
   else
     health.ok(told)
   end
@@ -57,15 +57,17 @@ local function check_clients()
   local clients = lsp.clients()
   if #clients == 0 then
     local advice = { '`vim.lsp.enable("efim_ls")`, or `require("efim_ls").setup({})`', "open a file" }
-    health.warn("no server runs", advice)
+    health.warn("no server is running", advice)
   end
   for _, client in ipairs(clients) do
-    health.ok(("client %d serves %d buffers"):format(client.id, vim.tbl_count(client.attached_buffers)))
+    local buffers = vim.tbl_count(client.attached_buffers)
+    health.ok(("client %d serves %d buffer%s"):format(client.id, buffers, buffers == 1 and "" or "s"))
     local status = require("efim_ls.status").of_client(client)
     if status then
       check_state(status)
     else
-      health.warn("the server has not said what it does", { ":Efim restart; pip install --upgrade efim-ls" })
+      local advice = { ":Efim restart", "update the server to the version of this plugin" }
+      health.warn("the server has not reported its status", advice)
     end
   end
 end
@@ -77,7 +79,7 @@ local function check_keys()
     health.ok(("%s: %s"):format(key, name))
   end
   if next(mapped) == nil then
-    health.info("none mapped by setup(); see :help efim-ls-keys")
+    health.info("setup() has mapped none; see :help efim-ls-keys")
   end
 end
 

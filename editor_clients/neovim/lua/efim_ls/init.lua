@@ -18,11 +18,11 @@ end
 
 ---@class efim_ls.Options
 ---@field cmd string[]? how the server is started; default: { "efim-ls" }
----@field filetypes string[]? default: all; which are left out by default is the server's to say
+---@field filetypes string[]? default: all; the server leaves some out by default
 ---@field settings table? settings of the server
 ---@field keys table<string, string>? insert mode keys by function: { accept = "<Tab>" }
 
---- Have the server started and suggestions shown. Nothing is mapped that is not named in `keys`.
+--- Start the server and show suggestions. Only keys named in `keys` are mapped.
 ---@param options efim_ls.Options?
 function M.setup(options)
   options = options or {}
@@ -32,8 +32,8 @@ function M.setup(options)
   way().enable()
 end
 
---- Accept what is shown. Like all that accept or select: false where nothing is shown, so that a mapping can do
---- something else.
+--- Accept the suggestion. Like all functions that accept or select, return false if nothing is shown, so that a
+--- mapping can do something else.
 ---@return boolean
 function M.accept()
   return acceptance.accept(here(), parts.all)
@@ -49,7 +49,7 @@ function M.accept_line()
   return acceptance.accept(here(), parts.line)
 end
 
---- Show the next alternative; there are several after `trigger`.
+--- Show the next alternative; `trigger` asks for several.
 ---@return boolean
 function M.next()
   return way().select(here(), 1)
@@ -60,7 +60,7 @@ function M.prev()
   return way().select(here(), -1)
 end
 
---- Ask for suggestions at the cursor, in insert mode, with alternatives.
+--- Ask for suggestions with alternatives at the cursor, in insert mode.
 ---@return boolean
 function M.trigger()
   if not lsp.client(here()) or not vim.startswith(api.nvim_get_mode().mode, "i") then
@@ -70,7 +70,7 @@ function M.trigger()
   return true
 end
 
---- Show nothing more until the next key.
+--- Hide the suggestion until the next key.
 ---@return boolean
 function M.dismiss()
   return suggestions.dismiss(here())
@@ -88,12 +88,12 @@ local function switch(enabled)
   suggestions.forget(here())
 end
 
---- Switch suggestions on, in all buffers.
+--- Turn suggestions on, in all buffers.
 function M.enable()
   switch(true)
 end
 
---- Switch suggestions off, in all buffers; the server works no more then.
+--- Turn suggestions off, in all buffers; the server then computes nothing.
 function M.disable()
   switch(false)
 end
@@ -102,13 +102,13 @@ function M.toggle()
   switch(not server.enabled)
 end
 
---- A few words for a status line: "efim ready 1.2 ms".
+--- Return a short text for a status line: "efim ready 1.2 ms".
 ---@return string
 function M.status()
   return require("efim_ls.status").text()
 end
 
---- What the server last said of a buffer.
+--- Return the last status of a buffer.
 ---@param buf integer? default: the current one
 ---@return efim_ls.Status?
 function M.status_info(buf)

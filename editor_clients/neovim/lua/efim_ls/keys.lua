@@ -1,10 +1,10 @@
---- Mappings that a user asks for, which do what the key did before where there is nothing to accept.
+--- The user's mappings: a key does what it did before if there is nothing to accept.
 local M = {}
 
 M.NAMES = { "accept", "accept_word", "accept_line", "next", "prev", "trigger", "dismiss" }
 M.mapped = {} ---@type table<string, string>
 
---- What a key did before: its mapping, or what Neovim does with it.
+--- Return what a key did before: its mapping, or what Neovim does with it.
 ---@param key string
 ---@param before table from |maparg()|
 ---@return string? keys to type

@@ -1,4 +1,4 @@
---- The parts of Neovim's LSP client that are not the same in every version.
+--- The parts of Neovim's LSP client that differ between versions.
 local M = {}
 
 M.INLINE = "textDocument/inlineCompletion"
@@ -8,7 +8,7 @@ M.native = vim.lsp.inline_completion ~= nil
 local methods = vim.fn.has("nvim-0.11") == 1
 local originals = {} ---@type table<integer, function> by client, what `intercept` has put itself before
 
---- The client that serves a buffer.
+--- Return the client that serves a buffer.
 ---@param buf integer
 ---@return vim.lsp.Client?
 function M.client(buf)
@@ -52,7 +52,7 @@ function M.is_stopped(client)
   return call(client, client.is_stopped)
 end
 
---- Have `handle` called instead of a client's requests of one method; `M.request` still sends them.
+--- Call `handle` in place of a client's requests of one method; `M.request` still sends them.
 ---@param handle fun(params: table, handler: function, buf: integer)
 function M.intercept(client, method, handle)
   if originals[client.id] then
@@ -73,7 +73,7 @@ function M.document(buf)
   return { uri = vim.uri_from_bufnr(buf) }
 end
 
---- The cursor's position in a client's units.
+--- Return the cursor's position in a client's units.
 function M.position(client)
   return vim.lsp.util.make_position_params(0, client.offset_encoding).position
 end

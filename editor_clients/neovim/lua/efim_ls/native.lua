@@ -1,7 +1,7 @@
---- Suggestions in Neovim 0.12, through its own inline completion: that draws and selects.
+--- Suggestions in Neovim 0.12, drawn and selected by its own inline completion.
 ---
---- Its questions become ours: it asks 200 ms after a key, shows an answer whatever was typed meanwhile, and keeps it
---- where something else was typed. We ask at once, and hand it what fits the text as the answer to its last question.
+--- Its requests become ours. It asks 200 ms after a key, shows an answer whatever was typed meanwhile, and keeps it
+--- even if something else was typed. We ask at once, and answer its last request with what fits the text.
 local lsp = require("efim_ls.lsp")
 local suggestions = require("efim_ls.suggestions")
 local inline = vim.lsp.inline_completion

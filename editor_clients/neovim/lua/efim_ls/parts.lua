@@ -1,7 +1,7 @@
 --- How much of a text is accepted at once.
 local M = {}
 
---- Blanks and a word as `w` takes it: letters, or signs.
+--- Return blanks and a word as `w` moves over it: letters, or punctuation.
 ---@param text string
 ---@return string
 function M.word(text)
@@ -9,7 +9,7 @@ function M.word(text)
   return word ~= "" and word or text
 end
 
---- The rest of a line; at a line's end the whole next one.
+--- Return the rest of a line; at a line's end, the whole next one.
 ---@param text string
 ---@return string
 function M.line(text)
@@ -22,7 +22,7 @@ function M.all(text)
   return text
 end
 
---- Units of UTF-16: one a code point, two for those that UTF-8 writes in four bytes.
+--- Count UTF-16 units: two for a code point that takes four bytes in UTF-8, else one.
 ---@param text string
 ---@return integer
 function M.utf16_length(text)

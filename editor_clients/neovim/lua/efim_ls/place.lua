@@ -1,4 +1,4 @@
---- A place in the current buffer, with its line: whether it is still there is read off the text.
+--- A place in the current buffer, with its line: the text itself tells whether it is still there.
 local api = vim.api
 local M = {}
 
@@ -15,14 +15,14 @@ function M.here()
   return { row = row - 1, col = col, before = line:sub(1, col), after = line:sub(col + 1) }
 end
 
---- What tells places apart, the same place in a changed text included.
+--- Return a key that differs between places, and between texts at the same place.
 ---@param buf integer
 ---@param at efim_ls.Place
 function M.key(buf, at)
   return ("%d:%d:%d"):format(api.nvim_buf_get_changedtick(buf), at.row, at.col)
 end
 
---- The text between a place and the cursor; nil where anything else has changed on their lines.
+--- Return the text between a place and the cursor; nil if anything else has changed on their lines.
 ---@param from efim_ls.Place
 ---@return string?
 function M.typed_since(from)

@@ -1,4 +1,4 @@
---- What the server answers, for people.
+--- What the server answers, as text for people.
 local M = {}
 
 ---@return boolean
@@ -13,7 +13,7 @@ end
 
 ---@param counters table
 local function of_suggestions(counters)
-  return ("shown %d, accepted %d, in part %d, rate %s; kept %s of the characters"):format(
+  return ("%d shown, %d accepted, %d in part, rate %s; %s of the accepted characters kept"):format(
     counters.shown,
     counters.accepted,
     counters.partially_accepted,
@@ -27,7 +27,7 @@ local function of_tokens(costs)
   return ("%d tokens reused, %d recomputed"):format(costs.reused, costs.recomputed)
 end
 
---- The state, what runs, and the last answer.
+--- Return the state, what runs, and the last answer.
 ---@param status table
 ---@return string[]
 function M.status(status)
@@ -52,13 +52,13 @@ end
 ---@param stats table
 ---@return string[]
 function M.stats(stats)
-  local lines = { "# efim-ls since its start", "", ("- requests: %d"):format(stats.requests) }
+  local lines = { "# efim-ls since the server started", "", ("- requests: %d"):format(stats.requests) }
   for outcome, count in vim.spairs(stats.answered) do
     lines[#lines + 1] = ("  - %s: %d"):format(outcome, count)
   end
   vim.list_extend(lines, { "- suggestions: " .. of_suggestions(stats), "- " .. of_tokens(stats.tokens) })
   if is_set(stats.ms.p50) then
-    lines[#lines + 1] = ("- answers: %.1f ms in the median, %.1f ms at 95 %%"):format(stats.ms.p50, stats.ms.p95)
+    lines[#lines + 1] = ("- answers: %.1f ms (median), %.1f ms (95th percentile)"):format(stats.ms.p50, stats.ms.p95)
   end
   return lines
 end
@@ -73,12 +73,12 @@ local function add_part(lines, title, text)
   lines[#lines + 1] = fence
 end
 
---- Why there is nothing here, and what the model reads, in the order in which it does.
+--- Return why there is no suggestion, and what the model reads, in its order.
 ---@param explained table
 ---@return string[]
 function M.explanation(explained)
-  local why = is_set(explained.why) and explained.why or "the model is asked; the last answer here was a suggestion"
-  local lines = { "# efim-ls at the cursor", "", why, "", "It would cost: " .. of_tokens(explained.costs) }
+  local why = is_set(explained.why) and explained.why or "the model is asked here; its last answer was a suggestion"
+  local lines = { "# efim-ls at the cursor", "", why, "", "Cost of a suggestion here: " .. of_tokens(explained.costs) }
   for _, name in ipairs({ "head", "tail", "typed", "rest" }) do
     if explained[name] ~= "" then
       add_part(lines, name, explained[name])

@@ -1,18 +1,18 @@
---- What becomes of servers that end: Neovim itself starts none again.
+--- Restarts servers that die, which Neovim does not do.
 local api = vim.api
 local lsp = require("efim_ls.lsp")
 local server = require("efim_ls.server")
 local M = {}
 
 local MOST_RESTARTS, WITHIN = 4, 180 -- seconds
-local SIGTERM = 15 -- what Neovim stops a server with that does not end by itself
+local SIGTERM = 15 -- how Neovim stops a server that does not end when asked
 local SECONDS_TO_END = 3
 
 local attached = {} ---@type table<integer, vim.lsp.Client> those that run
 local restarting = {} ---@type table<integer, true>
 local crashes = {} ---@type integer[] when, in seconds
 
---- Remember who runs, and tell a new server what was switched off.
+--- Remember a server that runs; tell a new one if suggestions are off.
 ---@param client vim.lsp.Client
 function M.attached(client)
   if not attached[client.id] then
@@ -33,7 +33,7 @@ local function start_again(client, buffers)
   end
 end
 
---- Whether a server that has died once more may be started again.
+--- Return whether a server that died may be started again.
 local function may_start_again()
   local now = os.time()
   crashes = vim.tbl_filter(function(at)
@@ -43,9 +43,9 @@ local function may_start_again()
   return #crashes <= MOST_RESTARTS
 end
 
---- What a server's end means: one that has died is started again, unless it does so too often or before it could be
---- used, and so is one that was ended for it.
----@param client vim.lsp.Client? none where it ended before it served any buffer
+--- Start a server again that died, or that was stopped for a restart. One that dies too often, or before it could be
+--- used, is not started again.
+---@param client vim.lsp.Client? nil if it ended before it served any buffer
 ---@param buffers integer[]
 ---@param died boolean
 local function after_end(client, buffers, died)
@@ -55,8 +55,8 @@ local function after_end(client, buffers, died)
     restarting[client.id] = nil
     start_again(client, buffers)
   elseif died then
-    local what = client and "ended too often" or "ended at its start"
-    local remedy = ":Efim log and :checkhealth efim_ls tell why, :Efim restart starts it"
+    local what = client and "ended too often" or "ended when it was started"
+    local remedy = ":Efim log and :checkhealth efim_ls say why; :Efim restart starts it"
     server.warn_once(("the server %s and is not started again. %s"):format(what, remedy))
   end
 end
@@ -74,7 +74,7 @@ function M.ended(id, code, signal)
   end)
 end
 
---- End the server and start it for the buffers that it served; where none runs, start it.
+--- Restart the server for the buffers that it serves; start it if none runs.
 function M.restart()
   local clients = lsp.clients()
   crashes = {}

@@ -8,8 +8,8 @@ local has_enable = vim.lsp.enable ~= nil
 
 M.enabled = true
 
---- As |vim.lsp.Config|. One server serves all buffers of any filetype: the model is loaded once, and which files are
---- left out is the server's to judge.
+--- A |vim.lsp.Config|. One server serves all buffers of any filetype: the model is loaded once, and the server decides
+--- which files are left out.
 M.config = {
   name = "efim_ls",
   cmd = { "efim-ls" },
@@ -31,12 +31,12 @@ M.config = {
   end,
 }
 
---- The configuration in force: this one under what the user has set.
+--- Return the configuration in force: this one, overridden by what the user has set.
 function M.current()
   return has_enable and vim.lsp.config.efim_ls or M.config
 end
 
---- The command line of another verb of the same program.
+--- Return the command line of another command of the same program.
 ---@param ... string
 ---@return string[]
 function M.command(...)
@@ -55,24 +55,24 @@ function M.warn_once(message)
   end
 end
 
---- Let what was said be said once more: the user has done something about it.
+--- Allow the last message to be shown again: the user has done something about it.
 function M.say_again()
   warned = nil
 end
 
---- What keeps the command from being run; nil where nothing does.
+--- Return why the command cannot be run; nil if it can.
 ---@return string?
 function M.problem()
   local cmd = M.current().cmd
   if type(cmd) ~= "table" or vim.fn.executable(cmd[1]) == 1 then
     return nil
   end
-  local remedy = "Install it with `pip install efim-ls`, or name it with "
-    .. 'require("efim_ls").setup({ cmd = { ".../bin/efim-ls" } }). See :checkhealth efim_ls'
+  local remedy = "Install the server from a clone of its repository (:help efim-ls-installing), or name it with "
+    .. 'require("efim_ls").setup({ cmd = { "/path/of/efim-ls" } })'
   return ("cannot run %s: there is no such program. %s"):format(cmd[1], remedy)
 end
 
---- Say once why the server cannot be started: Neovim itself only logs it.
+--- Say once why the server cannot be started, which Neovim only logs.
 ---@return boolean whether it can
 function M.check()
   local problem = M.problem()
@@ -100,7 +100,7 @@ local function start(buf)
   end
 end
 
---- Start it for the buffers that are there, and for those to come.
+--- Start the server for all buffers, open and future.
 function M.start_all()
   if has_enable then
     vim.lsp.enable("efim_ls")
@@ -117,7 +117,7 @@ function M.start_all()
   vim.cmd.doautoall("efim_ls.start FileType")
 end
 
---- Have the server started for every buffer that it is meant for.
+--- Start the server for every buffer that it is meant for.
 ---@param chosen { cmd: string[]?, filetypes: string[]?, init_options: table? }
 function M.enable(chosen)
   if has_enable then
@@ -129,7 +129,7 @@ function M.enable(chosen)
   M.start_all()
 end
 
---- Tell a server whether suggestions are switched on.
+--- Tell a server whether suggestions are on.
 ---@param client vim.lsp.Client
 function M.tell_enabled(client)
   local known = client.settings and client.settings["efim-ls"] or {}

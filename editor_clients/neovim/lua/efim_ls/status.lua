@@ -1,4 +1,4 @@
---- What the server says of itself, for a status line and for people.
+--- What the server reports about itself, for a status line and for people.
 local api = vim.api
 local lsp = require("efim_ls.lsp")
 local M = {}
@@ -11,13 +11,13 @@ local M = {}
 ---@field last { ms: number, reused: integer, recomputed: integer, reason: string? }?
 
 local by_client = {} ---@type table<integer, efim_ls.Status>
-local by_buffer = {} ---@type table<integer, efim_ls.Status> as far as it differs: rules leave files and languages out
+local by_buffer = {} ---@type table<integer, efim_ls.Status> where it differs: rules leave out files and languages
 
 local function is_set(value)
   return value ~= nil and value ~= vim.NIL
 end
 
---- What the server says of a buffer; nil where none serves it or has said anything.
+--- Return the status of a buffer; nil if no server is attached or has reported one.
 ---@param buf integer?
 ---@return efim_ls.Status?
 function M.info(buf)
@@ -36,7 +36,7 @@ function M.of_client(client)
   return by_client[client.id]
 end
 
---- A few words for a status line; empty where no server serves the buffer.
+--- Return a short text for a status line; empty if no server is attached to the buffer.
 ---@return string
 function M.text()
   local status = M.info()
@@ -52,7 +52,7 @@ function M.text()
   return table.concat(words, " ")
 end
 
---- Ask what holds for a buffer, and redraw status lines.
+--- Ask for the status of a buffer, and redraw status lines.
 ---@param buf integer
 ---@param answered fun(status: efim_ls.Status)?
 function M.ask(buf, answered)
@@ -71,11 +71,11 @@ function M.ask(buf, answered)
   end
 end
 
---- Called with the current buffer when suggestions can be had that could not be had before.
+--- Called with the current buffer when the server becomes ready.
 ---@type fun(buf: integer)
 M.when_ready = function() end
 
---- Take up what the server tells unasked.
+--- Take over a status that the server sent unasked.
 ---@param id integer the client's
 ---@param status efim_ls.Status
 function M.changed(id, status)

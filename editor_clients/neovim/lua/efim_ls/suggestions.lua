@@ -1,4 +1,4 @@
---- What is suggested in each buffer: asked for, kept while it is typed through, and forgotten.
+--- The suggestions of each buffer: requested, kept while they are typed through, and dropped.
 local api = vim.api
 local lsp = require("efim_ls.lsp")
 local place = require("efim_ls.place")
@@ -42,7 +42,7 @@ local function tell_seen(buf, item)
   end
 end
 
---- What is left of the suggestions that begin with what was typed since they were asked for, the selected one first.
+--- Return what is left of the suggestions that begin with what was typed since the request, the selected one first.
 ---@param shown efim_ls.Shown
 ---@return efim_ls.Left[]
 local function left_of(shown)
@@ -63,7 +63,7 @@ function M.left(buf)
   return shown and left_of(shown) or {}
 end
 
---- Draw what is left; nothing once something else was typed.
+--- Draw what is left; nothing if something else was typed.
 ---@param buf integer
 function M.refresh(buf)
   local state = state_of(buf)
@@ -79,8 +79,8 @@ function M.refresh(buf)
   end
 end
 
---- Draw what will be left behind a character that is about to be typed: the screen may be drawn between that and the
---- event that tells of it.
+--- Draw what will be left after a character that is about to be typed: the screen may be drawn before the event that
+--- reports it.
 ---@param buf integer
 ---@param char string
 function M.foresee(buf, char)
@@ -95,7 +95,7 @@ function M.foresee(buf, char)
   end
 end
 
---- Have suggestions of a buffer drawn by a function, beginning with those that are there.
+--- Draw the suggestions of a buffer with a function, beginning with the current ones.
 function M.draw_with(buf, draw)
   state_of(buf).draw = draw
   M.refresh(buf)
@@ -108,7 +108,7 @@ local function cancel(state)
   end
 end
 
---- Whether an answer says what is shown already: then that stays, and keeps its number.
+--- Return whether an answer is what is shown already, which then stays and keeps its number.
 local function is_known(buf, items)
   local left = M.left(buf)
   return #items == 1 and #left > 0 and left[1].text == items[1].insertText
@@ -126,7 +126,7 @@ local function take(buf, asked_at, answer)
   M.refresh(buf)
 end
 
---- Ask for what could stand at the cursor, unless that was asked already; an earlier question is withdrawn.
+--- Request suggestions at the cursor, unless that was done already; an earlier request is cancelled.
 ---@param buf integer the current one
 ---@param kind integer `lsp.INVOKED` or `lsp.AUTOMATIC`
 function M.ask(buf, kind)
@@ -149,7 +149,7 @@ function M.ask(buf, kind)
   end, buf)
 end
 
---- Select another suggestion, and say which of how many it is; nil where there is none.
+--- Select another suggestion, and return which of how many it is; nil if there is none.
 ---@param buf integer
 ---@param count integer how many further, backwards where negative
 ---@return string?
@@ -166,7 +166,7 @@ function M.select(buf, count)
   return ("(%d/%d)"):format(shown.index, #shown.items)
 end
 
---- Show nothing more for this place.
+--- Hide the suggestions of this place.
 ---@param buf integer
 function M.dismiss(buf)
   local state = state_of(buf)
@@ -179,14 +179,14 @@ function M.dismiss(buf)
   return was_shown
 end
 
---- Forget what was asked as well: the same place may be asked about anew.
+--- Forget the last request, too, so that the same place may be requested again.
 ---@param buf integer
 function M.forget(buf)
   M.dismiss(buf)
   states[buf].asked = nil
 end
 
---- Forget a buffer whose server has gone.
+--- Forget a buffer whose server has ended.
 ---@param buf integer
 function M.drop(buf)
   M.dismiss(buf)
