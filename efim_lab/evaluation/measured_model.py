@@ -17,7 +17,7 @@ from model_runtime.arena.pool import Owner
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.stops import StopRule
+from model_runtime.engine.output import StopRule
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint import read_checkpoint
 from model_runtime.loading.load import load

@@ -20,7 +20,7 @@ from efim_ls.request import Costs, Milliseconds
 from efim_ls.settings import Settings
 from model_runtime.arena.pool import Owner
 from model_runtime.engine.engine import Generation
-from model_runtime.engine.stops import StopRule
+from model_runtime.engine.output import StopRule
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt
 

@@ -25,7 +25,7 @@ from model_runtime.arena.pool import Owner
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
-from model_runtime.engine.stops import stop_rule
+from model_runtime.engine.output import stop_rule
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded

@@ -29,7 +29,6 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 MIB = 1 << 20
-WORTH_FETCHING = BLOCK_TOKENS  # tokens
 CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
 
 ArenaOf = Callable[[Frame], Arena | None]
@@ -39,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 class KvPersistence:
     """Saves what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
+
+    least = BLOCK_TOKENS  # fewer tokens are computed faster than they are fetched
 
     def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
         """Own what was opened. Frames serve only under the budget that they were made for."""
@@ -62,8 +63,6 @@ class KvPersistence:
         Once `stopped()` is true it ends within one read.
         """
         held = arena.common(ids)
-        if len(ids) - held < WORTH_FETCHING:
-            return 0
         names, block = self._store.names(ids), held // BLOCK_TOKENS
         for numbers, exact in self._store.read(names, block):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
@@ -77,7 +76,7 @@ class KvPersistence:
 
     def filled(self, ids: Ids, computed: int) -> int:
         """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
-        if len(ids) - computed < WORTH_FETCHING:
+        if len(ids) - computed < self.least:
             return computed
         first = computed // BLOCK_TOKENS
         return max(computed, (first + self._store.lookup(self._store.names(ids)[first:])) * BLOCK_TOKENS)

@@ -21,23 +21,18 @@ class TimeBudget:
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         """Allow so many seconds a minute by a clock that tells seconds and never goes back."""
-        self._seconds, self._clock = seconds, clock
+        self.seconds, self._clock = seconds, clock
         self._spent: dict[int, float] = {}  # seconds of work by the grain in which it ended, oldest first
         self._began: float | None = None
         self._wake: Callable[[], None] = lambda: None
 
-    @property
-    def seconds(self) -> float:
-        """Seconds of work in any minute."""
-        return self._seconds
-
-    @seconds.setter
-    def seconds(self, seconds: float) -> None:
-        self._seconds = seconds
+    def allow(self, seconds: float) -> None:
+        """Set the seconds of work in any minute, on any thread; zero forbids work."""
+        self.seconds = seconds
         self._wake()
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called whenever `seconds` is set, on the thread that sets it."""
+        """Call `wake` whenever `seconds` is set, on the thread that sets it."""
         self._wake = wake
 
     @contextmanager
@@ -57,11 +52,11 @@ class TimeBudget:
         while self._spent and self._given_back_at() <= now:
             del self._spent[next(iter(self._spent))]
         under_way = 0.0 if self._began is None else now - self._began
-        return self._seconds - sum(self._spent.values()) - under_way
+        return self.seconds - sum(self._spent.values()) - under_way
 
     def frees_in(self) -> float | None:
         """Seconds until some of what was spent is given back; None where waiting alone brings nothing."""
-        if self._seconds <= 0 or not self._spent:
+        if self.seconds <= 0 or not self._spent:
             return None
         return self._given_back_at() - self._clock()
 

@@ -23,7 +23,9 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 
 class KvSource(Protocol):
-    """A store beyond the arenas from which keys and values can be read back."""
+    """A store beyond the arenas from which keys and values can be read back, `least` tokens at once or more."""
+
+    least: int
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
         """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
@@ -111,7 +113,7 @@ class Engine:
         """
         started = perf_counter()
         arena, self._last_owner = self._pool.acquire(owner, prompt.ids), owner
-        fetched = self._kv_source.fill(arena, prompt.ids, stopped) if self._kv_source else 0
+        fetched = self._fill(arena, prompt.ids, stopped)
         restored = perf_counter()
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
         output = Output(self._context.sampler, self._ends, prompt.stub, rule)
@@ -141,8 +143,7 @@ class Engine:
         if self._last_owner is not None and owner != self._last_owner == self._pool.current_owner(owner):
             return True
         arena = self._pool.acquire(owner, ids)
-        if self._kv_source:
-            self._kv_source.fill(arena, ids, stopped)
+        self._fill(arena, ids, stopped)
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)
@@ -169,6 +170,13 @@ class Engine:
     def release(self, document: str) -> None:
         """Let the document's arenas be reused first."""
         self._pool.release_document(document)
+
+    def _fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+        """Fill an arena from the KV source if it lacks enough of `ids`; return how many tokens were fetched."""
+        source = self._kv_source
+        if source is None or len(ids) - arena.common(ids) < source.least:
+            return 0
+        return source.fill(arena, ids, stopped)
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length

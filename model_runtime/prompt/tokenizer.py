@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property, lru_cache
-from itertools import accumulate, takewhile
+from itertools import accumulate, product, takewhile
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +17,6 @@ import tokenizers
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.prompt.families import MARKER_NAMES
-from model_runtime.prompt.fragments import LINE_CUT, exact_cut, fragments
 from model_runtime.prompt.spelling import (
     SPACE_SIGN,
     JsonObject,
@@ -23,9 +25,72 @@ from model_runtime.prompt.spelling import (
     token_speller,
     without_rewriting,
 )
-from model_runtime.prompt.vocabulary import Vocabulary
 
+LONGEST_FRAGMENT = 256  # characters; longer lines are cut at multiples of it
+
+# Between a line end and a line that is not blank: pre-tokenizers like Qwen's and DeepSeek's always cut there.
+LINE_CUT = re.compile(r"(?<=[\n\r])(?=[^\S\r\n]*\S)")
+# Before the blanks that hold a line end: GPT-2's takes them and the indentation of the next line as one piece, and
+# does not count the separators 1C to 1F as blanks.
+BREAK_CUT = re.compile(r"(?<=[\S\x1c-\x1f])(?=[^\S\r\n\x1c-\x1f]*[\r\n])")
+
+# What tokens that cross such a cut would spell.
+ACROSS_CUT = {LINE_CUT: re.compile(rb"[\n\r][^\n\r]"), BREAK_CUT: re.compile(rb"[^\s][ \t]*[\n\r]")}
+PROBE_ENDS, PROBE_BREAKS = (
+    ("a", ")", "1", "é", "{}", ";"),
+    ("\n", "\r\n", "\r", "\n\n", "  \n", " \r\n\r\n", "\n  \n"),
+)
+PROBE_INDENTS, PROBE_STARTS = ("", " ", "    ", "\t", "\t\t "), ("b", "(", "2", "_c", "é", "#", "'s")
 CACHED_FRAGMENTS = 1 << 15
+
+
+def fragments(text: str, cut: re.Pattern[str] = LINE_CUT) -> Iterator[str]:
+    """Cut once for every non-blank line, and inside lines of more than 256 characters; joined they are the text."""
+    for piece in cut.split(text):
+        for at in range(0, len(piece), LONGEST_FRAGMENT):
+            yield piece[at : at + LONGEST_FRAGMENT]
+
+
+def exact_cut(boundaries: Callable[[str], set[int]], token_bytes: Collection[bytes]) -> re.Pattern[str]:
+    """Return the first of the two cuts that changes no token.
+
+    A cut changes no token if the pre-tokenizer cuts there anyway, judged by its `boundaries` in a text with all kinds
+    of line ends, or if no token crosses it. If neither cut is exact, the first is as good as the other.
+    """
+    probe = "".join(map("".join, product(PROBE_ENDS, PROBE_BREAKS, PROBE_INDENTS, PROBE_STARTS)))
+    found = boundaries(probe)
+    for cut, across in ACROSS_CUT.items():
+        places = {match.start() for match in cut.finditer(probe)}
+        if places <= found or not any(across.search(token) for token in token_bytes):
+            return cut
+    return LINE_CUT
+
+
+class Vocabulary:
+    """An index of tokens by the bytes they spell. Pure; tokens without bytes (special ones) are never found."""
+
+    def __init__(self, token_bytes: list[bytes]) -> None:
+        """Sort the tokens by their bytes."""
+        order = sorted((spelled, i) for i, spelled in enumerate(token_bytes) if spelled)
+        self._spelled = [spelled for spelled, _ in order]
+        self._ids = np.array([i for _, i in order], dtype=np.int32)
+        self.longest = max(map(len, self._spelled), default=0)
+        self.fitting = lru_cache(256)(self._fitting)
+
+    def extends(self, text: bytes) -> bool:
+        """Return whether some token spells a text and more."""
+        at = bisect_right(self._spelled, text)
+        return at < len(self._spelled) and self._spelled[at].startswith(text)
+
+    def _fitting(self, stub: bytes) -> Ids:
+        """Return the tokens that begin with the stub or with which the stub begins; stub is not empty."""
+        first = bisect_left(self._spelled, stub)
+        last = bisect_left(self._spelled, stub + b"\xff" * self.longest, lo=first)
+        return np.concatenate([self._ids[first:last], *(self._spelling(stub[:n]) for n in range(1, len(stub)))])
+
+    def _spelling(self, text: bytes) -> Ids:
+        """Return the tokens that spell exactly this: a byte of SentencePiece and its character are two tokens."""
+        return self._ids[bisect_left(self._spelled, text) : bisect_right(self._spelled, text)]
 
 
 class Tokenizer:

@@ -18,9 +18,8 @@ from model_runtime.decoder.linear import Format
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine, Generation, KvSource
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Rule
+from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
-from model_runtime.engine.stops import StopRule
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from efim_ls.settings import DEFAULTS
 from model_runtime.ids import common_prefix
-from model_runtime.prompt.fragments import LONGEST_FRAGMENT
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, assemble, build, heal
 from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT
 from tests.engine.doubles import Watched, decoder_of
 from tests.engine.prompts import generate, spelled
 from tests.models import CODE, Tiny, make

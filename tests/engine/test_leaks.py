@@ -77,7 +77,7 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     assert session.counters.answered["superseded"] > STORM / 2
     assert [alive(kind) for kind in kinds] == before
     assert threading.active_count() == threads
-    assert alive(Arena) == arenas <= completer.describe()["arenas"]  # type: ignore[operator]
+    assert arenas <= alive(Arena) <= completer.describe()["arenas"]  # type: ignore[operator]
     assert alive(Prompt) <= 2 * FRAMES * len(completer._documents), "of frames, planned and asked for"
     assert all(len(document.planner.frames) <= FRAMES for document in completer._documents.values())
     assert all(

@@ -8,11 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.choices import Choices
+from model_runtime.engine.decoding import Choices
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output
+from model_runtime.engine.output import Output, StopRule
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
-from model_runtime.engine.stops import StopRule
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
 

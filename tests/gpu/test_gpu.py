@@ -30,7 +30,7 @@ from model_runtime.decoder.gpu.graphs import WIDTHS, graph_recorder, unrecorded 
 from model_runtime.decoder.gpu.slab import Slab  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.decoding import Stopped  # noqa: E402
-from model_runtime.engine.stops import StopRule  # noqa: E402
+from model_runtime.engine.output import StopRule  # noqa: E402
 from model_runtime.loading.checkpoint import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import Model, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402

@@ -129,7 +129,7 @@ async def test_another_model_completes_on_where_it_cannot_be_had(hub: Hub) -> No
         ask_for_it(editor)
         await editor.loaded()
         [message] = editor.messages
-        assert "no such model on the hub" in message and message.endswith("the model before it goes on")
+        assert "no such model on the hub" in message and message.endswith("the previous model stays in use")
         await complete(editor)
 
 

@@ -18,10 +18,9 @@ from model_runtime.arena.pool import Owner, Pool
 from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.prompt.fragments import fragments
 from model_runtime.prompt.prompt import Prompt, build, order_parts
 from model_runtime.prompt.template import Template, find_template
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer, fragments
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 Operation = tuple[str, int, str]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.choices import Choices
+from model_runtime.engine.decoding import Choices
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import Choice
 from model_runtime.ids import Ids
-from model_runtime.prompt.vocabulary import Vocabulary
+from model_runtime.prompt.tokenizer import Vocabulary
 
 TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]
 VOCABULARY = Vocabulary(TABLE)

@@ -252,11 +252,11 @@ async def test_closing_stops_it_and_nothing_is_done_afterwards(engine) -> None:
 
 async def test_no_allowance_forbids_it_until_there_is_some(engine) -> None:
     ran = threading.Event()
-    engine.idle_budget.seconds = 0
+    engine.idle_budget.allow(0)
     engine.run_idle("a", lambda _: ran.set() or True)
     await done(engine.settled())
     assert not ran.is_set()
-    engine.idle_budget.seconds = 3
+    engine.idle_budget.allow(3)
     await until(ran)
 
 
@@ -284,7 +284,7 @@ async def test_it_stops_when_the_allowance_is_used_up_and_goes_on_when_there_is_
     assert await engine.run("c", lambda _: "not work ahead of need") == "not work ahead of need"
     assert len(seconds) == 10
     clock.now += 61
-    engine.idle_budget.seconds = 10  # has the thread look at the clock
+    engine.idle_budget.allow(10)  # makes the thread look at the clock
     await done(engine.settled())
     assert len(seconds) == 20
 
@@ -293,10 +293,10 @@ async def test_lowering_the_allowance_stops_work_under_way(engine) -> None:
     work = Ahead(pieces=1)
     engine.run_idle("a", work)
     await until(work.began)
-    engine.idle_budget.seconds = 0
+    engine.idle_budget.allow(0)
     await done(engine.settled())
     assert work.calls == 1
-    engine.idle_budget.seconds = 3
+    engine.idle_budget.allow(3)
     await done(engine.settled())
     assert work.calls == 2
 
@@ -383,7 +383,7 @@ async def test_nothing_leaks_after_a_thousand_pieces_of_work_that_took_each_othe
     gc.collect()
     assert [ref for ref in jobs if ref() is not None] == []
     assert threading.active_count() == threads
-    assert not (engine._idle or engine._queue or engine._settling)
+    assert not (engine._idle or engine._ready or engine._settling)
 
 
 async def test_finished_work_is_let_go_of_without_the_collector(engine) -> None:

@@ -36,7 +36,7 @@ async def test_it_is_done_without_an_allowance_and_waited_for(engine: EngineThre
 
 async def test_it_goes_before_work_ahead_in_the_order_of_the_calls(engine: EngineThread) -> None:
     done, gate = list[str](), threading.Event()
-    engine.idle_budget.seconds = 10
+    engine.idle_budget.allow(10)
     answered = engine.run("request", lambda _: gate.wait(10))
     engine.run_idle("a", noting(done, "a"), budgeted=False)
     engine.run_idle("b", noting(done, "b"), budgeted=False)

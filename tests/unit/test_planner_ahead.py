@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.planner import Plan, Planner
 from model_runtime.arena.pool import WORTH_COPYING
 from model_runtime.ids import common_prefix
-from model_runtime.prompt.fragments import fragments
+from model_runtime.prompt.tokenizer import fragments
 from tests.unit.planning import (
     REALLY,
     Counter,

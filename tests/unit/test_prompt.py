@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from efim_ls.completion.planner import Plan, Planner
 from efim_ls.completion.window import Budget
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.prompt.fragments import LONGEST_FRAGMENT
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, Prompt, Surroundings, build, heal
 from model_runtime.prompt.template import find_template
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.engine.output import StopRule, indent_width, stop_rule
 from model_runtime.engine.rest_of_line import evidence, find_rest, text_before_rest
-from model_runtime.engine.stops import StopRule, indent_width, stop_rule
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stops"
 

@@ -78,7 +78,7 @@ def test_it_comes_back_when_it_says(clock: Clock) -> None:
 def test_where_none_is_given_any_more_waiting_is_in_vain(clock: Clock) -> None:
     budget = TimeBudget(3, clock)
     work(budget, clock, 1)
-    budget.seconds = 0
+    budget.allow(0)
     assert budget.left() < 0
     assert budget.frees_in() is None
 
@@ -86,9 +86,9 @@ def test_where_none_is_given_any_more_waiting_is_in_vain(clock: Clock) -> None:
 def test_it_can_be_changed_and_says_so(clock: Clock) -> None:
     budget, told = TimeBudget(0, clock), []
     budget.watch(lambda: told.append(budget.left()))
-    budget.seconds = 3
+    budget.allow(3)
     work(budget, clock, 2)
-    budget.seconds = 1
+    budget.allow(1)
     assert told == [3, -1]
 
 

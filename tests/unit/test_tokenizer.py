@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.errors import ModelError
-from model_runtime.prompt.fragments import LONGEST_FRAGMENT, fragments
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer, fragments
 
 PATH = EMBEDDED / "tokenizer.json"
 TOKENIZER = Tokenizer(PATH)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Raw
 
 from model_runtime.errors import ModelError
-from model_runtime.prompt.fragments import LONGEST_FRAGMENT
 from model_runtime.prompt.spelling import SPACE_SIGN, without_rewriting
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
 from tests.models import CODE
 from tests.tiny_tokenizers import BOS, FAMILY, FIM, KINDS, SENTENCE_PIECE, text_of, tokenizer, write
 

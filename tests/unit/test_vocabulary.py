@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.prompt.tokenizer import Tokenizer
-from model_runtime.prompt.vocabulary import Vocabulary
+from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 
 unhurried = settings(deadline=None, max_examples=200)
 spellings = st.text(st.sampled_from("ab\xff"), max_size=4).map(lambda text: text.encode("latin-1"))

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.window import MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
 from efim_ls.text.lines import line_start
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.prompt.fragments import fragments
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer, fragments
 from tests.models import CODE
 from tests.tiny_tokenizers import write
 
