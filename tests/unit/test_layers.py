@@ -1,4 +1,4 @@
-"""Who may import whom; the drawing is in ARCHITECTURE.md."""
+"""Who may import whom; the map in ARCHITECTURE.md says the same."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
-WITHOUT_LSP = (
-    "efim_ls.completion.completer",
-    "efim_ls.completion.planner",
-    "efim_ls.completion.window",
-    "efim_ls.text.document",
-    "efim_ls.completion.postprocess",
-)
 
 
 def imports(path: Path) -> set[str]:
@@ -69,30 +62,67 @@ def test_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...])
     assert_only(imported, *importing)
 
 
-# Each room of the runtime may import itself and those behind it.
-RUNTIME_ROOMS = {
-    "loading": ("engine", "decoder", "arena", "checkpoint", "prompt"),
-    "engine": ("decoder", "arena", "checkpoint", "prompt"),
-    "decoder": ("arena", "checkpoint"),
-    "arena": ("checkpoint",),
-    "checkpoint": (),
-    "prompt": (),
+# Each room may import itself, what is named here, and its package's files that belong to no room.
+ROOMS = {
+    "efim_ls.lsp": ("efim_ls.session", "efim_ls.access", "efim_ls.text", "efim_ls.completion"),
+    "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text", "model_runtime.errors"),
+    "efim_ls.completion": ("efim_ls.access", "efim_ls.text", "model_runtime", "kv_store"),
+    "efim_ls.completion.postprocess": ("model_runtime.engine",),
+    "efim_ls.access": (),
+    "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
+    "efim_ls.text": (),
+    "model_runtime.loading": (
+        "model_runtime.engine",
+        "model_runtime.decoder",
+        "model_runtime.arena",
+        "model_runtime.checkpoint",
+        "model_runtime.prompt",
+    ),
+    "model_runtime.engine": (
+        "model_runtime.decoder",
+        "model_runtime.arena",
+        "model_runtime.checkpoint",
+        "model_runtime.prompt",
+    ),
+    "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
+    "model_runtime.arena": ("model_runtime.checkpoint",),
+    "model_runtime.checkpoint": (),
+    "model_runtime.prompt": (),
+    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion", "model_runtime"),
+    "efim_lab.evaluation": ("efim_ls.completion", "model_runtime"),
+    "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", "model_runtime"),
+    "efim_lab.replay": ("efim_ls.completion", "model_runtime", "editor_clients.headless"),
+}
+ROOMLESS = {
+    "efim_ls": ("request", "settings", "paths", "uris", "version"),
+    "model_runtime": ("errors", "ids", "machine"),
+    "efim_lab": ("documents", "errors", "simulation"),
 }
 
 
-@pytest.mark.parametrize("room", RUNTIME_ROOMS)
-def test_the_rooms_of_the_runtime_import_one_way(room: str) -> None:
-    allowed = [f"model_runtime.{each}" for each in (room, *RUNTIME_ROOMS[room], "errors", "ids", "machine")]
-    found = {each for module in MODULES if within(module, f"model_runtime.{room}") for each in MODULES[module]}
-    assert {each for each in found if within(each, "model_runtime") and not within(each, *allowed)} == set()
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_what_is_below_it(room: str) -> None:
+    beside = [f"{package}.{name}" for package, names in ROOMLESS.items() for name in names if within(room, package)]
+    roomless = [f"efim_ls.{name}" for name in ROOMLESS["efim_ls"]] if within(room, "efim_lab") else []
+    found = {each for module in MODULES if within(module, room) for each in MODULES[module]}
+    ours = {each for each in found if within(each, *PACKAGES)}
+    assert {each for each in ours if not within(each, room, *ROOMS[room], *beside, *roomless)} == set()
+
+
+def test_every_folder_with_rooms_is_in_the_table() -> None:
+    for package in ("efim_ls", "model_runtime", "efim_lab"):
+        rooms = {f"{package}.{each.parent.name}" for each in (ROOT / package).glob("*/__init__.py")}
+        assert rooms - {"efim_ls.commands"} <= set(ROOMS)
+
+
+def test_only_the_stores_entrance_knows_its_disk() -> None:
+    assert_only(("kv_store.disk",), "kv_store.disk", "kv_store.open", "efim_ls.commands.cache")
+    above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
+    assert {module for module in importers(*above) if within(module, "kv_store.disk")} == set()
 
 
 def test_the_two_leaves_meet_in_one_module() -> None:
     assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
-
-
-def test_planning_and_completing_know_no_lsp() -> None:
-    assert {module for module in importers(*LSP) if within(module, *WITHOUT_LSP)} == set()
 
 
 def test_the_store_needs_little() -> None:
