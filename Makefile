@@ -38,8 +38,7 @@ fix: .venv/develops
 
 # What is written from code: docs/commands.md, docs/settings.md, the settings of the VS Code extension.
 docs: .venv/develops
-	$(BIN)/python -m efim_ls.commands.reference docs/commands.md
-	$(BIN)/python -m efim_ls.settings_reference
+	$(BIN)/python -m efim_lab.reference
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 

@@ -19,7 +19,7 @@ from pygls.io_ import run_async
 from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
-from efim_ls.session.model_loader import CLOSING, Completer, Fetch, Load, Progress
+from efim_ls.session.model_loader import CLOSING, Fetch, Load, LoadedModel, Progress
 from efim_ls.settings import Settings
 
 USAGE = """efim-ls serve is a language server: an editor starts it, and talks to it on its stdin and stdout.
@@ -38,7 +38,7 @@ def build_server(load: Load, fetch: Fetch) -> EfimServer:
     return server
 
 
-def load_completer(settings: Settings, progress: Progress) -> Completer:
+def load_completer(settings: Settings, progress: Progress) -> LoadedModel:
     """Load the model that the settings name; ModelError if it cannot be used."""
     from efim_ls.completion.completer import (
         Completer,  # not before: it takes seconds, and the client is answered meanwhile

@@ -11,6 +11,47 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
+# Modules that every room of their package may import; they import none of its rooms.
+BASE = (
+    "efim_ls.settings", "efim_ls.request", "efim_ls.paths", "efim_ls.uris", "efim_ls.version",
+    "model_runtime.errors", "model_runtime.ids", "model_runtime.machine",
+    "efim_lab.errors", "efim_lab.documents", "efim_lab.simulation",
+)  # fmt: skip
+RUNTIME, STORE = ("model_runtime",), ("kv_store",)
+LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.paper")
+# A room, and the rooms beside itself that it may import.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
+    "efim_ls.cli": ("efim_ls.lsp", "efim_ls.commands", "editor_clients.headless"),
+    "efim_ls.lsp": ("efim_ls.session", "efim_ls.completion", "efim_ls.access", "efim_ls.text"),
+    "efim_ls.commands.lab": (
+        "efim_ls.commands",
+        "efim_ls.completion",
+        *LAB,
+        "editor_clients.headless",
+        *RUNTIME,
+    ),
+    "efim_ls.commands": ("efim_ls.completion", "efim_ls.session", "efim_ls.usage", "efim_ls.text", *RUNTIME, *STORE),
+    "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text"),
+    "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
+    "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
+    "efim_ls.access": (),
+    "efim_ls.text": (),
+    "model_runtime.loading": tuple(
+        f"model_runtime.{each}" for each in ("engine", "decoder", "arena", "checkpoint", "prompt")
+    ),
+    "model_runtime.engine": ("model_runtime.decoder", "model_runtime.arena", "model_runtime.prompt"),
+    "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
+    "model_runtime.arena": ("model_runtime.checkpoint",),
+    "model_runtime.checkpoint": (),
+    "model_runtime.prompt": (),
+    "kv_store": (),
+    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion.postprocess", *RUNTIME),
+    "efim_lab.evaluation": ("efim_ls.completion", *RUNTIME),
+    "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
+    "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
+    "editor_clients.headless": (),
+}
 
 
 def imports(path: Path) -> set[str]:
@@ -41,100 +82,66 @@ def importers(*names: str) -> set[str]:
     return {module for module, imported in MODULES.items() if any(within(each, *names) for each in imported)}
 
 
-def assert_only(names: tuple[str, ...], *packages: str) -> None:
-    assert {module for module in importers(*names) if not within(module, *packages)} == set()
+def room_of(module: str) -> str | None:
+    """The longest row that a module is in; none for base modules and packages themselves."""
+    return max((room for room in ROOMS if within(module, room)), key=len, default=None)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_what_its_row_names(room: str) -> None:
+    allowed = (room, *ROOMS[room], *BASE)
+    modules = [module for module in MODULES if room_of(module) == room]
+    assert modules, "a row for a room that is gone"
+    found = {
+        (m, each) for m in modules for each in MODULES[m] if within(each, *PACKAGES) and not within(each, *allowed)
+    }
+    assert found == set()
+
+
+def test_rows_lead_one_way() -> None:
+    def reach(room: str, seen: tuple[str, ...]) -> None:
+        assert room not in seen, f"a circle: {' -> '.join((*seen, room))}"
+        for other in ROOMS:
+            if other != room and not within(room, other) and within(other, *ROOMS[room]):
+                reach(other, (*seen, room))
+
+    for room in ROOMS:
+        reach(room, ())
+
+
+def test_every_module_is_in_a_room_or_a_base() -> None:
+    inits = {package for package in PACKAGES} | {f"{package}.__init__" for package in PACKAGES}
+    homeless = {m for m in MODULES if room_of(m) is None and not within(m, *BASE)}
+    assert homeless - inits == {"efim_ls.__main__"}
+
+
+@pytest.mark.parametrize("base", [module for module in MODULES if within(module, *BASE)])
+def test_a_base_imports_no_room_of_its_package(base: str) -> None:
+    rooms = [room for room in ROOMS if room.split(".")[0] == base.split(".")[0]]
+    assert {each for each in MODULES[base] if within(each, *rooms)} == set()
 
 
 @pytest.mark.parametrize(
     "imported, importing",
     [
-        (("efim_ls",), ("efim_ls", "efim_lab")),
-        (("model_runtime",), ("model_runtime", "efim_ls", "efim_lab")),
-        (("kv_store",), ("kv_store", "efim_ls")),
-        (("efim_lab",), ("efim_lab", "efim_ls.commands.lab")),
-        (("editor_clients",), ("editor_clients", "efim_ls.cli", "efim_ls.commands.lab", "efim_lab")),
         (LSP, ("efim_ls.lsp", "editor_clients.headless")),
         (MODEL, ("model_runtime", "efim_lab")),
     ],
     ids=lambda names: ", ".join(names),
 )
-def test_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...]) -> None:
-    assert_only(imported, *importing)
-
-
-# Each room may import itself, what is named here, and its package's files that belong to no room.
-ROOMS = {
-    "efim_ls.commands": (
-        "efim_ls.cli",  # `make docs` renders its parsers
-        "efim_ls.session",
-        "efim_ls.completion",
-        "efim_ls.access",
-        "efim_ls.usage",
-        "efim_ls.text",
-        "model_runtime",
-        "kv_store",
-        "efim_lab",
-        "editor_clients.headless",
-    ),
-    "efim_ls.lsp": ("efim_ls.session", "efim_ls.access", "efim_ls.text", "efim_ls.completion"),
-    "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text", "model_runtime.errors"),
-    "efim_ls.completion": ("efim_ls.access", "efim_ls.text", "model_runtime", "kv_store"),
-    "efim_ls.completion.postprocess": ("model_runtime.engine",),
-    "efim_ls.access": (),
-    "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
-    "efim_ls.text": (),
-    "model_runtime.loading": (
-        "model_runtime.engine",
-        "model_runtime.decoder",
-        "model_runtime.arena",
-        "model_runtime.checkpoint",
-        "model_runtime.prompt",
-    ),
-    "model_runtime.engine": (
-        "model_runtime.decoder",
-        "model_runtime.arena",
-        "model_runtime.checkpoint",
-        "model_runtime.prompt",
-    ),
-    "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
-    "model_runtime.arena": ("model_runtime.checkpoint",),
-    "model_runtime.checkpoint": (),
-    "model_runtime.prompt": (),
-    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion", "model_runtime"),
-    "efim_lab.evaluation": ("efim_ls.completion", "model_runtime"),
-    "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", "model_runtime"),
-    "efim_lab.replay": ("efim_ls.completion", "model_runtime", "editor_clients.headless"),
-}
-ROOMLESS = {
-    "efim_ls": ("request", "settings", "paths", "uris", "version"),
-    "model_runtime": ("errors", "ids", "machine"),
-    "efim_lab": ("documents", "errors", "simulation"),
-}
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_what_is_below_it(room: str) -> None:
-    beside = [f"{package}.{name}" for package, names in ROOMLESS.items() for name in names if within(room, package)]
-    roomless = [f"efim_ls.{name}" for name in ROOMLESS["efim_ls"]] if within(room, "efim_lab") else []
-    found = {each for module in MODULES if within(module, room) for each in MODULES[module]}
-    ours = {each for each in found if within(each, *PACKAGES)}
-    assert {each for each in ours if not within(each, room, *ROOMS[room], *beside, *roomless)} == set()
-
-
-def test_every_folder_with_rooms_is_in_the_table() -> None:
-    for package in ("efim_ls", "model_runtime", "efim_lab"):
-        rooms = {f"{package}.{each.parent.name}" for each in (ROOT / package).glob("*/__init__.py")}
-        assert rooms <= set(ROOMS)
-
-
-def test_only_the_stores_entrance_knows_its_disk() -> None:
-    assert_only(("kv_store.disk",), "kv_store.disk", "kv_store.open", "efim_ls.commands.cache")
-    above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
-    assert {module for module in importers(*above) if within(module, "kv_store.disk")} == set()
+def test_a_library_is_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...]) -> None:
+    assert {module for module in importers(*imported) if not within(module, *importing)} == set()
 
 
 def test_the_two_leaves_meet_in_one_module() -> None:
     assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
+
+
+def test_only_the_stores_entrance_knows_its_disk() -> None:
+    outside = {module for module in importers("kv_store.disk") if not within(module, "kv_store.disk")}
+    assert outside == {"kv_store.open", "efim_ls.commands.cache"}
+    above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
+    assert {module for module in importers(*above) if within(module, "kv_store.disk")} == set()
 
 
 def test_the_store_needs_little() -> None:

@@ -1,11 +1,9 @@
-"""Renders docs/commands.md from the command line's own parsers: `python -m efim_ls.commands.reference FILE`."""
+"""Renders docs/commands.md from the command line's own parsers."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import cast
 
 from efim_ls.cli import build_parser
@@ -22,7 +20,7 @@ arguments or files and 1 after any other failure; errors take one line on stderr
 """
 
 
-def render() -> str:
+def commands_page() -> str:
     """Return the page: a section for each command, with its usage, what it does and its arguments."""
     scratch, finetuning = lab.train_parsers()
     sections = [*_sections("efim-ls", build_parser()), *_sections("efim-ls train", scratch)]
@@ -82,7 +80,3 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 def _actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
     return parser._actions  # pyright: ignore[reportPrivateUsage] - argparse has no public list of arguments
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render(), encoding="utf-8", newline="\n")

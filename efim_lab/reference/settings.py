@@ -1,4 +1,4 @@
-"""Write what users read about the settings, from their descriptions: `make docs`.
+"""Renders what users read about the settings from their descriptions.
 
 That is docs/settings.md, and the settings in the manifest of the VS Code extension.
 """
@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description
 
-REPOSITORY = Path(__file__).parents[1]
-PAGE = REPOSITORY / "docs" / "settings.md"
-MANIFEST = REPOSITORY / "editor_clients" / "vscode" / "package.json"
 PROPERTIES = '"properties": '  # in the manifest, before the object of all settings
 JSON_TYPES: Mapping[Any, str] = {bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
 # Settings that VS Code does not carry from one machine to another.
@@ -34,7 +30,7 @@ for other editors. A setting that is unknown or invalid is named in one message,
 HEADER = "| setting | default | what it does | values |\n| --- | --- | --- | --- |"
 
 
-def page() -> str:
+def settings_page() -> str:
     """Return docs/settings.md: the basic settings, then the advanced ones by group."""
     basic = [name for name, about in DESCRIPTIONS.items() if about.basic]
     sections = [INTRODUCTION, "## Basic", _table(basic), "## Advanced"]
@@ -46,7 +42,7 @@ def page() -> str:
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def manifest(text: str) -> str:
+def manifest_with_settings(text: str) -> str:
     """Return the text of the manifest with its settings written again; the extension's own ones stay."""
     start = text.index(PROPERTIES) + len(PROPERTIES)
     current, end = json.JSONDecoder().raw_decode(text, start)
@@ -100,13 +96,3 @@ def _schema(kind: Any, about: Description) -> dict[str, Any]:
 def _default(name: str) -> object:
     value = getattr(DEFAULTS, name)
     return dict(value) if TYPES[name] == TABLE else value
-
-
-def main() -> None:
-    """Write both files."""
-    PAGE.write_text(page(), "utf-8")
-    MANIFEST.write_text(manifest(MANIFEST.read_text("utf-8")), "utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,27 @@
+"""`python -m efim_lab.reference` writes all that is rendered from the code into the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from efim_lab.reference.commands import commands_page
+from efim_lab.reference.settings import manifest_with_settings, settings_page
+
+REPOSITORY = Path(__file__).parents[2]
+# What each file is to be, given what it is now.
+RENDERED: Mapping[Path, Callable[[str], str]] = {
+    REPOSITORY / "docs" / "commands.md": lambda _: commands_page(),
+    REPOSITORY / "docs" / "settings.md": lambda _: settings_page(),
+    REPOSITORY / "editor_clients" / "vscode" / "package.json": manifest_with_settings,
+}
+
+
+def main() -> None:
+    """Write each file."""
+    for path, render in RENDERED.items():
+        path.write_text(render(path.read_text("utf-8")), "utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()
