@@ -1,7 +1,7 @@
 """Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as can be.
 
-Pure: it knows texts and functions that count tokens and make prompts, no model. The rules' reasons and figures are
-in ARCHITECTURE.md.
+Pure: it knows texts and functions that count tokens and make prompts, no model. The rules' reasons are in
+ARCHITECTURE.md, their figures in docs/benchmarks.md.
 """
 
 from __future__ import annotations

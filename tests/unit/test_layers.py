@@ -1,4 +1,4 @@
-"""Who may import whom; the drawing is in ARCHITECTURE.md."""
+"""Who may import whom; the map in ARCHITECTURE.md says the same."""
 
 from __future__ import annotations
 
@@ -135,6 +135,13 @@ def test_a_library_is_imported_only_by(imported: tuple[str, ...], importing: tup
 
 def test_the_two_leaves_meet_in_one_module() -> None:
     assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
+
+
+def test_only_the_stores_entrance_knows_its_disk() -> None:
+    outside = {module for module in importers("kv_store.disk") if not within(module, "kv_store.disk")}
+    assert outside == {"kv_store.open", "efim_ls.commands.cache"}
+    above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
+    assert {module for module in importers(*above) if within(module, "kv_store.disk")} == set()
 
 
 def test_the_store_needs_little() -> None:
