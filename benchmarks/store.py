@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.table import show
 from editor_clients.headless.client import Completion, Editor, editor
 from kv_store.block import Block, Codec, Name, Shape, chain, root
-from kv_store.disk.tier import DiskTier
+from kv_store.disk.disk_tier import DiskTier
 
 REPEATS = 7
 SHAPE = Shape(layers=28, kv_heads=2, head_dim=128)  # of a model of 1.5B parameters

@@ -1,7 +1,7 @@
 """Opens a model's store, in a folder of its own named by the model's fingerprint.
 
 CACHE/FINGERPRINT/about.json      the model's name, for people
-CACHE/FINGERPRINT/blocks.kv       the blocks (disk/segment.py documents the format)
+CACHE/FINGERPRINT/blocks.kv       the blocks (disk/block_file.py documents the format)
 CACHE/FINGERPRINT/notes/*.note    a note on each document
 """
 
@@ -20,7 +20,7 @@ from kv_store.atomic_files import remove_abandoned, replace_file
 from kv_store.block import Codec
 from kv_store.codec import Coder
 from kv_store.disk import messages
-from kv_store.disk.tier import DiskTier
+from kv_store.disk.disk_tier import DiskTier
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
 from kv_store.store import LowerTier, Store

@@ -19,9 +19,9 @@ from efim_ls.paths import SPEED
 from efim_ls.uris import document_tag, file_path
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
-from kv_store.disk.header import SegmentError
+from kv_store.disk.block_file import BlockFile
+from kv_store.disk.header import BlockFileError
 from kv_store.disk.inspection import Usage, remove_document, usage_by_document, verify
-from kv_store.disk.segment import Segment
 from kv_store.notes import Notes
 from kv_store.open import ABOUT, BLOCKS, NOTES, OBSOLETE
 
@@ -34,7 +34,7 @@ class ModelCache(NamedTuple):
 
     folder: Path
     model: str
-    file: Segment | str
+    file: BlockFile | str
 
     @property
     def notes(self) -> Notes:
@@ -115,7 +115,7 @@ def _clear_document(model: ModelCache, file: Path) -> int:
     for document in documents:
         removed += model.notes.read(document) is not None
         model.notes.remove(document)
-        if isinstance(model.file, Segment):
+        if isinstance(model.file, BlockFile):
             removed += usage_by_document(model.file).get(document, UNUSED).blocks
             remove_document(model.file, document)
     return removed
@@ -129,8 +129,8 @@ def _folders(cache: Path) -> list[Path]:
 def _models(cache: Path) -> Iterator[ModelCache]:
     for folder in _folders(cache):
         try:
-            file = Segment.open(folder / BLOCKS)
-        except (OSError, SegmentError) as error:
+            file = BlockFile.open(folder / BLOCKS)
+        except (OSError, BlockFileError) as error:
             file = str(error)
         yield ModelCache(folder, _model_name(folder), file)
 

@@ -1,4 +1,4 @@
-"""The header of a block file, and where its table and slots are; `segment.py` documents the format."""
+"""The header of a block file, and where its table and slots are; `block_file.py` documents the format."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ CHECK = struct.Struct("<Q")
 HEADER_BYTES = FIELDS.size + CHECK.size
 
 
-class SegmentError(Exception):
+class BlockFileError(Exception):
     """A file that cannot be used."""
 
 
-class NotASegment(SegmentError):
+class NotABlockFile(BlockFileError):
     """The file is something else."""
 
 
-class OtherVersion(SegmentError):
+class OtherVersion(BlockFileError):
     """The file has another version of the format."""
 
 
-class DamagedHeader(SegmentError):
+class DamagedHeader(BlockFileError):
     """The header does not match its check."""
 
 
-class WrongLength(SegmentError):
+class WrongLength(BlockFileError):
     """The file is shorter than its table, or longer than all its slots."""
 
 
-class OtherModel(SegmentError):
+class OtherModel(BlockFileError):
     """The file belongs to another model."""
 
 
-class OtherSize(SegmentError):
+class OtherSize(BlockFileError):
     """The file has another number of slots than it should."""
 
 
@@ -62,10 +62,10 @@ class Header(NamedTuple):
 
     @classmethod
     def read(cls, file: int) -> Header:
-        """Read and check the header of an open file; raises OSError, SegmentError."""
+        """Read and check the header of an open file; raises OSError, BlockFileError."""
         raw = os.pread(file, HEADER_BYTES, 0)
         if raw[: len(MAGIC)] != MAGIC:
-            raise NotASegment("the file is of another kind")
+            raise NotABlockFile("the file is of another kind")
         if len(raw) < HEADER_BYTES:
             raise WrongLength("the file is truncated")
         _, version, slots, slot_bytes, fingerprint = FIELDS.unpack_from(raw)

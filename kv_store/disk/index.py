@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kv_store.block import Block, Name
+from kv_store.disk.block_file import BlockFile
 from kv_store.disk.reading import StoredBlock
 from kv_store.disk.record import (
     MAX_PARTS,
@@ -22,7 +23,6 @@ from kv_store.disk.record import (
     seal,
     whole_blocks,
 )
-from kv_store.disk.segment import Segment
 from kv_store.eviction import SegmentedLru
 
 USE_GRAIN = 60  # seconds; a use this soon after another is not worth a write
@@ -43,23 +43,23 @@ class Index:
     Slots that have a record but no block in the LRU are orphans; whoever may change the file erases them.
     """
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, block_file: BlockFile) -> None:
         """Read the table of a file; raises OSError."""
-        self.segment = segment
-        self.lru = SegmentedLru(segment.header.slots)
+        self.block_file = block_file
+        self.lru = SegmentedLru(block_file.header.slots)
         self._orphans = set[int]()
         self._used = set[Name]()
-        self._table = np.zeros(segment.header.slots, RECORD)
+        self._table = np.zeros(block_file.header.slots, RECORD)
         self.reload()
 
     def refresh(self) -> None:
         """Read the table again if another process has changed it; raises OSError."""
-        if self.segment.outdated:
+        if self.block_file.outdated:
             self.reload()
 
     def reload(self) -> None:
         """Read the table and apply what has changed in it; raises OSError."""
-        now = self.segment.records()
+        now = self.block_file.records()
         slots = changed(self._table, now).tolist()
         old, new = parse(self._table[slots]), parse(now[slots])
         sound = (~damaged(now[slots], slots)).tolist()
@@ -101,7 +101,7 @@ class Index:
 
     def allocate(self, block: Block) -> DiskAllocation | None:
         """Find slots for a block, or return None if there is no room for it."""
-        parts = parts_of(len(block.data), self.segment.header.slot_bytes)
+        parts = parts_of(len(block.data), self.block_file.header.slot_bytes)
         allocation = self.lru.allocate(block.name, block.parent, parts) if parts <= MAX_PARTS else None
         if allocation is None:
             return None
@@ -160,7 +160,7 @@ class Index:
         """Add blocks that are new in the table; records that make no whole block are orphans."""
         new = [(slot, record) for slot, record in found if self.lru.slots(record.name) is None]
         self._orphans.update(slot for slot, _ in new)
-        blocks = whole_blocks(new, self.segment.header.slot_bytes)
+        blocks = whole_blocks(new, self.block_file.header.slot_bytes)
         for first, slots in sorted(blocks, key=lambda block: block[0].used):
             self.lru.adopt(first.name, first.parent, slots)
             self._orphans.difference_update(slots)

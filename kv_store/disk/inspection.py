@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kv_store.disk.block_file import BlockFile
 from kv_store.disk.index import Index
 from kv_store.disk.reading import read_blocks
 from kv_store.disk.record import damaged, parse
-from kv_store.disk.segment import Segment
 
 
 class Usage(NamedTuple):
@@ -27,9 +27,9 @@ class Verification(NamedTuple):
     damaged: int
 
 
-def usage_by_document(segment: Segment) -> dict[int, Usage]:
+def usage_by_document(block_file: BlockFile) -> dict[int, Usage]:
     """Return what each document, by its tag, takes of the file, the last used one first; raises OSError."""
-    records, found = segment.records(), dict[int, Usage]()
+    records, found = block_file.records(), dict[int, Usage]()
     sound = np.flatnonzero(~damaged(records, range(len(records))))
     for record in parse(records[sound]):
         if record.parts and record.part == 0:
@@ -38,28 +38,28 @@ def usage_by_document(segment: Segment) -> dict[int, Usage]:
     return dict(sorted(found.items(), key=lambda each: each[1].used, reverse=True))
 
 
-def verify(segment: Segment, remove: bool) -> Verification:
+def verify(block_file: BlockFile, remove: bool) -> Verification:
     """Check every block and, if `remove`, erase the damaged ones and their descendants; servers wait meanwhile.
 
     Raises OSError.
     """
-    with segment.locked():
-        index = Index(segment)
+    with block_file.locked():
+        index = Index(block_file)
         _, bad_records = index.orphans()
         blocks = [block for name in index.lru.names for block in index.locate([name])]
         blocks.sort(key=lambda block: block.slots)
-        slot_bytes = segment.header.slot_bytes
-        bad = [block.name for block, data in read_blocks(segment, blocks) if not block.matches(data, slot_bytes)]
+        slot_bytes = block_file.header.slot_bytes
+        bad = [block.name for block, data in read_blocks(block_file, blocks) if not block.matches(data, slot_bytes)]
         if remove:
             for name in bad:
                 index.remove(name)
-            segment.erase(index.orphans()[0])
+            block_file.erase(index.orphans()[0])
     return Verification(len(blocks) - len(bad), len(bad) + bad_records)
 
 
-def remove_document(segment: Segment, document: int) -> None:
+def remove_document(block_file: BlockFile, document: int) -> None:
     """Erase and wipe the blocks that a document brought, and their descendants; raises OSError."""
-    with segment.locked():
-        index = Index(segment)
+    with block_file.locked():
+        index = Index(block_file)
         index.remove_document(document)
-        segment.erase(index.orphans()[0])
+        block_file.erase(index.orphans()[0])

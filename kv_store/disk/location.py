@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kv_store.disk import messages
-from kv_store.disk.header import Header, OtherModel, OtherSize, SegmentError
-from kv_store.disk.segment import Segment
+from kv_store.disk.block_file import BlockFile
+from kv_store.disk.header import BlockFileError, Header, OtherModel, OtherSize
 from kv_store.warn_once import WarnOnce
 
 
@@ -24,8 +24,8 @@ class Location(NamedTuple):
         """The header of a new file; it may have no slots."""
         return Header.within(self.capacity, self.fingerprint, self.slot_bytes)
 
-    def open(self, any_size: bool, warnings: WarnOnce) -> Segment:
-        """Open the file, or create it if it is missing or cannot be used; raises OSError, SegmentError.
+    def open(self, any_size: bool, warnings: WarnOnce) -> BlockFile:
+        """Open the file, or create it if it is missing or cannot be used; raises OSError, BlockFileError.
 
         `any_size` accepts a file that another server has made smaller, and raises OtherSize for a larger one.
         """
@@ -37,22 +37,22 @@ class Location(NamedTuple):
             if any_size:
                 raise
             warnings.warn(messages.discarded(error))
-        except SegmentError as error:
+        except BlockFileError as error:
             warnings.warn(messages.discarded(error))
-        return Segment.replace(self.path, self.header)
+        return BlockFile.replace(self.path, self.header)
 
-    def _create(self, any_size: bool) -> Segment:
+    def _create(self, any_size: bool) -> BlockFile:
         try:
-            return Segment.create(self.path, self.header)
+            return BlockFile.create(self.path, self.header)
         except FileExistsError:  # another server was faster
             return self._open_existing(any_size)
 
-    def _open_existing(self, any_size: bool) -> Segment:
-        segment = Segment.open(self.path)
-        found = segment.header
+    def _open_existing(self, any_size: bool) -> BlockFile:
+        block_file = BlockFile.open(self.path)
+        found = block_file.header
         if found.fingerprint != self.fingerprint:
             raise OtherModel("the file is another model's")
         expected = Header.within(self.capacity, self.fingerprint, found.slot_bytes)
         if found.end > self.capacity if any_size else found != expected:
             raise OtherSize("the file was made under another setting of disk_mib")
-        return segment
+        return block_file

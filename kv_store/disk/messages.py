@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from kv_store.disk.header import SegmentError
-from kv_store.disk.segment import FORBIDDEN_ERRNOS
+from kv_store.disk.block_file import FORBIDDEN_ERRNOS
+from kv_store.disk.header import BlockFileError
 
 NO_ROOM_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 VANISHED = "the cache on disk was removed or replaced while a server was running; a new one is started"
@@ -15,12 +15,12 @@ TOO_SMALL = "disk_mib is too small for one block; raise it"
 UNSUPPORTED = "this system does not support the cache on disk; the cache is lost when the server ends"
 
 
-def discarded(error: SegmentError) -> str:
+def discarded(error: BlockFileError) -> str:
     """Say why an existing file is replaced by an empty one."""
     return f"the cache on disk is discarded and a new one is started: {error}"
 
 
-def failed(action: str, error: OSError | SegmentError) -> str:
+def failed(action: str, error: OSError | BlockFileError) -> str:
     """Say why the cache on disk could not be `action` (used, read, written, erased), and what to do about it."""
     reason = (isinstance(error, OSError) and error.strerror) or str(error)
     number = error.errno if isinstance(error, OSError) else None

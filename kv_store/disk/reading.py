@@ -9,8 +9,8 @@ import numpy as np
 import xxhash
 
 from kv_store.block import Block, Bytes, Codec, Name
+from kv_store.disk.block_file import BlockFile
 from kv_store.disk.record import Record, pieces, runs
-from kv_store.disk.segment import Segment
 
 # One small buffer that stays in the processor's cache is twice as fast as one for all that is read.
 READ_BYTES = 1 << 20
@@ -44,19 +44,19 @@ class StoredBlock(NamedTuple):
         return checks == [record.data_check for record in self.records]
 
 
-def read_blocks(segment: Segment, blocks: Sequence[StoredBlock]) -> Iterator[tuple[StoredBlock, Bytes]]:
+def read_blocks(block_file: BlockFile, blocks: Sequence[StoredBlock]) -> Iterator[tuple[StoredBlock, Bytes]]:
     """Yield blocks with their data, unchecked and valid until the next one is requested; raises OSError.
 
     Adjacent slots are read together, as many as fit the buffer.
     """
-    slot_bytes = segment.header.slot_bytes
+    slot_bytes = block_file.header.slot_bytes
     sizes = [len(block.slots) * slot_bytes for block in blocks]
     buffer = np.empty(min(sum(sizes), max(READ_BYTES, *sizes, 0)), np.uint8)
     for group in _groups(blocks, len(buffer) // slot_bytes):
         end = 0
         for first, count in runs(slot for block in group for slot in block.slots):
             start, end = end, end + count * slot_bytes
-            segment.read(first, buffer[start:end])
+            block_file.read(first, buffer[start:end])
         start = 0
         for block in group:
             yield block, buffer[start : start + block.size]

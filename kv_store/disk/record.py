@@ -1,4 +1,4 @@
-"""Records: the 64 bytes that describe what a slot holds. `segment.py` documents the format."""
+"""Records: the 64 bytes that describe what a slot holds. `block_file.py` documents the format."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from kv_store.block import Block, Bytes, Codec, Name, root
+from kv_store.disk.disk_tier import DiskTier
 from kv_store.disk.header import Header
-from kv_store.disk.tier import DiskTier
 
 FINGERPRINT = blake2b(b"a model", digest_size=32).digest()
 ROOT = root(FINGERPRINT)

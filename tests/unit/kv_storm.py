@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from kv_store.block import Block
-from kv_store.disk.tier import DiskTier
+from kv_store.disk.disk_tier import DiskTier
 from tests.unit.kv_blocks import SLOT, chain_of, names_of, read, same, tier_of
 
 CHAINS, LENGTH = 12, 8

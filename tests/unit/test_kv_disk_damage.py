@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kv_store.disk.block_file import COUNT, COUNT_AT
+from kv_store.disk.disk_tier import DiskTier
 from kv_store.disk.header import PAGE, Header
-from kv_store.disk.segment import COUNT, COUNT_AT
-from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, document_of, names_of, read, same, tier_of
 
 SLOTS, LENGTH = 8, 4

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from kv_store.disk import tier as disk
+from kv_store.disk import disk_tier as disk
+from kv_store.disk.disk_tier import DiskTier
 from kv_store.disk.header import Header
 from kv_store.disk.messages import DAMAGED, READ_ONLY, TOO_SMALL, UNSUPPORTED
-from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, names_of, read, same, tier_of
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def test_no_tier_on_an_unsupported_system(path: Path, monkeypatch: pytest.Monkey
 
 def test_the_module_is_imported_on_an_unsupported_system() -> None:
     without = "import sys, os, numpy, xxhash; sys.modules['fcntl'] = None; del os.preadv; sys.platform = 'win32'"
-    check = f"{without}; from kv_store.disk.tier import SUPPORTED; sys.exit(SUPPORTED)"
+    check = f"{without}; from kv_store.disk.disk_tier import SUPPORTED; sys.exit(SUPPORTED)"
     subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=True)
 
 

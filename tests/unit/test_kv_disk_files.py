@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kv_store.block import Block
+from kv_store.disk.block_file import BlockFile
 from kv_store.disk.header import Header
 from kv_store.disk.messages import VANISHED
-from kv_store.disk.segment import Segment
 from tests.unit.kv_blocks import FINGERPRINT, SLOT, capacity_of, chain_of, names_of, read, same, tier_of
 
 SIZES = (SLOT, 3 * SLOT - 5, 1, SLOT)
@@ -114,11 +114,11 @@ def other_version(path: Path) -> None:
 
 
 def other_model(path: Path) -> None:
-    Segment.replace(path, Header(bytes(32), 20, SLOT))
+    BlockFile.replace(path, Header(bytes(32), 20, SLOT))
 
 
 def other_size(path: Path) -> None:
-    Segment.replace(path, Header(FINGERPRINT, 21, SLOT))
+    BlockFile.replace(path, Header(FINGERPRINT, 21, SLOT))
 
 
 def other_kind(path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from kv_store.disk.disk_tier import DiskTier
 from kv_store.disk.messages import DAMAGED
-from kv_store.disk.tier import DiskTier
 from tests.unit.kv_blocks import names_of, read, same, tier_of
 from tests.unit.kv_storm import CHAINS, LENGTH, blocks, sound
 

@@ -4,7 +4,7 @@ All numbers are little endian. A check is a 64-bit XXH3, or its lower 32 bits in
 
 Header, one page of 4096 bytes:
 
-- 0..7 are the magic `EFIMKV\r\n`. A file that begins otherwise is refused (`NotASegment`).
+- 0..7 are the magic `EFIMKV\r\n`. A file that begins otherwise is refused (`NotABlockFile`).
 - 8..11 are the version, 1. Any other is refused (`OtherVersion`): nothing is converted, as blocks can be recomputed.
 - 12..15 are the number of slots, 16..23 the bytes of each.
 - 24..55 are the fingerprint of the model. Any other is refused (`OtherModel`).
@@ -68,7 +68,7 @@ COUNT, COUNT_AT = struct.Struct("<Q"), HEADER_BYTES
 FORBIDDEN_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Segment:
+class BlockFile:
     """An open file. Reading is safe on any thread, changing on the one that has `locked` it. All may raise OSError.
 
     The file is closed when the last reference to this object goes: closed earlier, its descriptor could become that
@@ -76,7 +76,7 @@ class Segment:
     """
 
     def __init__(self, path: Path, descriptor: int, read_only: bool) -> None:
-        """Own a descriptor; raises SegmentError if the file cannot be used."""
+        """Own a descriptor; raises BlockFileError if the file cannot be used."""
         self.path, self.read_only = path, read_only
         self._file = descriptor
         # Not at exit: a writer may outlive its tier.
@@ -86,8 +86,8 @@ class Segment:
         self._changed = False
 
     @classmethod
-    def open(cls, path: Path) -> Segment:
-        """Open a file, read-only if writing is forbidden; raises OSError, SegmentError."""
+    def open(cls, path: Path) -> BlockFile:
+        """Open a file, read-only if writing is forbidden; raises OSError, BlockFileError."""
         try:
             return cls(path, os.open(path, os.O_RDWR), False)
         except OSError as error:
@@ -96,14 +96,14 @@ class Segment:
         return cls(path, os.open(path, os.O_RDONLY), True)
 
     @classmethod
-    def create(cls, path: Path, header: Header) -> Segment:
-        """Create an empty file and open it; raises OSError (FileExistsError if there is one), SegmentError."""
+    def create(cls, path: Path, header: Header) -> BlockFile:
+        """Create an empty file and open it; raises OSError (FileExistsError if there is one), BlockFileError."""
         make_folder(path.parent)
         create_file(path, header.packed.ljust(header.data, b"\0"))
         return cls.open(path)
 
     @classmethod
-    def replace(cls, path: Path, header: Header) -> Segment:
+    def replace(cls, path: Path, header: Header) -> BlockFile:
         """Put an empty file in place of the existing one, which its users then see as `vanished`, and open it."""
         replace_file(path, header.packed.ljust(header.data, b"\0"))
         return cls.open(path)

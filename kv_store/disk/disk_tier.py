@@ -14,12 +14,12 @@ import numpy as np
 
 from kv_store.block import Block, Name
 from kv_store.disk import messages
-from kv_store.disk.header import SegmentError
+from kv_store.disk.block_file import SUPPORTED, BlockFile
+from kv_store.disk.header import BlockFileError
 from kv_store.disk.index import Index
 from kv_store.disk.location import Location
 from kv_store.disk.reading import read_blocks
 from kv_store.disk.record import RECORD, describe
-from kv_store.disk.segment import SUPPORTED, Segment
 from kv_store.tier import TierStats
 from kv_store.warn_once import WarnOnce
 
@@ -30,12 +30,12 @@ class DiskTier:
     A block may take up to 255 slots; a larger one is refused.
     """
 
-    def __init__(self, location: Location, segment: Segment, warnings: WarnOnce) -> None:
+    def __init__(self, location: Location, block_file: BlockFile, warnings: WarnOnce) -> None:
         """Own an open file; raises OSError. Callers elsewhere use `open`."""
         self._location, self._warnings = location, warnings
         self._changing_lock = threading.Lock()  # held while changing the file; taken before the other lock
         self._lock = threading.RLock()  # guards what follows
-        self._index: Index | None = Index(segment)  # None: closed
+        self._index: Index | None = Index(block_file)  # None: closed
         self._pinned: Sequence[Name] = ()
         self._read = self._written = self._evicted = self._damaged = 0
 
@@ -55,11 +55,11 @@ class DiskTier:
             warnings.warn(messages.TOO_SMALL)
         else:
             try:
-                segment = location.open(False, warnings)
-                if segment.read_only:
+                block_file = location.open(False, warnings)
+                if block_file.read_only:
                     warnings.warn(messages.READ_ONLY)
-                return cls(location, segment, warnings)
-            except (OSError, SegmentError) as error:
+                return cls(location, block_file, warnings)
+            except (OSError, BlockFileError) as error:
                 warnings.warn(messages.failed("used", error))
         return None
 
@@ -74,11 +74,11 @@ class DiskTier:
         with self._lock:
             if (index := self._current()) is None:
                 return
-            blocks, seen = index.locate(names), index.segment.seen
+            blocks, seen = index.locate(names), index.block_file.seen
             index.touch([block.name for block in blocks])
         try:
-            for block, data in read_blocks(index.segment, blocks):
-                if not block.matches(data, index.segment.header.slot_bytes):
+            for block, data in read_blocks(index.block_file, blocks):
+                if not block.matches(data, index.block_file.header.slot_bytes):
                     self._remove_damaged(index, block.name, seen)
                     return
                 self._read += 1
@@ -95,7 +95,7 @@ class DiskTier:
                     if block.parent in refused or not self._save_block(index, block):
                         refused.add(block.name)
                 self._write_uses(index)
-        except (OSError, SegmentError) as error:
+        except (OSError, BlockFileError) as error:
             self._warnings.warn(messages.failed("written", error))
 
     def touch(self, names: Sequence[Name]) -> None:
@@ -118,14 +118,14 @@ class DiskTier:
                 with self._lock:
                     index.remove_document(document)
                 self._erase_orphans(index)
-        except (OSError, SegmentError) as error:
+        except (OSError, BlockFileError) as error:
             self._warnings.warn(messages.failed("erased", error))
 
     def stats(self) -> TierStats:
         """Return what is in the file as last seen, and what this server did; never waits."""
         if (index := self._index) is None:
             return TierStats("disk")
-        lru, (_, slots, slot_bytes) = index.lru, index.segment.header
+        lru, (_, slots, slot_bytes) = index.lru, index.block_file.header
         sizes = ((slots - lru.free) * slot_bytes, slots * slot_bytes)
         return TierStats("disk", len(lru), *sizes, self._read, self._written, self._evicted, self._damaged)
 
@@ -136,7 +136,7 @@ class DiskTier:
 
     def _current(self) -> Index | None:
         """Return the index as other processes have left the file, or None if the file has vanished or is closed."""
-        if self._index is None or self._index.segment.vanished:
+        if self._index is None or self._index.block_file.vanished:
             return None
         try:
             self._index.refresh()
@@ -147,7 +147,7 @@ class DiskTier:
     def _remove_damaged(self, index: Index, name: Name, seen: int) -> None:
         """Remove a block whose data does not match, unless its slots may have been reused since `seen`."""
         with self._lock:
-            if seen % 2 or index.segment.outdated or index.segment.seen != seen:
+            if seen % 2 or index.block_file.outdated or index.block_file.seen != seen:
                 return
             index.remove(name)
             self._damaged += 1
@@ -155,15 +155,15 @@ class DiskTier:
 
     @contextmanager
     def _changing(self) -> Generator[Index]:
-        """Lock the file against all others and yield its current index; raises OSError, SegmentError."""
+        """Lock the file against all others and yield its current index; raises OSError, BlockFileError."""
         with self._changing_lock, ExitStack() as stack:
             if (index := self._index) is None:
                 raise OSError(errno.EBADF, "it is closed")
-            stack.enter_context(index.segment.locked())
-            if index.segment.vanished:
+            stack.enter_context(index.block_file.locked())
+            if index.block_file.vanished:
                 index = self._reopen()
-                stack.enter_context(index.segment.locked())
-            if index.segment.read_only:
+                stack.enter_context(index.block_file.locked())
+            if index.block_file.read_only:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS))
             with self._lock:
                 index.refresh()
@@ -197,10 +197,10 @@ class DiskTier:
             allocation = index.allocate(block)
         if allocation is None:
             return False
-        records = describe(block, allocation.slots, index.segment.header.slot_bytes, int(time.time()))
+        records = describe(block, allocation.slots, index.block_file.header.slot_bytes, int(time.time()))
         try:
             self._erase(index, allocation.freed)
-            index.segment.write(allocation.slots, records, block.data)
+            index.block_file.write(allocation.slots, records, block.data)
         except OSError:
             with self._lock:
                 index.cancel(block.name, allocation)
@@ -214,13 +214,13 @@ class DiskTier:
     def _erase(self, index: Index, slots: Sequence[int]) -> None:
         if not slots:
             return
-        index.segment.erase(slots)
+        index.block_file.erase(slots)
         with self._lock:
             index.note_written(slots, np.zeros(len(slots), RECORD))
 
     def _write_uses(self, index: Index) -> None:
         with self._lock:
             slots, records = index.take_pending_uses(int(time.time()))
-        index.segment.write_records(slots, records)
+        index.block_file.write_records(slots, records)
         with self._lock:
             index.note_written(slots, records)
