@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 
-def spellings(path: str) -> frozenset[str]:
+def path_variants(path: str) -> frozenset[str]:
     """A path and, where links lead elsewhere, where they lead: both in lower case, as patterns are compared."""
     try:
         real = os.path.realpath(path)
@@ -17,7 +17,7 @@ def spellings(path: str) -> frozenset[str]:
     return frozenset({path.lower(), real.lower()})
 
 
-def meaning(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
+def first_match(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
     """The first of a user's patterns that means one of these paths, or a folder that it is in.
 
     Patterns are compared with names, of files and folders, and with paths from any folder on, without case. `*`

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from efim_ls.access.patterns import meaning, spellings
+from efim_ls.access.patterns import first_match, path_variants
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.secrets import is_secret_data, looks_secret
+from efim_ls.paths import file_path
 from efim_ls.settings import Settings
-from efim_ls.uris import file_path
 
 Paths = frozenset[str]
 
@@ -61,11 +61,11 @@ class Rules:
             return refusal("disabled")
         if is_secret_data(paths):
             return refusal("secret file")
-        if pattern := meaning(self._places(paths), settings.disabled_workspaces):
+        if pattern := first_match(self._places(paths), settings.disabled_workspaces):
             return refusal("workspace off", pattern=pattern)
         if language.lower() in self._languages:
             return refusal("language off", language=language)
-        if pattern := meaning(paths, settings.disabled_files):
+        if pattern := first_match(paths, settings.disabled_files):
             return refusal("file off", pattern=pattern)
         return None
 
@@ -79,7 +79,7 @@ class Rules:
 def _paths(uri: str) -> Paths:
     """Return the paths by which a document or folder is judged; none where its URI has no path."""
     path = file_path(uri) or _path_elsewhere(uri)
-    return spellings(path) if path else Paths()
+    return path_variants(path) if path else Paths()
 
 
 def _path_elsewhere(uri: str) -> str | None:

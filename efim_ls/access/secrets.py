@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
-from efim_ls.access.patterns import any_match, meaning, spellings
-from efim_ls.uris import file_path
+from efim_ls.access.patterns import any_match, first_match, path_variants
+from efim_ls.paths import file_path
 
 # Patterns of files' names and of folders', compared without case.
 SECRET_FILES = (
@@ -42,8 +42,8 @@ def may_reach_disk(uri: str, private: Iterable[str]) -> bool:
     there = file_path(uri)
     if there is None or "\0" in there:
         return False
-    paths = spellings(there)
-    return not looks_secret(paths) and meaning(paths, private) is None
+    paths = path_variants(there)
+    return not looks_secret(paths) and first_match(paths, private) is None
 
 
 def looks_secret(paths: Collection[str]) -> bool:

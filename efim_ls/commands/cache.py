@@ -15,8 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
-from efim_ls.paths import SPEED
-from efim_ls.uris import document_tag, file_path
+from efim_ls.paths import SPEED, document_tag, file_path
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.header import SegmentError

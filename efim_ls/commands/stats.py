@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.usage.counters import Count, share
-from efim_ls.usage.history import DAMAGED, STATISTICS, sums
+from efim_ls.usage.counters import Count, ratio
+from efim_ls.usage.history import DAMAGED, STATISTICS, counts_since
 
 PERIODS = {"today": 1, "last 7 days": 7, "last 30 days": 30, "all": date.max.toordinal()}  # days
 ALL = "all languages"
@@ -47,7 +47,7 @@ def clear(cache: Path) -> int:
 def _by_language(path: Path, days: int) -> dict[str, Counts]:
     """Return the counts of the last `days`: of all languages together, then of each, most shown first."""
     today = date.today()
-    found = sums(path, today - timedelta(min(days, today.toordinal()) - 1))
+    found = counts_since(path, today - timedelta(min(days, today.toordinal()) - 1))
     total = Counter[Count]()
     for counts in found.values():
         total.update(counts)
@@ -77,5 +77,5 @@ def _cells(counts: Counts) -> tuple[str, ...]:
 
 
 def _percent(part: int, whole: int) -> str:
-    found = share(part, whole)
+    found = ratio(part, whole)
     return "" if found is None else f"{found:.0%}"

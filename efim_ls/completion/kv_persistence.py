@@ -16,9 +16,8 @@ from efim_ls.completion.document_frames import DocumentFrames
 from efim_ls.completion.frame_notes import note_of, plans_of
 from efim_ls.completion.planner import Frame, Plan
 from efim_ls.completion.window import Budget
-from efim_ls.paths import cache_folder
+from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
-from efim_ls.uris import document_tag
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.open import OpenedStore, StoreOptions, open_store

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from efim_ls.request import Request
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
-from efim_ls.session.model_loader import Completer, ModelLoader
+from efim_ls.session.model_loader import CompletionBackend, ModelLoader
 from efim_ls.session.open_documents import OpenDocument, OpenDocuments
 from efim_ls.text.lines import line_end_in
 
@@ -26,7 +26,7 @@ class BackgroundWork:
         self._engine, self._documents, self._model = engine, documents, model
 
     @property
-    def _completer(self) -> Completer | None:
+    def _completer(self) -> CompletionBackend | None:
         return self._model.completer
 
     def rested(self, document: OpenDocument) -> None:

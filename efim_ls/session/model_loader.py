@@ -20,7 +20,7 @@ Progress = Callable[[str, int], None]
 logger = logging.getLogger(__name__)
 
 
-class Completer(Protocol):
+class CompletionBackend(Protocol):
     """A loaded model. Used on the engine thread only, save for what says otherwise."""
 
     def complete(self, request: Request, stopped: ShouldStop, /) -> Answer:
@@ -70,7 +70,7 @@ class Completer(Protocol):
         ...
 
 
-Load = Callable[[Settings, Progress], Completer]
+Load = Callable[[Settings, Progress], CompletionBackend]
 Fetch = Callable[[Settings, Progress, bool], None]  # the last: whether another model is loaded meanwhile
 
 
@@ -86,13 +86,13 @@ class ModelLoader:
 
     def __init__(self, engine: EngineThread, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
         """Fetch on a thread of its own, which touches no tensors; load and close models on the engine thread."""
-        self.completer: Completer | None = None
+        self.completer: CompletionBackend | None = None
         self.status = Status("loading", "waiting for the client")
         self._description: dict[str, object] = {}
         self._loaded_for: Settings | None = None
         self._engine, self._load, self._fetch, self._released = engine, load, fetch, released
         self._fetching = EngineThread()
-        self._replaced: list[Completer] = []  # models to close before the next: replaced, or not taken yet
+        self._replaced: list[CompletionBackend] = []  # models to close before the next: replaced, or not taken yet
         self._wanted = object()
 
     @property
@@ -155,7 +155,7 @@ class ModelLoader:
 
     def _replace(
         self, settings: Settings, progress: Progress, stopped: ShouldStop
-    ) -> tuple[Completer, dict[str, object]]:
+    ) -> tuple[CompletionBackend, dict[str, object]]:
         """Close models and load another, on the engine thread; one that is not taken is closed by the next call."""
         if self._replaced:
             while self._replaced:

@@ -19,7 +19,7 @@ from efim_ls.session.requests import RequestQueue
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.history import Statistics
+from efim_ls.usage.history import UsageHistory
 from efim_ls.usage.suggestions import Offers
 
 logger = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ class Session:
 
     def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch) -> None:
         self.settings = Settings()
-        self.statistics = Statistics(lambda: self.settings, logger.warning)
-        self.counters = Counters(self.statistics.add)
+        self.history = UsageHistory(lambda: self.settings, logger.warning)
+        self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments(self.counters)
         self.engine = EngineThread()
@@ -101,17 +101,17 @@ class Session:
         except Superseded:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
-            self._note(request, language, Answer("", reason="cancelled"))
+            self._count_answer(request, language, Answer("", reason="cancelled"))
             raise
         except Exception as error:
             logger.error("a completion failed", exc_info=error)
             answer = Answer("", reason="error")
-        self._note(request, language, answer)
+        self._count_answer(request, language, answer)
         return answer
 
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""
-        self.counters.refuse(uri, self.documents.language(uri), reason)
+        self.counters.count_refusal(uri, self.documents.language(uri), reason)
 
     async def explain(self, request: Request) -> dict[str, object]:
         """Return what the prompt of a request would be and cost, and why there is or was no suggestion."""
@@ -125,7 +125,7 @@ class Session:
 
     async def report(self) -> dict[str, object]:
         """Return all counters as plain values, once they are on disk, too."""
-        await asyncio.to_thread(self.statistics.write)
+        await asyncio.to_thread(self.history.write)
         ahead, tiers = (model.ahead, model.tiers) if (model := self._model.completer) else (Ahead(), [])
         return self.counters.report() | {"ahead": asdict(ahead), "tiers": tiers}
 
@@ -136,7 +136,7 @@ class Session:
         """
         for document in self.documents:
             document.retention.close()
-        self.statistics.write()
+        self.history.write()
         return self._model.close(seconds)
 
     def _adopt_rules(self) -> None:
@@ -163,24 +163,24 @@ class Session:
         def job(stopped: ShouldStop) -> Answer:
             answer = completer.complete(request, stopped)
             # Not left to the caller: tokens of an answer that has no caller any more were computed too.
-            loop.call_soon_threadsafe(self._spend, request, language, answer)
+            loop.call_soon_threadsafe(self._count_costs, request, language, answer)
             return answer
 
         return job
 
-    def _spend(self, request: Request, language: str, answer: Answer) -> None:
+    def _count_costs(self, request: Request, language: str, answer: Answer) -> None:
         """Count what an answer cost, and work ahead from it."""
-        self.counters.spend(request.uri, language, answer)
+        self.counters.count_costs(request.uri, language, answer)
         self.requests.note_costs(answer.costs)
         document = self.documents.get(request.uri)
         if document and answer.reason != "superseded" and self.documents.why_off(request.uri) is None:
             self.background.answered(document, request, answer.text)
 
-    def _note(self, request: Request, language: str, answer: Answer) -> None:
+    def _count_answer(self, request: Request, language: str, answer: Answer) -> None:
         """Count an answer, and remember it while its document is open."""
         if answer.reason == "error":
-            self.counters.refuse(request.uri, language, "error")
+            self.counters.count_refusal(request.uri, language, "error")
         else:
-            self.counters.answer(language, answer.reason or "suggestion")
+            self.counters.count_answer(language, answer.reason or "suggestion")
         if (document := self.documents.get(request.uri)) is not None:
             document.note_answer(request, answer)

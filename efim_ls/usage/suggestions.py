@@ -15,7 +15,7 @@ from efim_ls.text.lines import line_end_in
 from efim_ls.usage.counters import Count, Counters
 
 COUNTED_AFTER = 30.0  # seconds after an acceptance
-RECENT = 16  # suggestions of a document of which a later one may be what is left
+RECENT_SUGGESTIONS = 16  # suggestions of a document of which a later one may be what is left
 MOST_OFFERS = 1000  # offers whose outcome a client may still report
 CODECS: dict[Encoding, str] = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 BYTES: dict[Encoding, int] = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -98,7 +98,7 @@ class RetentionTracker:
 
     def __init__(self, counters: Counters, text: str, counted_after: float = COUNTED_AFTER) -> None:
         """Begin with the document's text; count what is retained `counted_after` seconds after an acceptance."""
-        self.recent: deque[Suggestion] = deque(maxlen=RECENT)
+        self.recent: deque[Suggestion] = deque(maxlen=RECENT_SUGGESTIONS)
         self._counters, self._text, self._counted_after = counters, text, counted_after
         self._last: Edit | None = None
         self._awaited: Acceptance | None = None

@@ -89,7 +89,7 @@ async def test_what_is_damaged_is_told_by_the_server_and_counting_goes_on(tmp_pa
     (tmp_path / STATISTICS).write_bytes(b"nonsense" * 1000)
     async with started(settings={"cache_folder": str(tmp_path)}) as editor:
         await accept(editor)
-    assert "statistics.sqlite3" in editor.stderr and "put aside" in editor.stderr
+    assert "statistics.sqlite3" in editor.stderr and "renamed" in editor.stderr
     assert read(tmp_path)["all"]["python"]["accepted"] == 1
 
 
