@@ -44,7 +44,7 @@ class Debounce:
         self._firsts.append(first_ms)
 
     def delay(self) -> float:
-        """Return the delay: from 0, if an answer takes at most half a typical gap, to a gap, if it takes a whole one."""
+        """Return the delay: 0 if an answer takes at most half a typical gap, rising to a gap if it takes a gap."""
         if not self._overtakes or min(len(self._gaps), len(self._steps)) < FEWEST_SAMPLES:
             return 0.0
         cost = (median(self._firsts) + SHORT_ANSWER_STEPS * median(self._steps)) / 1e3

@@ -201,7 +201,7 @@ async def test_a_last_answer_of_nothing_is_explained_at_its_place_only(editor: E
     assert await told(page) == (None, None)
     assert await page.ghost() is None
     reason, why = await told(page)
-    assert reason == "empty" and why is not None and "type on" in why
+    assert reason == "empty" and why is not None and "keep typing" in why
     page.cursor = 2
     assert await told(page) == (None, None)
     page.cursor = len(page.text)
