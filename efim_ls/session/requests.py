@@ -67,10 +67,10 @@ class RequestQueue:
         self._under_way: dict[str, _UnderWay] = {}
 
     async def answer(self, request: Request) -> Answer:
-        """Return the answer to an equal request that is under way, or to this one; raises what its job raises.
+        """Return the answer to a request, shared with an equal one in progress; raises what its job raises.
 
-        A request that differs supersedes the document's older one, whose callers get `Superseded`. Cancelling this
-        stops the job if no other caller waits for it.
+        A different request supersedes the document's older one, whose callers get `Superseded`. Cancelling this stops
+        the job unless another caller waits for it.
         """
         uri, work = request.uri, self._under_way.get(request.uri)
         if work is None or work.answer.done() or work.request != request:

@@ -383,7 +383,7 @@ async def test_nothing_leaks_after_a_thousand_pieces_of_work_that_took_each_othe
     gc.collect()
     assert [ref for ref in jobs if ref() is not None] == []
     assert threading.active_count() == threads
-    assert not (engine._idle or engine._queue or engine._settling)
+    assert not (engine._idle or engine._tickets or engine._settling)
 
 
 async def test_finished_work_is_let_go_of_without_the_collector(engine) -> None:
