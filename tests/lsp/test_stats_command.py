@@ -104,7 +104,7 @@ async def test_clear_removes_it(folder: Path) -> None:
 def test_before_anything_was_counted_it_says_so(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / STATISTICS).write_bytes(content)
-    assert run("--folder", str(tmp_path)) == (0, f"nothing is counted yet in {tmp_path}\n", "")
+    assert run("--folder", str(tmp_path)) == (0, f"nothing has been counted yet in {tmp_path}\n", "")
     assert read(tmp_path) == {}
 
 
