@@ -1,1 +1,1 @@
-"""The language server: knows LSP and composes model runtime and store."""
+"""The language server: speaks LSP and combines the model runtime with the KV store."""

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failure.status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader has gone; without this the interpreter's last flush would complain
+    except BrokenPipeError:  # the reader has gone; otherwise the interpreter's last flush would print an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -99,14 +99,14 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _headless(arguments: argparse.Namespace) -> int:
     from editor_clients.headless import jsonl
 
-    # The asker decides what to do with a suggestion of low confidence.
+    # The client decides what to do with a suggestion of low confidence.
     return _with_server(lambda: jsonl.serve({"model": arguments.model, "min_confidence": 0}))
 
 
 def _complete(arguments: argparse.Namespace) -> int:
     place = re.fullmatch(r"(.+):[1-9]\d*:[1-9]\d*", arguments.place)
     if place is None:
-        raise Mistake(f"{arguments.place} names no place: write FILE:LINE:COLUMN, both counted from 1")
+        raise Mistake(f"{arguments.place} is not a position: write FILE:LINE:COLUMN, both counted from 1")
     check_file(Path(place[1]))
     from efim_ls.commands import complete
 
@@ -124,7 +124,7 @@ def _cache(arguments: argparse.Namespace) -> int:
     from efim_ls.paths import cache_folder
 
     if arguments.file is not None and arguments.what != "clear":
-        raise Mistake("--file goes with clear only: leave it out")
+        raise Mistake("--file works with clear only: leave it out")
     folder = cache_folder(arguments.folder)
     with _access_errors(folder):
         if arguments.what == "clear":
@@ -143,7 +143,9 @@ def _stats(arguments: argparse.Namespace) -> int:
         with _access_errors(folder):
             return stats.clear(folder) if arguments.clear else stats.show(folder, arguments.json)
     except sqlite3.Error as error:
-        raise Failure(f"the statistics in {folder} cannot be read ({error}): delete them with --clear") from error
+        raise Failure(
+            f"the usage statistics in {folder} cannot be read ({error}): delete them with --clear"
+        ) from error
 
 
 def _models(arguments: argparse.Namespace) -> int:

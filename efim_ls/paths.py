@@ -1,15 +1,34 @@
-"""Where things are kept."""
+"""Paths: the cache folder, and the path behind a document's URI."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import unquote
 
 import platformdirs
+
+from kv_store.block import tag
 
 SPEED = "speed.json"  # what passes cost on this machine; beside the models' folders
 
 
-def cache_folder(named: str) -> Path:
-    """The folder that the user names for what is kept on disk, or the system's for caches."""
-    return Path(os.path.expanduser(named)) if named else platformdirs.user_cache_path("efim-ls", appauthor=False)
+def cache_folder(setting: str) -> Path:
+    """Return the folder for files kept on disk: the one that a setting names, else the system's cache folder."""
+    return Path(os.path.expanduser(setting)) if setting else platformdirs.user_cache_path("efim-ls", appauthor=False)
+
+
+def file_path(uri: str) -> str | None:
+    """Return the path of a file URI, with `/` between names; None if the URI is not a file's.
+
+    Accepts what clients send: unescaped `#` and `?` in names, and any text as the host.
+    """
+    scheme, colon, rest = uri.partition(":")
+    if not colon or scheme.lower() != "file":
+        return None
+    return unquote(rest[rest.find("/", 2) :] if rest.startswith("//") else rest)
+
+
+def document_tag(uri: str) -> int:
+    """Return the store's tag for a document: the same however a client spells its URI."""
+    return tag(file_path(uri) or uri)

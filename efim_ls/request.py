@@ -1,4 +1,4 @@
-"""What a completion is asked for with, and what it answers: plain values, shared by server and clients."""
+"""Completion requests, answers and costs: plain values that server and clients share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Reason = Literal[
 
 @dataclass(frozen=True)
 class Request:
-    """One completion asked for: an immutable snapshot of the document and the place in it.
+    """A completion request: an immutable snapshot of the document and the cursor in it.
 
-    `cursor` counts code points. `explicit` is true when the user asked by a key, false when typing did. `others` are
-    texts of other open documents in its language, the one used last at the end. At most `count` suggestions are
-    wanted, and none that the model is less sure of than `least`, 0 to 1.
+    `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
+    `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
+    suggestions to return; those with a confidence below `least` (0 to 1) are dropped.
     """
 
     uri: str
@@ -33,7 +33,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Milliseconds:
-    """Wall time of each stage; `prefill` ends where the first new token is known."""
+    """Wall time of each stage; `prefill` ends with the first new token."""
 
     plan: float = 0.0
     tokenize: float = 0.0
@@ -47,12 +47,12 @@ class Milliseconds:
 
 @dataclass(frozen=True)
 class Costs:
-    """What one answer cost, in tokens.
+    """The costs of one answer, in tokens.
 
-    `recomputed` went through the model before the first new token; of the `reused`, `fetched` came from memory or
-    disk, and `approximate` are not quite what the model computes (only where a setting allows it). Of the
-    `new_tokens`, `known` were computed already, for an earlier suggestion; `passes` brought the others, where
-    `accepted` of `drafted` tokens came true.
+    `recomputed` tokens went through the model before the first new token. Of the `reused` ones, `fetched` came from
+    memory or disk, and `approximate` differ slightly from what the model computes (only if a setting allows it). Of
+    the `new_tokens`, `known` were computed for an earlier suggestion; decoding the others took `passes`, in which
+    `accepted` of the `drafted` tokens proved right.
     """
 
     frame: FrameKind = "new"
@@ -73,7 +73,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Tokens computed ahead of need, those of them that were given up unused, and milliseconds that it all took."""
+    """Tokens computed by prefetching, how many of them were discarded unused, and the milliseconds that took."""
 
     tokens: int = 0
     wasted: int = 0
@@ -82,10 +82,10 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Answer:
-    """The suggestion to insert at the cursor, what it cost and, where `text` is empty, why.
+    """The suggestion to insert at the cursor, its costs and, if `text` is empty, the reason.
 
-    `alternatives` are others for the same place, the likeliest first, where several are wanted. `confidence` is the
-    probability that the model gives the suggestion's first line, also where it is too low to suggest anything.
+    `alternatives` are other suggestions for the same place, most likely first. `confidence` is the model's
+    probability of the suggestion's first line, even if it was too low to suggest anything.
     """
 
     text: str
@@ -97,7 +97,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Status:
-    """Whether completions can be had, and a sentence for people."""
+    """Whether completions are available, and a sentence for users."""
 
     state: Literal["loading", "ready", "error", "off"]
     message: str

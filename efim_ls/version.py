@@ -1,4 +1,4 @@
-"""Which packages are installed."""
+"""Versions of installed packages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def installed_version(package: str) -> str | None:
-    """The version of an installed distribution; None where it is not installed."""
+    """Return the version of an installed package, None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Users' patterns of files and folders, and the paths that they are compared with."""
+"""Users' patterns for files and folders, and how paths match them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 
-def spellings(path: str) -> frozenset[str]:
-    """A path and, where links lead elsewhere, where they lead: both in lower case, as patterns are compared."""
+def path_variants(path: str) -> frozenset[str]:
+    """Return a path and the path it resolves to through links, both in lower case for matching."""
     try:
         real = os.path.realpath(path)
-    except ValueError:  # NUL or half a surrogate pair: no file is called so
+    except ValueError:  # NUL or half a surrogate pair, which no file name can contain
         real = path
     return frozenset({path.lower(), real.lower()})
 
 
-def meaning(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
-    """The first of a user's patterns that means one of these paths, or a folder that it is in.
+def first_match(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
+    """Return the first of a user's patterns that matches one of these paths or a folder above it, None if none does.
 
-    Patterns are compared with names, of files and folders, and with paths from any folder on, without case. `*`
-    stands for any characters, `/` included, `?` for one, `~` for the home folder; brackets are names' own.
+    A pattern matches whole names of files and folders, or the end of a path from any folder on, regardless of case.
+    `*` stands for any characters, including `/`, `?` for one character and `~` for the home folder; brackets are
+    literal.
     """
-    there = list(paths)
-    return next((pattern for pattern in patterns if pattern and any_match(there, _as_whole_paths(pattern))), None)
+    candidates = list(paths)
+    return next(
+        (pattern for pattern in patterns if pattern and any_match(candidates, _as_whole_paths(pattern))), None
+    )
 
 
 def any_match(names: Iterable[str], patterns: Iterable[str]) -> bool:
-    """Whether one of the names, in lower case, fits one of the patterns."""
+    """Return whether one of the names, in lower case, matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for name, pattern in product(names, patterns))
 
 

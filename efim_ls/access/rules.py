@@ -1,7 +1,7 @@
-"""Where suggestions are allowed: what settings say of documents, their languages and their workspaces.
+"""Where suggestions are allowed, by the settings for documents, languages and workspaces.
 
-Checked in this order: everything off; a file of secrets, which no setting overrides; then from broad to narrow, the
-workspace, the language, the file, its size.
+Checked in this order: everything off; secret files, which no setting can allow; then from broad to narrow, the
+workspace, the language, the file and its size.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from efim_ls.access.patterns import meaning, spellings
+from efim_ls.access.patterns import first_match, path_variants
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.secrets import is_secret_data, looks_secret
+from efim_ls.paths import file_path
 from efim_ls.settings import Settings
-from efim_ls.uris import file_path
 
 Paths = frozenset[str]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What rules say of a document: why it is off whatever its text is, and the most characters it may have.
+    """The rules' verdict on a document: why it is off regardless of its text, and the most characters it may have.
 
-    Other documents are never completed from one that is `secret`.
+    The text of a `secret` document is never used to complete other documents.
     """
 
     off: Refusal | None
@@ -31,27 +31,27 @@ class Verdict:
     most_characters: int
 
     def refusal(self, size: int) -> Refusal | None:
-        """Return why the document gets no suggestions while it has `size` characters, None if it gets them."""
+        """Return why a document of `size` characters gets no suggestions, None if it gets them."""
         if self.off is None and size > self.most_characters:
             return refusal("file too large", size=size, most=self.most_characters)
         return self.off
 
     def may_be_read(self, size: int) -> bool:
-        """Return whether other documents may be completed from this one."""
+        """Return whether the text may be used to complete other documents."""
         return not self.secret and self.refusal(size) is None
 
 
 class Rules:
-    """The rules of a client's settings and workspace folders. Immutable: changed rules are another object."""
+    """The rules from a client's settings and workspace folders. Immutable: a change makes a new object."""
 
     def __init__(self, settings: Settings, folders: Iterable[str] = ()) -> None:
-        """Take the settings and the URIs of the workspace folders; documents outside all of them belong to each."""
+        """Take the settings and the URIs of the workspace folders; a document outside all of them belongs to each."""
         self._settings = settings
         self._folders = [_paths(uri) for uri in folders]
         self._languages = {language.lower() for language in settings.disabled_languages}
 
     def verdict(self, uri: str, language: str) -> Verdict:
-        """Judge a document by its name and language; follows links, which is too slow to do at each key."""
+        """Return the verdict by name and language; follows links, which is too slow to do for every key."""
         paths = _paths(uri)
         return Verdict(self._off(paths, language), looks_secret(paths), self._settings.max_file_kib * 1024)
 
@@ -61,29 +61,29 @@ class Rules:
             return refusal("disabled")
         if is_secret_data(paths):
             return refusal("secret file")
-        if pattern := meaning(self._places(paths), settings.disabled_workspaces):
+        if pattern := first_match(self._places(paths), settings.disabled_workspaces):
             return refusal("workspace off", pattern=pattern)
         if language.lower() in self._languages:
             return refusal("language off", language=language)
-        if pattern := meaning(paths, settings.disabled_files):
+        if pattern := first_match(paths, settings.disabled_files):
             return refusal("file off", pattern=pattern)
         return None
 
     def _places(self, paths: Paths) -> Paths:
-        """Return a document's paths and, where they lie in none of the client's folders, those folders."""
+        """Return a document's paths, and all workspace folders if it lies in none of them."""
         if any(_lies_in(path, folder) for path in paths for folder in frozenset[str]().union(*self._folders)):
             return paths
         return paths.union(*self._folders)
 
 
 def _paths(uri: str) -> Paths:
-    """Return the paths by which a document or folder is judged; none where its URI has no path."""
-    path = file_path(uri) or _path_elsewhere(uri)
-    return spellings(path) if path else Paths()
+    """Return the paths that the rules are matched with; none if the URI has no path."""
+    path = file_path(uri) or _path_of_other_scheme(uri)
+    return path_variants(path) if path else Paths()
 
 
-def _path_elsewhere(uri: str) -> str | None:
-    """Return the path of what is not a file but may lie beside files: a notebook's cell, an unsaved file."""
+def _path_of_other_scheme(uri: str) -> str | None:
+    """Return the path in a URI that is not a file's: of a notebook cell, or a file that is not saved yet."""
     _, _, rest = uri.partition(":")
     there = rest.partition("#")[0].partition("?")[0]
     path = there[there.find("/", 2) :] if there.startswith("//") else there

@@ -1,6 +1,6 @@
-"""Which files hold secrets, by their names, and which documents may reach the disk.
+"""Which files may hold secrets, by name, and which documents' keys and values may be written to disk.
 
-Keys and values tell the text that they were computed from.
+Keys and values can reveal the text that they were computed from.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
-from efim_ls.access.patterns import any_match, meaning, spellings
-from efim_ls.uris import file_path
+from efim_ls.access.patterns import any_match, first_match, path_variants
+from efim_ls.paths import file_path
 
-# Patterns of files' names and of folders', compared without case.
+# Patterns for names of files and folders, matched regardless of case.
 SECRET_FILES = (
     ".env", ".env.*", "*.env", "*.env.*", ".envrc", "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.jks",
     "*.keystore", "*.kdbx", "*.asc", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc",
@@ -22,7 +22,7 @@ SECRET_FILES = (
     "service-account*.json", "service_account*.json", "password.*", "passwords.*", ".*_history",
 )  # fmt: skip
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets", ".secrets")
-# Extensions of programs, and of what web pages are made of. Not those of shells: such files often set variables only.
+# Extensions of source code, including web pages. Not of shell scripts: they often only set variables.
 CODE = frozenset({
     ".astro", ".bas", ".bicep", ".c", ".c++", ".cc", ".cjs", ".clj", ".cljc", ".cljs", ".cpp", ".cs", ".cshtml",
     ".css", ".cts", ".cu", ".cxx", ".d", ".dart", ".ejs", ".elm", ".erb", ".erl", ".ex", ".exs", ".f90", ".fs",
@@ -35,24 +35,24 @@ CODE = frozenset({
 
 
 def may_reach_disk(uri: str, private: Iterable[str]) -> bool:
-    """Whether a document is a file, and neither a usual place for secrets nor one that the user calls private.
+    """Return whether a document is a file whose name does not suggest secrets and matches no `private` pattern.
 
-    A link is judged by where it leads, too.
+    A link must pass under its own path and under its target's.
     """
-    there = file_path(uri)
-    if there is None or "\0" in there:
+    path = file_path(uri)
+    if path is None or "\0" in path:
         return False
-    paths = spellings(there)
-    return not looks_secret(paths) and meaning(paths, private) is None
+    paths = path_variants(path)
+    return not looks_secret(paths) and first_match(paths, private) is None
 
 
 def looks_secret(paths: Collection[str]) -> bool:
-    """Whether a file is in a usual place for secrets, by one of its paths in lower case."""
+    """Return whether one of a file's paths, in lower case, is a usual place for secrets."""
     return any(_is_secret(PurePosixPath(path)) for path in paths)
 
 
 def is_secret_data(paths: Collection[str]) -> bool:
-    """The same, but not of programs: `secrets.py` is a module more often than a list of passwords."""
+    """Return the same for files that are not code: `secrets.py` is usually a module, not a list of passwords."""
     return looks_secret([path for path in paths if not _is_code(PurePosixPath(path))])
 
 

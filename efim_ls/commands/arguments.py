@@ -17,7 +17,7 @@ class Failure(Exception):
 
 
 class Mistake(Failure):
-    """The user has to correct something; the message says what."""
+    """The user made a mistake; the message says what to correct."""
 
     status = 2
 

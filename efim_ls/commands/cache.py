@@ -15,8 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
-from efim_ls.paths import SPEED
-from efim_ls.uris import document_tag, file_path
+from efim_ls.paths import SPEED, document_tag, file_path
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.block_file import BlockFile
@@ -30,7 +29,7 @@ UNUSED = Usage(0, 0, 0)
 
 
 class ModelCache(NamedTuple):
-    """A model's folder in the cache, the model's name, and its block file or what is wrong with that."""
+    """A model's folder in the cache, the model's name, and its block file or why that cannot be opened."""
 
     folder: Path
     model: str
@@ -38,12 +37,12 @@ class ModelCache(NamedTuple):
 
     @property
     def notes(self) -> Notes:
-        """The notes on documents beside the blocks."""
+        """The notes on documents, stored beside the blocks."""
         return Notes(self.folder / NOTES, max_bytes=0)
 
 
 def show(cache: Path) -> int:
-    """List the models and files that have something in the cache."""
+    """List the models and files in the cache."""
     console = Console()
     for model in _models(cache):
         if isinstance(model.file, str):
@@ -63,7 +62,7 @@ def show(cache: Path) -> int:
 
 
 def check(cache: Path) -> int:
-    """Read all blocks and remove the damaged ones; returns 1 if there were any."""
+    """Read all blocks and remove damaged ones; return 1 if there were any."""
     damaged = 0
     for model in _models(cache):
         if isinstance(model.file, str):
@@ -72,14 +71,14 @@ def check(cache: Path) -> int:
             continue
         found = verify(model.file, remove=not model.file.read_only)
         damaged += found.damaged
-        outcome = "kept, as the file is read-only" if model.file.read_only else "removed"
+        outcome = "kept: the file is read-only" if model.file.read_only else "removed"
         damage = f"{found.damaged} damaged ({outcome})" if found.damaged else "none damaged"
         print(f"{model.model}: {found.whole} blocks whole, {damage}")
     return min(damaged, 1)
 
 
 def clear(cache: Path, file: Path | None) -> int:
-    """Remove everything, or everything cached for one file; returns 1 if that was nothing. Raises OSError."""
+    """Remove everything, or one file's data; return 1 if there was none for that file. Raises OSError."""
     if file is None:
         size = sum(_disk_usage(path) for folder in _folders(cache) for path in folder.rglob("*") if path.is_file())
         _clear_all(cache)
@@ -91,7 +90,7 @@ def clear(cache: Path, file: Path | None) -> int:
 
 
 def _disk_usage(path: Path) -> int:
-    """Return the bytes that a file takes on disk: one that is reserved for blocks has holes."""
+    """Return the bytes that a file takes on disk: block files have holes."""
     status = path.stat()
     return status.st_blocks * 512 if hasattr(status, "st_blocks") else status.st_size
 
@@ -106,7 +105,7 @@ def _clear_all(cache: Path) -> None:
 
 
 def _clear_document(model: ModelCache, file: Path) -> int:
-    """Remove the blocks and the note of a file, under every URI that leads to it; returns how many."""
+    """Remove the blocks and notes of a file, under every URI that leads to it; return how many."""
     documents = {document_tag(path.as_uri()) for path in (file.absolute(), file.resolve())}
     for document in model.notes.documents():
         if os.path.realpath(_document_name(model, document)) == os.path.realpath(file):
@@ -122,7 +121,7 @@ def _clear_document(model: ModelCache, file: Path) -> int:
 
 
 def _folders(cache: Path) -> list[Path]:
-    """Return the folders of models, and nothing else that may be in the cache."""
+    """Return the models' folders, without anything else in the cache."""
     return sorted({path.parent for name in (ABOUT, BLOCKS, NOTES) for path in cache.glob(f"*/{name}")})
 
 

@@ -16,7 +16,7 @@ from model_runtime.errors import ModelError
 
 
 def show(place: str, as_json: bool, model: str) -> int:
-    """Complete at `FILE:LINE:COLUMN`, counted from 1; print the text, or a JSON object with text and costs."""
+    """Complete at `FILE:LINE:COLUMN`, both counted from 1; print the text, or a JSON object with text and costs."""
     path, line, column = place.rsplit(":", 2)
     try:
         text = Path(path).read_bytes().decode("utf-8")

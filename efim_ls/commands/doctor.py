@@ -18,18 +18,18 @@ from model_runtime.errors import ModelError
 from model_runtime.machine import cuda_state
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
-KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion: typing a suggestion through costs nothing
+KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
 
 
 def show(model: str) -> int:
-    """Print versions, the model and the choices made for it, and time a few keystrokes."""
+    """Print versions, the model and the choices made for it, and measure a few keystrokes."""
     table = Table("what", "is", title="efim-ls doctor", title_justify="left")
     for name, found in _machine().items():
         table.add_row(name, found)
     try:
         with Console(stderr=True).status("loading the model") as status:
             completer = Completer.load(
-                # Opens no store: with a disk_mib other than the user's, it would discard their cache.
+                # Without a store: a disk_mib other than the user's would discard their cache.
                 Settings(model=model, persist=False),
                 lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
             )
@@ -61,10 +61,10 @@ def _measured(completer: Completer) -> dict[str, str]:
     passes = [a.costs.ms.decode / a.costs.passes for a in answers if a.costs.passes]
     totals = [a.costs.ms.total for a in answers[1:] if a.costs.passes]
     if not totals:
-        return {"decoding": "not measured: the model had no suggestions"}
+        return {"decoding": "not measured: the model made no suggestions"}
     return {
-        "decoding": f"{median(passes):.1f} ms a pass (median, measured now)",
-        "keystroke": f"{median(totals):.1f} ms to a whole new suggestion (median of {len(totals)}, measured now)",
+        "decoding": f"{median(passes):.1f} ms per pass (median, measured now)",
+        "keystroke": f"{median(totals):.1f} ms for a complete new suggestion (median of {len(totals)}, measured now)",
     }
 
 

@@ -1,4 +1,4 @@
-"""`efim-ls models`: known models and those on this machine, what fits, and what a keystroke costs. No requests."""
+"""`efim-ls models`: lists known and downloaded models, what fits, and a keystroke's cost. Works offline."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-NUMBERS = ("size", "disk", "ms/key")  # licences and contexts do not fit into 80 columns: --json has them
+NUMBERS = ("size", "disk", "ms/key")  # licences and contexts are in --json only: 80 columns have no room for them
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine's free bytes, the bytes a second that one thread reads, and the formats of weights it can use."""
+    """The machine: free bytes of memory, bytes per second that one thread reads, and usable weight formats."""
 
     free: int
     bandwidth: float
@@ -46,7 +46,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model; None if unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that needs the model."""
+    """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that runs the model."""
 
     name: str
     folder: str | None = None
@@ -115,14 +115,14 @@ def _published(machine: Machine, known: KnownModel) -> ModelRow:
 def _costs(
     machine: Machine, size: ModelSize, config: ModelConfig | None, notes: SpeedFile | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
-    """Return the formats that fit on CPU and GPU, milliseconds of a keystroke, and whether these were measured."""
-    frame = _frame(config) if config else 0  # there is always one, however small kv_memory_mib is
+    """Return the formats that fit on CPU and GPU, a keystroke's milliseconds, and whether they were measured."""
+    frame = _frame(config) if config else 0  # there is always room for one, however small kv_memory_mib is
     fits = fitting_formats(
         size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
     )
     found = remembered_ms(config, DEFAULTS.threads, notes) if config else {}
     measured = [ms for way, ms in found.items() if way.split()[0] in fits]
-    # A token reads one row of the embedding, unless that is tied and so the head as well.
+    # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
     estimated = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
     a_pass = min(measured or estimated, default=None)
@@ -141,15 +141,15 @@ def _size(folder: Path) -> int:
 
 
 def _table(machine: Machine, rows: list[ModelRow]) -> Table:
-    title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory are free, one thread reads "
+    title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
     table.add_column("model", overflow="fold")  # long names and formats wrap
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
-    table.caption = "ms/key: a keystroke that needs the model, about ten tokens; ~: estimated by how long reading "
-    table.caption += "the weights takes, others: measured here, with a part of a large model"
+    table.caption = "ms/key: a keystroke that runs the model, about ten tokens. ~: estimated from the time to read "
+    table.caption += "the weights; others are measured on this machine, with a part of a large model"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row))

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.usage.counters import Count, share
-from efim_ls.usage.history import DAMAGED, STATISTICS, sums
+from efim_ls.usage.counters import Count, ratio
+from efim_ls.usage.history import DAMAGED, STATISTICS, counts_since
 
 PERIODS = {"today": 1, "last 7 days": 7, "last 30 days": 30, "all": date.max.toordinal()}  # days
 ALL = "all languages"
@@ -23,14 +23,14 @@ Counts = Mapping[Count, int]
 
 
 def show(cache: Path, as_json: bool) -> int:
-    """Print the statistics; raises sqlite3.Error."""
+    """Print the usage statistics; raises sqlite3.Error."""
     path = cache / STATISTICS
-    begun = path.is_file() and path.stat().st_size > 0
-    found = {name: _by_language(path, days) for name, days in PERIODS.items()} if begun else {}
+    has_counts = path.is_file() and path.stat().st_size > 0
+    found = {name: _by_language(path, days) for name, days in PERIODS.items()} if has_counts else {}
     if as_json:
         print(json.dumps(found))
     elif not found:
-        print(f"nothing is counted yet in {cache}")
+        print(f"nothing has been counted yet in {cache}")
     else:
         Console().print(_table(found))
     return 0
@@ -40,14 +40,14 @@ def clear(cache: Path) -> int:
     """Delete the statistics; raises OSError."""
     for path in (cache / STATISTICS, cache / f"{STATISTICS}{DAMAGED}"):
         path.unlink(missing_ok=True)
-    print("removed: the statistics")
+    print("removed: the usage statistics")
     return 0
 
 
 def _by_language(path: Path, days: int) -> dict[str, Counts]:
-    """Return the counts of the last `days`: of all languages together, then of each, most shown first."""
+    """Return the counts of the last `days`, of all languages together and then of each, most shown first."""
     today = date.today()
-    found = sums(path, today - timedelta(min(days, today.toordinal()) - 1))
+    found = counts_since(path, today - timedelta(min(days, today.toordinal()) - 1))
     total = Counter[Count]()
     for counts in found.values():
         total.update(counts)
@@ -77,5 +77,5 @@ def _cells(counts: Counts) -> tuple[str, ...]:
 
 
 def _percent(part: int, whole: int) -> str:
-    found = share(part, whole)
+    found = ratio(part, whole)
     return "" if found is None else f"{found:.0%}"

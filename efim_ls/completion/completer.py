@@ -1,4 +1,4 @@
-"""One completion, from a request to an answer with its costs: where planner, model and filters meet.
+"""One completion, from a request to an answer with its costs: combines planner, model and filters.
 
 Everything here runs on the engine thread.
 """
@@ -33,22 +33,22 @@ from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
 ShouldStop = Callable[[], bool]
-Preparation = Callable[[ShouldStop], bool]  # works until it is told to stop; true when nothing is left
-REACH = 1 << 16  # characters beyond either end of the window that the local cache reads: all of nearly every file
-MOST_DOCUMENTS = 256  # documents whose frames are in memory
+Preparation = Callable[[ShouldStop], bool]  # works until told to stop; returns whether it is done
+REACH = 1 << 16  # characters beyond each end of the window that the local cache reads: nearly always the whole file
+MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 
 
 class Completer:
-    """A loaded model, and the frames and suggestions of the documents it completes."""
+    """A loaded model with the frames and suggestions of the documents it completes."""
 
     def __init__(self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence) -> None:
-        """Complete with a model that was loaded for these settings; owns the persistence."""
+        """Take a model that was loaded for these settings, and own the persistence."""
         self._model, self._settings, self._budget, self._persistence = model, settings, budget, persistence
-        self._documents: dict[str, DocumentFrames] = {}  # the one used last at the end
+        self._documents: dict[str, DocumentFrames] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
 
-        # Bound to the model alone: a cycle through this object would keep a model that was replaced in memory.
+        # Refers to the model only: a cycle through this object would keep a replaced model in memory.
         def prompt_of(plan: Plan) -> Prompt:
             return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed)
 
@@ -56,11 +56,11 @@ class Completer:
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
-        """Load the model that the settings name; ModelError says what is wrong with it and what to do."""
+        """Load the configured model; raises ModelError with cause and remedy."""
         opened: list[KvPersistence] = []
 
         def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
-            progress("opening the store", 95)
+            progress("opening the KV store", 95)
             opened.append(KvPersistence.open(kv, settings, model, budget))
             return opened[0]
 
@@ -68,7 +68,7 @@ class Completer:
         return cls(model, settings, budget, opened[0])
 
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
-        """Answer a request; once `stopped()` is true it ends within one decode step, as superseded."""
+        """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""
         meter = CostMeter()
         if request.uri != self._focused:
             self._focused = request.uri
@@ -104,7 +104,7 @@ class Completer:
         return self._answer(document, request, plan, made, others, meter)
 
     def prefetch(self, request: Request) -> Preparation:
-        """Return work that computes ahead what a completion there will need."""
+        """Return work that prefetches what a completion for this request will need."""
 
         def frames() -> list[Frame | None]:
             planner = self._document(request.uri).planner
@@ -113,11 +113,11 @@ class Completer:
         return self._preparation(request.uri, frames)
 
     def prefetch_opened(self, uri: str, text: str) -> Preparation:
-        """Return work that computes ahead what a first completion near a document's beginning will need."""
+        """Return work that prefetches what a first completion in a document will need."""
         return self._preparation(uri, lambda: [self._document(uri).planner.opening(text)])
 
     def explain(self, request: Request) -> dict[str, object]:
-        """Return the exact prompt that a request would send, in text, and what it would cost; changes nothing."""
+        """Return the exact prompt that a request would send, as text, and its costs; changes nothing."""
         frame = self._document(request.uri).planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
         reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
@@ -134,7 +134,7 @@ class Completer:
         }
 
     def close_document(self, uri: str, save: bool) -> None:
-        """Forget a document's suggestions and give back its arenas; its frames stay until `save` if it is saved."""
+        """Forget a document's suggestions and release its arenas; with `save`, its frames stay until saved."""
         if (document := self._documents.get(uri)) is not None:
             document.close()
             if not save:
@@ -145,7 +145,7 @@ class Completer:
         self._model.engine.release(uri)
 
     def save(self, uri: str, stopped: ShouldStop) -> bool:
-        """Save a document's frames and what was computed for them; return false if it was stopped before the end."""
+        """Save a document's frames and what was computed for them; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
         if not self._persistence.save(uri, document, lambda frame: self._arena(uri, frame), stopped):
@@ -155,11 +155,11 @@ class Completer:
         return True
 
     def flush(self, seconds: float) -> bool:
-        """Wait up to `seconds` until what was saved is written; return whether it is. On any thread."""
+        """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
         return self._persistence.flush(seconds)
 
     def close(self, seconds: float, then: Settings | None = None) -> None:
-        """Save all for up to `seconds`, unless the settings that follow differ in what may be saved, and end."""
+        """Save everything for up to `seconds`, unless the next settings `then` change what may be saved, and end."""
         end, mine = perf_counter() + seconds, self._settings
         write = then is None or (then.persist, then.private_files) == (mine.persist, mine.private_files)
         unsaved = [uri for uri, document in reversed(self._documents.items()) if document.unsaved]
@@ -169,7 +169,7 @@ class Completer:
         self._persistence.close(seconds, write)
 
     def describe(self) -> dict[str, object]:
-        """Return what runs where and why; the budget is what the model's context leaves of the settings."""
+        """Return what runs where and why, with the budget as fitted to the model's context."""
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
         return {**asdict(self._model.description), **budget, **self._persistence.describe()}
 
@@ -180,12 +180,12 @@ class Completer:
 
     @property
     def ahead(self) -> Ahead:
-        """What was computed ahead of need with this model; on any thread."""
+        """Totals of prefetching with this model; on any thread."""
         engine = self._model.engine
         return Ahead(engine.computed_ahead, engine.wasted_ahead, self._ahead_ms)
 
     def _document(self, uri: str) -> DocumentFrames:
-        """Return what is known of a document, which is the one used last from now on."""
+        """Return a document's state and mark it as most recently used; may drop the oldest saved one."""
         document = self._documents.pop(uri, None) or DocumentFrames(self._make_planner, self._persistence.recall(uri))
         self._documents[uri], document.closed = document, False
         if len(self._documents) > MOST_DOCUMENTS:
@@ -198,7 +198,7 @@ class Completer:
         return self._model.engine.arena(Owner(uri, frame.plan.number))
 
     def _preparation(self, uri: str, frames_of: Callable[[], list[Frame | None]]) -> Preparation:
-        """Plan once, when the work begins: it may be interrupted, and the document change before it goes on."""
+        """Return work that plans once, when it starts: the document may change while the work is interrupted."""
         frames: list[Frame | None] = []
 
         def prepare(stopped: ShouldStop) -> bool:
@@ -216,7 +216,7 @@ class Completer:
         return self._model.engine.prepare(Owner(uri, frame.plan.number), frame.ids, stopped)
 
     def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
-        """Return the prompt with what the local cache reads besides the window, if there is a cache to read it.
+        """Return the prompt with the text around the window and other files, if there is a local cache to read them.
 
         Other files are tokenized one by one, since new ones take milliseconds; raises Stopped between them.
         """
@@ -238,13 +238,13 @@ class Completer:
         return "line too long" if len(prompt.ids) > room else None
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:
-        """Return the tokens that spell a prompt's stub and what is left of a suggestion."""
+        """Return the tokens of a prompt's stub followed by the remainder of a suggestion."""
         return self._model.tokenizer.encode(prompt.stub.decode() + left)
 
     def _answer_known(
         self, document: DocumentFrames, request: Request, owner: Owner, prompt: Prompt, left: str, meter: CostMeter
     ) -> Answer:
-        """Answer with what is left of a suggestion: the model computed it, and the filters have seen it."""
+        """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.add(request.text, request.cursor, left, request.others)
         tokens, arena = len(self._tokens(prompt, left)), self._model.engine.arena(owner)
         approximate = arena.approximate(len(prompt.ids)) if arena else 0
@@ -264,9 +264,9 @@ class Completer:
         (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
         texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
         reason = None if texts else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
-        if text and not made.confidence >= request.least:  # NaN shows nothing
+        if text and not made.confidence >= request.least:  # NaN is below any limit
             texts, reason = [], "low confidence"
-        for each in reversed(texts):  # the best last: it counts where two begin alike
+        for each in reversed(texts):  # the best last: it wins if two begin alike
             document.suggestions.add(request.text, request.cursor, each, request.others)
         meter.lap("postprocess")
         first, *more = texts or [""]

@@ -1,4 +1,4 @@
-"""The costs of one answer, collected while it is made."""
+"""Collects the costs of an answer while it is computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Stage = Literal["plan", "tokenize", "alternatives", "postprocess"]
 
 
 class CostMeter:
-    """Collects costs; times are milliseconds of wall time from its making on."""
+    """Collects costs; times are milliseconds of wall time since its creation."""
 
     def __init__(self) -> None:
         self._started = self._last = perf_counter()
@@ -24,25 +24,25 @@ class CostMeter:
         self._plan: Plan | None = None
 
     def lap(self, stage: Stage | None = None) -> None:
-        """End a stage, which began where the one before ended; without a name, its time is counted elsewhere."""
+        """End a stage, which began when the previous one ended; without a name, its time is not counted here."""
         now = perf_counter()
         if stage is not None:
             self._ms[stage] = (now - self._last) * 1e3
         self._last = now
 
     def plan(self, plan: Plan, prompt: Prompt) -> None:
-        """Note what a prompt consists of."""
+        """Note the plan and the sizes of the prompt's parts."""
         self._plan = plan
         self._counts |= {"head": prompt.head, "tail": prompt.tail, "typed": prompt.typed}
 
     def generation(self, made: Generation) -> None:
-        """Add what the model did; its stages are timed by the engine."""
+        """Add the model's counts and times, which the engine measured."""
         self._ms |= {"restore": made.restore_ms, "prefill": made.prefill_ms, "decode": made.decode_ms}
         self.add(reused=made.reused, fetched=made.fetched, approximate=made.approximate, new_tokens=made.new_tokens)
         self.add(**asdict(made.stats))
 
     def add(self, **counts: int) -> None:
-        """Note counts under the names that they have in `Costs`."""
+        """Set counts by their names in `Costs`."""
         self._counts |= counts
 
     def total(self) -> Costs:

@@ -1,4 +1,4 @@
-"""One document on the engine thread: its planner, the frames asked for, its suggestions and its saved plans."""
+"""One document's state on the engine thread: its planner, requested frames, suggestions and saved plans."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from efim_ls.completion.planner import Frame, Plan, Planner
 from efim_ls.request import Request
 
-MOST_SUGGESTIONS = 16  # suggestions a document
-NEARBY = 500  # characters on either side by which a place is known again; with both lengths, not to be mistaken
+MOST_SUGGESTIONS = 16  # per document
+NEARBY = 500  # characters on each side that, with both lengths, identify a place
 
 
 @dataclass(frozen=True)
 class PastSuggestion:
-    r"""A suggestion and the place where it was made: sizes of the text around the cursor and the nearest of it.
+    r"""A suggestion and its place: the lengths of the text before and after the cursor, and the nearest of it.
 
     Lines of `text` end in \n, whatever ends those of the document. `others` is the hash of the other open texts.
     """
@@ -28,7 +28,7 @@ class PastSuggestion:
     others: int
 
     def left(self, text: str, cursor: int, others: int) -> str:
-        """What is left of it where its beginning stands before the cursor and nothing else has changed."""
+        """Return the remainder if its beginning stands before the cursor and nothing else has changed, else ''."""
         same = (
             others == self.others
             and len(text) - cursor == self.remaining
@@ -44,11 +44,11 @@ class RecentSuggestions:
     """The last suggestions of one document. Used on the engine thread only."""
 
     def __init__(self) -> None:
-        """Nothing was suggested yet."""
+        """Start without suggestions."""
         self._suggestions: deque[PastSuggestion] = deque(maxlen=MOST_SUGGESTIONS)
 
     def add(self, text: str, cursor: int, suggested: str, others: tuple[str, ...] = ()) -> None:
-        """Remember what was suggested at a place, once however often what is left of it is suggested again."""
+        """Remember a suggestion; offering its remainder again does not add another."""
         before, after, beside = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY], hash(others)
         made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, beside)
         known = next((each for each in self._suggestions if each.left(text, cursor, beside) == suggested), None)
@@ -57,22 +57,21 @@ class RecentSuggestions:
         self._suggestions.append(known or made)
 
     def left(self, text: str, cursor: int, others: tuple[str, ...] = ()) -> str:
-        """What is left of the latest suggestion whose beginning stands before the cursor, nothing if none is."""
+        """Return the remainder of the latest suggestion whose beginning stands before the cursor, '' if none does."""
         found = (made.left(text, cursor, hash(others)) for made in reversed(self._suggestions))
         return next((left for left in found if left), "")
 
 
 class DocumentFrames:
-    """All that the engine thread knows of one document.
+    """The engine thread's state of one document.
 
-    A plan made ahead of need contains suggestions that may never be accepted. So the frames of plans that were asked
-    for are remembered beside the planner, as they were then: they are the user's text. `saved` are the plans as they
-    were saved last; they alone stay once a closed document is saved. `withdrawn` tells that what the disk held of it
-    was removed, since it may not be there.
+    A prefetched plan contains a suggestion that may never be accepted. Therefore only the frames of requests, which
+    hold the user's own text, are kept for saving. `saved` are the plans as last saved; only they stay once a closed
+    document is saved. `withdrawn`: the document was removed from disk because it may not be there.
     """
 
     def __init__(self, make: Callable[[], Planner], saved: Sequence[Plan] = ()) -> None:
-        """Make a planner when it is needed, with the frames that were saved."""
+        """Start with saved plans; `make` creates the planner when it is first needed."""
         self.suggestions = RecentSuggestions()
         self.saved, self.closed, self.withdrawn = list(saved), False, False
         self._make = make
@@ -90,17 +89,17 @@ class DocumentFrames:
 
     @property
     def unsaved(self) -> bool:
-        """Whether it may have frames that are not saved."""
+        """Whether there may be unsaved frames."""
         return self._planner is not None
 
     def plan(self, request: Request) -> Frame:
-        """Return the frame that a request asks for."""
+        """Return the frame for a request."""
         frame = self.planner.plan(request.text, request.cursor)
         self._asked[frame.plan.number] = frame
         return frame
 
     def asked(self) -> list[Frame]:
-        """Return the frames that the planner still remembers, as they were asked for last."""
+        """Return the requested frames that the planner still remembers."""
         numbers = [frame.plan.number for frame in self._planner.frames] if self._planner else []
         self._asked = {number: self._asked[number] for number in numbers if number in self._asked}
         return list(self._asked.values())

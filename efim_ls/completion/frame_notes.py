@@ -1,4 +1,4 @@
-"""Frames as notes on documents, so that a server that starts again plans as the one before did."""
+"""Frames as notes on documents, so that a restarted server plans as the previous one did."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from efim_ls.completion.window import Budget
 
 
 def note_of(uri: str, plans: Iterable[Plan], budget: Budget) -> bytes:
-    """The frames of a document, as they are kept beside the blocks."""
+    """Return a document's frames as the note that is stored beside the blocks."""
     frames = [[plan.start, plan.head, plan.typed, plan.tail] for plan in plans]
     return json.dumps({"uri": uri, "budget": [budget.head, budget.tail], "frames": frames}).encode()
 
 
 def plans_of(note: bytes, budget: Budget) -> list[Plan]:
-    """The frames of a note; none where they were made for another budget, or by another version."""
+    """Return the plans in a note; none if it is for another budget or from another version."""
     match _content(note):
         case {"budget": [budget.head, budget.tail], "frames": [*frames]}:
             return [plan for frame in frames for plan in _plan(frame)]
@@ -26,7 +26,7 @@ def plans_of(note: bytes, budget: Budget) -> list[Plan]:
 
 
 def uri_of(note: bytes) -> str | None:
-    """The document that a note is on; None where another version made it."""
+    """Return the URI of a note's document, None if the note is from another version."""
     match _content(note):
         case {"uri": str(uri)}:
             return uri

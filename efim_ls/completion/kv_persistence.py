@@ -1,4 +1,4 @@
-"""Where arenas and the block store meet: KV as blocks, frames as notes on documents.
+"""Connects arenas to the block store: KV as blocks, frames as notes on documents.
 
 Everything here runs on the engine thread.
 """
@@ -16,9 +16,8 @@ from efim_ls.completion.document_frames import DocumentFrames
 from efim_ls.completion.frame_notes import note_of, plans_of
 from efim_ls.completion.planner import Frame, Plan
 from efim_ls.completion.window import Budget
-from efim_ls.paths import cache_folder
+from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
-from efim_ls.uris import document_tag
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.open import OpenedStore, StoreOptions, open_store
@@ -37,30 +36,30 @@ logger = logging.getLogger(__name__)
 
 
 class KvPersistence:
-    """Saves what arenas hold, and the frames that it belongs to, beyond arenas, documents and processes."""
+    """Saves the keys and values in arenas, and their frames, to memory and disk, and restores them."""
 
     least = BLOCK_TOKENS  # fewer tokens are computed faster than they are fetched
 
     def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
-        """Own what was opened. Frames serve only under the budget that they were made for."""
+        """Own the opened store; saved frames are restored only under the same budget."""
         self._store, self._opened = opened.store, opened
         self._budget, self._settings = budget, settings
 
     @classmethod
     def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> KvPersistence:
-        """Open the store that the settings ask for."""
+        """Open the configured store; raises ModelError if its memory cannot be allocated."""
         coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations)
         try:
             opened = open_store(kv.fingerprint, coder, model, _options(settings), logger.warning)
         except MemoryError:
-            wanted = f"the setting host_memory_mib asks for {settings.host_memory_mib} MiB"
-            raise ModelError(f"{wanted}, which this system does not give: lower it") from None
+            wanted = f"host_memory_mib asks for {settings.host_memory_mib} MiB"
+            raise ModelError(f"{wanted}, more than this system can allocate: lower it") from None
         return cls(opened, budget, settings)
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
-        """Append what is kept of `ids` to an arena in place of what it holds beyond them; returns how many tokens.
+        """Fill an arena with stored keys and values of `ids`, replacing what differs; return the tokens added.
 
-        Once `stopped()` is true it ends within one read.
+        Once `stopped()` is true, it ends within one read.
         """
         held = arena.common(ids)
         names, block = self._store.names(ids), held // BLOCK_TOKENS
@@ -75,16 +74,16 @@ class KvPersistence:
         return max(0, block * BLOCK_TOKENS - held)
 
     def filled(self, ids: Ids, computed: int) -> int:
-        """How many tokens of `ids` an arena would hold once it was filled, which has `computed` of them."""
+        """Return how many tokens of `ids` an arena that has `computed` of them would hold after `fill`."""
         if len(ids) - computed < self.least:
             return computed
         first = computed // BLOCK_TOKENS
         return max(computed, (first + self._store.lookup(self._store.names(ids)[first:])) * BLOCK_TOKENS)
 
     def save(self, uri: str, document: DocumentFrames, arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
-        """Save the frames that a document's requests asked for, as far as arenas hold their prompts.
+        """Save the frames of a document's requests, as far as arenas hold their prompts.
 
-        Returns false if it was stopped before the end.
+        Return false if it was stopped before the end.
         """
         if not (frames := document.asked()):
             return True
@@ -106,32 +105,32 @@ class KvPersistence:
         return True
 
     def recall(self, uri: str) -> list[Plan]:
-        """Return a document's plans as they were saved on disk, the last used at the end."""
+        """Return a document's plans as saved on disk, most recently used last."""
         if not self._opened.notes or not self._reaches_disk(uri):
             return []
         note = self._opened.notes.read(document_tag(uri))
         return plans_of(note, self._budget) if note else []
 
     def focus(self, uri: str) -> None:
-        """Mark a document as the one that the user works in."""
+        """Mark a document as the one being edited."""
         self._store.visit(document_tag(uri))
 
     def close_document(self, uri: str) -> None:
-        """Mark a document as one that the user does not work in."""
+        """Mark a document as no longer being edited."""
         self._store.leave(document_tag(uri))
 
     def describe(self) -> dict[str, object]:
-        """Return where keys and values are stored, and why there."""
+        """Return where keys and values are stored, and why."""
         folder, settings = self._opened.folder, self._settings
         if folder is not None:
             reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
         else:
-            reason = next(iter(self._opened.warnings.messages), "switched off by the setting persist")
+            reason = next(iter(self._opened.warnings.messages), "turned off by the setting persist")
         store = str(folder) if folder else "memory only"
         return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
     def stats(self) -> list[dict[str, object]]:
-        """Return what each tier holds and what has happened; on any thread."""
+        """Return what each tier holds and its counters; on any thread."""
         return [asdict(each) for each in self._store.stats()]
 
     def flush(self, seconds: float) -> bool:
@@ -148,7 +147,7 @@ class KvPersistence:
         return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)
 
     def _withdraw(self, tag: int) -> None:
-        """Remove from disk what may not be there: the user may have made a file private that was not before."""
+        """Remove a document from disk: the user may have made it private after it was saved."""
         if (notes := self._opened.notes) is not None:
             self._store.remove_from_lower(tag)
             self._opened.submit(partial(notes.remove, tag))

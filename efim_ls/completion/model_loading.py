@@ -1,4 +1,4 @@
-"""From settings to a loaded model, and the most text that its context and memory leave to a prompt."""
+"""Downloads and loads the configured model, and fits the prompt's budget to the model's context."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from model_runtime.loading.load import LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
 
-LEAST_PROMPT = 16  # tokens below which a prompt tells nothing
-FETCHED, LOADED = 90, 95  # percent of the progress, where a model has to be fetched first
+LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
+FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
 Progress = Callable[[str, int], None]
 
@@ -30,9 +30,9 @@ Progress = Callable[[str, int], None]
 def load_model(
     settings: Settings, progress: Progress, open_source: Callable[[KvFormat, str, Budget], KvSource] | None = None
 ) -> tuple[Model, Budget]:
-    """Load the model that the settings name, with arenas for the prompts that fit it; raises ModelError.
+    """Load the configured model with arenas for its longest prompt; raises ModelError.
 
-    `open_source` opens the store of a model's keys and values by their format, the model's name and the budget.
+    `open_source` opens the store of keys and values, given their format, the model's name and the budget.
     """
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
@@ -65,15 +65,15 @@ def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
 
 
 def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
-    """Have the model that the settings name on this machine; raises ModelError where it cannot be had or used.
+    """Download the configured model if needed; raises ModelError if that fails or it cannot be used here.
 
-    `beside` another that is loaded: what that one takes comes free before this one is loaded.
+    `beside`: another model is loaded, whose memory will be free before this one is loaded.
     """
     _found(settings, progress, beside)
 
 
 def _found(settings: Settings, progress: Progress, beside: bool = False) -> tuple[Path, Progress]:
-    """The folder of the model that the settings name, fetched if need be, and the progress that is left."""
+    """Return the configured model's folder, downloaded if needed, and a callback for the remaining progress."""
     name, revision = settings.model, settings.revision
     if folder := local_folder(name) or cached_folder(name, revision):
         return folder, progress
@@ -86,9 +86,9 @@ def _between(progress: Progress, start: int, end: int, message: str, percent: in
 
 
 def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
-    """Refuse a model that cannot be used here before gigabytes are fetched.
+    """Raise ModelError for a model that cannot be used here, before gigabytes are downloaded.
 
-    Beside another one the GPU is not asked, which may be at work; and what this process holds counts as free.
+    Beside a loaded model the GPU, which may be busy, is not checked, and this process' own memory counts as free.
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
@@ -98,12 +98,12 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
 
 
 def capacity(settings: Settings, budget: Budget) -> int:
-    """Tokens of a frame: the longest prompt, and what may be said after it."""
+    """Return the tokens of an arena: the longest prompt and the new tokens after it."""
     return budget.prompt_tokens + settings.max_new_tokens
 
 
 def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
-    """Shrink the wanted budget in proportion where head, tail, typed and new text exceed the model's context."""
+    """Return the configured budget, scaled down if head, tail, typed and new tokens exceed the model's context."""
     wanted = Budget(settings.head_tokens, settings.tail_tokens)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:

@@ -1,4 +1,4 @@
-"""Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as can be.
+"""Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as possible.
 
 Pure: it knows texts and functions that count tokens and make prompts, no model. The rules' reasons are in
 ARCHITECTURE.md, their figures in docs/benchmarks.md.
@@ -17,20 +17,20 @@ from efim_ls.text.lines import enclosing_line, line_start, lines_upwards
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.prompt.prompt import Prompt
 
-ANCHOR_STEP = 64  # characters between possible anchors in a line that is too long to be typed
-LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from what it has just read
+ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
+LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from what it read last
 REMEMBERED_LINES = 200  # typed may span this many lines
-FRAMES = 8  # a file: undo, jumps back and forth, and places edited in turn find theirs again
-UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without a look at the others
-CHEAP = 64  # recomputed tokens: where a frame that fits costs no more, no new one is made
+FRAMES = 8  # per file, so that undo, jumps back and forth and places edited in turn find their frames
+UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without comparing others
+CHEAP = 64  # recomputed tokens: if a frame that fits costs no more, no new one is considered
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`head + typed + rest`, the line's end and tail are a window of the text around the cursor, exactly.
+    """An exact window of the text around the cursor: `head + typed + rest`, the line's end, and `tail`.
 
-    `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is where the head
-    begins, in code points. `number` names the frame among the document's, for as long as it is remembered.
+    `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is the head's start in
+    code points. `number` identifies the frame within its document while it is remembered.
     """
 
     frame: FrameKind
@@ -54,32 +54,32 @@ class Frame:
 
     @property
     def ids(self) -> Ids:
-        """The token ids of the prompt, as far as an arena may hold them."""
+        """The token ids of the prompt."""
         return self.prompt.ids
 
 
 class Planner:
-    """Plans for one document and remembers its frames, the last used at the end. Used on the engine thread only.
+    """Plans for one document and remembers its frames, most recently used last. Used on the engine thread only.
 
-    What a plan costs is judged by what the remembered frames' prompts have in common with it, not by what arenas
-    hold: the same calls make the same plans, whatever was evicted or interrupted.
+    A plan's cost is estimated from the remembered frames' prompts, not from what arenas hold: the same calls always
+    make the same plans, whatever was evicted or interrupted.
     """
 
     def __init__(self, budget: Budget, pieces: Pieces, prompt_of: PromptOf) -> None:
-        """`pieces` cuts a text into the fragments that are tokenized apart, each with its number of tokens."""
+        """Plan with `pieces`, which cuts a text into separately tokenized fragments, each with its token count."""
         self._budget, self._window, self._prompt_of = budget, Window(budget, pieces), prompt_of
         self._frames: list[Frame] = []
         self._made = 0
 
     def plan(self, text: str, cursor: int) -> Frame:
-        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if all cost much, a new one."""
+        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one."""
         return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor)))
 
     def opening(self, text: str) -> Frame:
-        """Return the frame to have ready in a text whose cursor is not known: the last one's, where work ended.
+        """Return a frame to prefetch for a text without a known cursor: where the last frame ended.
 
-        If there is none, one whose head serves all that fits the head: a prompt for any place within that shares the
-        head up to there.
+        Without one, return a frame whose head is as much of the text's beginning as fits: the prompt of any place in
+        it shares the head up to that place.
         """
         if self._frames:
             last = self._frames[-1].plan
@@ -87,29 +87,29 @@ class Planner:
         return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)))
 
     def renewed(self, text: str, cursor: int) -> Frame | None:
-        """Return a frame to have ready if typed has nearly outgrown the last one, else None."""
+        """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
             return None
         last = self._frames[-1]
         others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
         frame = self._remember(self._cheapest(others, self._new(text, cursor)))
-        # By number: comparing frames would compare their tokens.
+        # By number, because comparing frames would compare their tokens.
         place = next(i for i, each in enumerate(self._frames) if each.plan.number == last.plan.number)
-        self._frames.append(self._frames.pop(place))  # it serves until it is outgrown
+        self._frames.append(self._frames.pop(place))  # it is used until it is outgrown
         return frame
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """What is remembered, the last used at the end."""
+        """The remembered frames, most recently used last."""
         return tuple(self._frames)
 
     def recall(self, plans: Iterable[Plan]) -> None:
-        """Take over the frames of an earlier planner of the document, the last used at the end."""
+        """Adopt the frames of the document's earlier planner, most recently used last."""
         for plan in plans:
             self._remember(Frame(replace(plan, number=self._made), self._prompt_of(plan)))
 
     def copy(self) -> Planner:
-        """Return a planner with the same frames, to try out what this one would plan."""
+        """Return a planner with the same frames, to see what this one would plan without changing it."""
         other = copy.copy(self)
         other._frames = list(self._frames)
         return other
@@ -123,7 +123,7 @@ class Planner:
         return made[1] if kept is None or made[0] < kept[0] else kept[1]
 
     def _least(self, plans: Iterator[Plan]) -> tuple[int, Frame] | None:
-        """Return the frame with the fewest recomputed tokens, and how many; the first of equals."""
+        """Return the fewest recomputed tokens and the first frame that needs them, None without plans."""
         best = None
         for frame in (Frame(plan, self._prompt_of(plan)) for plan in plans):
             cost = self._cost(frame)
@@ -148,7 +148,7 @@ class Planner:
         return frame
 
     def _fitting(self, text: str, cursor: int) -> Iterator[Plan]:
-        """Yield the plans of frames that fit the text as it is now, the last used first."""
+        """Yield the plans of frames that fit the current text, most recently used first."""
         _, line_end, below = enclosing_line(text, cursor)
         for frame in reversed(self._frames):
             last = frame.plan
@@ -159,7 +159,7 @@ class Planner:
                 yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
 
     def _new(self, text: str, cursor: int) -> Iterator[Plan]:
-        """Yield plans of new frames at the cursor: one for each remembered frame's window that serves here, too."""
+        """Yield plans of new frames at the cursor, one for each distinct window start."""
         _, line_end, below = enclosing_line(text, cursor)
         anchor, tail = new_anchor(self._window, self._budget, text, cursor), self._window.tail(text, below)
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
@@ -168,22 +168,22 @@ class Planner:
             yield Plan("new", self._made, start, head, typed, rest, tail)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
-        """Return where a frame's anchor is now, or None if the frame does not fit.
+        """Return a frame's current anchor, None if the frame does not fit.
 
-        It is looked for in the text itself: edits are not tracked, so none can be missed.
+        It is found in the text itself: edits are not tracked, so none can be missed.
         """
         if not text.startswith(last.tail, below) or not self._reaches(text, last, below):
             return None
         size = len(last.head)
         if not size and last.start:
-            return None  # no text tells where such a frame is now
+            return None  # an empty head cannot be found in the text
         for anchor in (last.start + size, *islice(lines_upwards(text, cursor), REMEMBERED_LINES)):
             if size <= anchor <= cursor and text.startswith(last.head, anchor - size):
                 return anchor if self._window.fits(text[anchor:cursor], self._budget.typed) else None
         return None
 
     def _reaches(self, text: str, last: Plan, below: int) -> bool:
-        """Return whether a tail that fits is still long enough; moving up through typed lines leaves it short."""
+        """Return whether a tail that fits is still long enough: moving up through typed lines makes it too short."""
         if below + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
             return True
         return last.tail == self._window.tail(text, below)
@@ -192,7 +192,7 @@ class Planner:
 def new_anchor(window: Window, budget: Budget, text: str, cursor: int) -> int:
     """Return the start of a line up to LEAD lines above the cursor's (R1), in code points.
 
-    In a line that is too long to be typed, return a fixed place inside it.
+    In a line longer than typed may be, return a fixed place inside it.
     """
     start, room = line_start(text, cursor), budget.typed
     if window.fits(text[start:cursor], room):

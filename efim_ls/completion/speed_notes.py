@@ -1,4 +1,4 @@
-"""What passes cost on this machine, kept in a file of the cache folder."""
+"""Measured costs of model passes on this machine, stored in the cache folder."""
 
 from __future__ import annotations
 

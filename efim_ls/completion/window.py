@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from efim_ls.text.lines import starts_line
 
 Pieces = Callable[[str], list[tuple[str, int]]]
-MARKERS = 3  # tokens of a template whose markers are one token each, without a BOS
-MOST_CHARACTERS = 8  # a token: more text than this times the budget is not even looked at
-STARVED = 8  # a head of less than this part of its budget, with text above it, shows the model too little
+MARKERS = 3  # tokens of a template with markers of one token each and no BOS
+MOST_CHARACTERS = 8  # per token: text longer than this times the budget is not tokenized
+STARVED = 8  # a head below 1/8 of its budget, with more text above, shows the model too little
 BLANK_LINES = re.compile(r"\s*[\r\n]")
-OPENING = 256  # characters by which a window's start is found again
+OPENING = 256  # characters that identify a window's start
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Most tokens of each part of a prompt; `markers` are those of the template (`Template.markers`)."""
+    """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`)."""
 
     head: int = 1536
     tail: int = 384
@@ -26,12 +26,12 @@ class Budget:
 
     @property
     def typed(self) -> int:
-        """Beyond this, what was typed moves into the head."""
+        """The most tokens of typed; beyond them, it moves into the head."""
         return self.head // 4
 
     @property
     def prompt_tokens(self) -> int:
-        """The longest prompt: in a line that is too long to be typed, typed may be twice as long."""
+        """Tokens of the longest prompt: in an overlong line, typed may take twice its budget."""
         return self.markers + self.head + self.tail + 2 * self.typed
 
 
@@ -39,46 +39,46 @@ class Window:
     """Chooses windows within a budget. Pure; `pieces` gives a text's fragments, each with its number of tokens."""
 
     def __init__(self, budget: Budget, pieces: Pieces) -> None:
-        """Windows of at most these sizes."""
+        """Choose windows within the budget."""
         self._budget, self._pieces = budget, pieces
 
     def count(self, text: str) -> int:
-        """Number of tokens of a text."""
+        """Return the number of tokens in a text."""
         return sum(count for _, count in self._pieces(text))
 
     def fits(self, text: str, tokens: int) -> bool:
-        """Whether a text has at most so many tokens."""
+        """Return whether a text has at most this many tokens."""
         return self._count_within(text, tokens) is not None
 
     def start(self, text: str, anchor: int, last: tuple[int, str] | None) -> int:
-        """Where the head that ends at the anchor starts.
+        """Return the start of the head that ends at the anchor.
 
-        `last` is the start and the head of the window before: its start is kept while the head fits the budget
-        (R2); else, where the text's own start does not fit either, 60 % of the budget back from the anchor.
+        `last` is the start and head of the previous window, whose start is kept while the head fits the budget (R2).
+        Otherwise the head starts with the text or, if that does not fit, 60 % of the budget above the anchor.
         """
         for start in (_found_again(text, *last) if last else None, 0):
             if start is not None and start <= anchor and self._serves(text, start, anchor):
                 return start
-        return self._dropped(text, anchor)
+        return self._shrunk_start(text, anchor)
 
     def _serves(self, text: str, start: int, anchor: int) -> bool:
-        """Whether a head fits its budget and is not starved while there is text above it."""
+        """Return whether a head fits its budget and is not starved while there is text above it."""
         budget = self._budget.head
         tokens = self._count_within(text[start:anchor], budget)
         return tokens is not None and (start == 0 or tokens * STARVED >= budget)
 
     def _count_within(self, text: str, most: int) -> int | None:
-        """Number of tokens, None where they are more; a text that is far too long is not tokenized."""
+        """Return the number of tokens, None if it exceeds `most`; an overlong text is not tokenized."""
         if len(text) > most * MOST_CHARACTERS or (tokens := self.count(text)) > most:
             return None
         return tokens
 
     def tail(self, text: str, at: int) -> str:
-        """The text from `at` on, as many whole fragments as the budget allows (R3)."""
+        """Return the text from `at` on, as many whole fragments as the budget allows (R3)."""
         return self.beginning(text, at, self._budget.tail)
 
     def beginning(self, text: str, at: int, most: int) -> str:
-        """The text from `at` on, as many whole fragments as make at most so many tokens."""
+        """Return the text from `at` on, as many whole fragments as fit `most` tokens."""
         tokens, size = 0, 0
         for piece, count in self._pieces(text[at : at + most * MOST_CHARACTERS]):
             tokens += count
@@ -87,7 +87,8 @@ class Window:
             size += len(piece)
         return text[at : at + size]
 
-    def _dropped(self, text: str, anchor: int) -> int:
+    def _shrunk_start(self, text: str, anchor: int) -> int:
+        """Return a line start about 60 % of the budget above the anchor, or a top-level definition just below it."""
         budget = self._budget.head * 6 // 10
         starts, start, tokens = list[int](), anchor, 0
         for piece, count in reversed(self._pieces(text[max(0, anchor - budget * MOST_CHARACTERS) : anchor])):
@@ -103,7 +104,7 @@ class Window:
 
 
 def _found_again(text: str, start: int, head: str) -> int | None:
-    """Where a window's start is now: edits are not tracked, the text itself tells. The text's start stays its own."""
+    """Return where a window's start is now, found in the text itself as edits are not tracked; None if lost."""
     opening = head[:OPENING]
     if start == 0 or (text.startswith(opening, start) and starts_line(text, start)):
         return start
@@ -112,7 +113,7 @@ def _found_again(text: str, start: int, head: str) -> int | None:
 
 
 def _first_line(text: str, at: int, end: int) -> int | None:
-    """Where the first line of a fragment starts: some tokenizers' fragments begin with the line end before it."""
+    """Return the first line start in a fragment: some tokenizers' fragments begin with the previous line end."""
     if starts_line(text, at):
         return at
     blank = BLANK_LINES.match(text, at, end)
@@ -120,6 +121,6 @@ def _first_line(text: str, at: int, end: int) -> int | None:
 
 
 def _is_top_level(text: str, at: int) -> bool:
-    """Whether a definition or statement without indentation begins here, after a blank line."""
+    """Return whether an unindented definition or statement begins here, after a blank line."""
     blank_above = text.startswith(("\n\n", "\r\r"), at - 2) or text.startswith("\r\n\r\n", at - 4)
     return not text[at : at + 1].isspace() and blank_above

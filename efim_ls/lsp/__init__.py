@@ -1,1 +1,1 @@
-"""The protocol's edge: the only room, beside the headless client, that imports pygls and lsprotocol."""
+"""The protocol layer: the only package besides the headless client that imports pygls and lsprotocol."""

@@ -1,4 +1,4 @@
-"""Every LSP message in, in one table: a handler converts, calls and converts."""
+"""Handlers of all LSP messages, in one table: each converts the parameters, calls, and converts the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A request and its place in the client's units: taken at once, since the document may change."""
+    """A request and its position in the client's units, taken at once because the document may change."""
 
     document: OpenDocument
     request: Request
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
-    """Offer the completion menu to those who want it or cannot do better."""
+    """Adopt the client's options; register the completion menu if it is wanted or ghost text is not supported."""
     ls.initial_settings = params.initialization_options
     ls.encoding = types.PositionEncodingKind(ls.workspace.position_encoding).value
     ls.session.work_in(ls.folders)
@@ -48,12 +48,12 @@ def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
 
 
 async def initialized(ls: EfimServer, _: types.InitializedParams) -> None:
-    """Load the model: the client is there to be told about it."""
+    """Load the model: the client can now receive progress and errors."""
     await ls.configure(None)
 
 
 async def did_change_configuration(ls: EfimServer, params: types.DidChangeConfigurationParams) -> None:
-    """Adopt settings that are pushed, or fetch those that only changed."""
+    """Adopt the settings in the message, or fetch them if it only reports a change."""
     settings, workspace = params.settings, ls.client_capabilities.workspace
     if settings is None and workspace is not None and workspace.configuration:
         item = types.ConfigurationItem(section=SECTIONS[0])
@@ -62,41 +62,41 @@ async def did_change_configuration(ls: EfimServer, params: types.DidChangeConfig
 
 
 def did_change_folders(ls: EfimServer, _: types.DidChangeWorkspaceFoldersParams) -> None:
-    """Judge documents by the folders that the client works in now."""
+    """Apply the access rules to the client's new workspace folders."""
     ls.session.work_in(ls.folders)
 
 
 def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
-    """Open a document; like all changes of it at once, so that requests see them in order."""
+    """Open a document, synchronously like all changes, so that requests see them in order."""
     item = params.text_document
     ls.session.open(item.uri, item.language_id, item.text, item.version)
 
 
 def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> None:
-    """Edit the text of a document."""
+    """Apply edits to a document."""
     document = ls.documents.use(params.text_document.uri)
     if document is None:
-        logger.warning("ignoring a change of a document that is not open")
+        logger.warning("ignoring a change to a document that is not open")
         return
     ls.session.edit(document, map(_change, params.content_changes), ls.encoding)
     document.version = params.text_document.version
 
 
 def did_save(ls: EfimServer, params: types.DidSaveTextDocumentParams) -> None:
-    """Compare with the text that was saved, and adopt it should an edit ever have gone wrong."""
+    """Adopt the saved text if it differs, in case an edit went wrong."""
     document = ls.documents.get(params.text_document.uri)
     if document is not None and params.text not in (None, document.text):
-        logger.warning("a document differed from the text that its editor saved; the saved text is used from now on")
+        logger.warning("a document differed from the text that its editor saved; now using the saved text")
         document.edit(Change(params.text or ""), ls.encoding)
 
 
 def did_close(ls: EfimServer, params: types.DidCloseTextDocumentParams) -> None:
-    """Forget a document."""
+    """Close a document."""
     ls.session.close_document(params.text_document.uri)
 
 
 def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) -> None:
-    """Prefetch for a place where the cursor came to rest."""
+    """Prefetch for the new cursor position once the user pauses."""
     document = ls.documents.get(params.text_document.uri)
     if document is not None:
         document.cursor = document.offset(params.position.line, params.position.character, ls.encoding)
@@ -104,7 +104,7 @@ def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) ->
 
 
 def did_focus(ls: EfimServer, params: object) -> None:
-    """Prefetch for a document that came to the front."""
+    """Prefetch for a document that was brought to the front."""
     match params:
         case {"textDocument": {"uri": str(uri)}}:
             if (document := ls.documents.use(uri)) is not None:
@@ -114,7 +114,7 @@ def did_focus(ls: EfimServer, params: object) -> None:
 
 
 def did_show(ls: EfimServer, params: object) -> None:
-    """Count that a suggestion was seen."""
+    """Count a suggestion as shown."""
     match params:
         case {"item": {"command": {"arguments": [str(number)]}}}:
             ls.offers.show(number)
@@ -123,7 +123,7 @@ def did_show(ls: EfimServer, params: object) -> None:
 
 
 def did_partially_accept(ls: EfimServer, params: object) -> None:
-    """Count that the beginning of a suggestion was accepted; its length is in UTF-16 units in every encoding."""
+    """Count a partial acceptance; its length is in UTF-16 units, whatever the position encoding."""
     match params:
         case {"item": {"command": {"arguments": [str(number)]}}, "acceptedLength": int(length)}:
             ls.offers.accept(number, length, "utf-16")
@@ -132,20 +132,20 @@ def did_partially_accept(ls: EfimServer, params: object) -> None:
 
 
 def accept(ls: EfimServer, *arguments: object) -> None:
-    """Count that a suggestion was accepted: its id and, if not all of it was, a length in the client's units."""
+    """Count an acceptance by the suggestion's id and, if partial, a length in the client's units."""
     match arguments:
         case (str(number),):
             ls.offers.accept(number, None, ls.encoding)
         case (str(number), int(length)):
             ls.offers.accept(number, length, ls.encoding)
         case _:
-            raise JsonRpcInvalidParams(f"{ACCEPT} takes a suggestion's id and perhaps a length")
+            raise JsonRpcInvalidParams(f"expected {ACCEPT} with a suggestion's id and an optional length")
 
 
 async def inline_completion(
     ls: EfimServer, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList | None:
-    """Suggest text at the cursor; null, and never an empty list, which hides what an editor shows already."""
+    """Suggest text at the cursor, or return null: an empty list would hide what the editor already shows."""
     invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
     snapshot, texts = await _suggest(ls, params, explicit=invoked)
     if snapshot is None or not texts:
@@ -158,7 +158,7 @@ async def inline_completion(
 
 
 async def completion(ls: EfimServer, params: types.CompletionParams) -> types.CompletionList | None:
-    """Offer the same in the completion menu."""
+    """Suggest text at the cursor as a completion menu item."""
     snapshot, texts = await _suggest(ls, params, explicit=False)
     if snapshot is None or not texts:
         return None
@@ -169,7 +169,7 @@ async def completion(ls: EfimServer, params: types.CompletionParams) -> types.Co
 
 
 def status(ls: EfimServer, params: object) -> dict[str, object]:
-    """Return whether completions can be had, in a document if one is named, and what runs where."""
+    """Return whether completions are available, in one document if it is given, and what runs where."""
     match params:
         case {"textDocument": {"uri": str(uri)}}:
             return ls.status_reporter.status(uri)
@@ -178,17 +178,17 @@ def status(ls: EfimServer, params: object) -> dict[str, object]:
 
 
 async def settled(ls: EfimServer, _: object) -> None:
-    """Answer once no work is queued or under way and all is written, save what waits for the idle budget."""
+    """Return once no work is queued or running and everything is written, except work waiting for the idle budget."""
     await ls.background.settled()
 
 
 async def stats(ls: EfimServer, _: object) -> dict[str, object]:
-    """Return all counters and the costs of the last answer, which are also on disk by then."""
+    """Return all counters and the costs of the last answer, after writing the counters to disk."""
     return await ls.session.report()
 
 
 async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> dict[str, object]:
-    """Return what the prompt at a place would be, and its costs."""
+    """Return the prompt that a request at a position would send, and its costs."""
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document"))
@@ -220,7 +220,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
 async def _suggest(
     ls: EfimServer, params: types.InlineCompletionParams | types.CompletionParams, explicit: bool
 ) -> tuple[Snapshot | None, tuple[str, ...]]:
-    """Ask for suggestions where a client asks; no snapshot where it never opened the document."""
+    """Request suggestions at a position; return no snapshot if the document is not open."""
     snapshot = _snapshot(ls, params.text_document, params.position, explicit)
     if snapshot is None:
         ls.session.refuse(params.text_document.uri, "unknown document")
@@ -258,7 +258,7 @@ def _wants_status(experimental: object) -> bool:
 
 
 def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str]) -> list[types.Command]:
-    """Return what a client must run after it has inserted one of these suggestions."""
+    """Return the command that a client runs after it has inserted each of these suggestions."""
     document = snapshot.document
     numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

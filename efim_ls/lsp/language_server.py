@@ -1,4 +1,4 @@
-"""One client's connection: its settings, its model's progress, and what it is told unasked."""
+"""One client's connection: its settings, the model's loading progress, and messages to the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from efim_ls.version import installed_version
 
 
 class EfimServer(LanguageServer):
-    """One client's connection, and what is kept for it; speaks to the user only where they can do something."""
+    """One client's connection and its session; shows messages only if the user can act on them."""
 
     def __init__(self, load: Load, fetch: Fetch) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
@@ -33,24 +33,24 @@ class EfimServer(LanguageServer):
         self.session = Session(load, fetch)
         self.documents, self.offers = self.session.documents, self.session.offers
         self.background = self.session.background
-        self.status_reporter = StatusReporter(self.session, self._tell_status)
+        self.status_reporter = StatusReporter(self.session, self._send_status)
         self.initial_settings: object = None
-        self.encoding: Encoding = "utf-16"  # the unit of the client's positions, agreed on as it connects
+        self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`
         self._shown: set[str] = set()
 
     @property
     def folders(self) -> list[str]:
-        """The URIs of the folders that the client works in; those of old clients are one, their root."""
+        """URIs of the workspace folders; an old client has only its root."""
         root = self.workspace.root_uri
         return [folder.uri for folder in self.workspace.folders.values()] or ([root] if root else [])
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """Answer what is no JSON; no popup for anything: pygls has logged it."""
+        """Answer input that is not JSON with an error; show no popup, because pygls has logged the error."""
         if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
             cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
 
     async def configure(self, settings: object) -> None:
-        """Lay settings over the initial ones, name each problem once, and load a model if they ask for another."""
+        """Merge settings over the initial ones, show each problem once, and load the model if they need another."""
         parsed, problems = parse(self.initial_settings, settings)
         for problem in problems:
             self._show_once(types.MessageType.Warning, problem)
@@ -71,14 +71,14 @@ class EfimServer(LanguageServer):
             self.status_reporter.loaded(0)
             await self.session.load(progress)
             reports.put_nowait(None)
-            self._tell_outcome()
+            self._report_outcome()
 
         await asyncio.gather(load(), self._show_progress(reports))
 
-    def _tell_outcome(self) -> None:
-        """Show an error; log what was chosen, and why."""
+    def _report_outcome(self) -> None:
+        """Show an error, or log what was chosen and why."""
         status = self.session.status
-        if status.state != "loading":  # else another model is being loaded in place of this one
+        if status.state != "loading":  # else another model is already being loaded
             self.status_reporter.loaded(None)
         if status.state == "error":
             self._show_once(types.MessageType.Error, status.message)
@@ -86,7 +86,7 @@ class EfimServer(LanguageServer):
             choices = "; ".join(f"{name}: {value}" for name, value in self.session.describe().items())
             self.window_log_message(types.LogMessageParams(types.MessageType.Info, f"efim-ls: {choices}"))
 
-    def _tell_status(self, status: dict[str, object]) -> None:
+    def _send_status(self, status: dict[str, object]) -> None:
         if not cast(EfimProtocol, self.protocol).is_shut_down:
             self.protocol.notify(DID_CHANGE_STATUS, status)
 
@@ -97,8 +97,8 @@ class EfimServer(LanguageServer):
         token, shown = str(uuid.uuid4()), self.work_done_progress
         created = self.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
         try:
-            await created  # perhaps for ever: some clients never answer, and loading goes on beside this
-        except JsonRpcException:  # who refuses is shown nothing
+            await created  # may wait forever, as some clients never answer; loading continues meanwhile
+        except JsonRpcException:  # the client declines progress
             return
         shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
         while (report := await reports.get()) is not None:

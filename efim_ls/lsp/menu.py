@@ -1,4 +1,4 @@
-"""What a suggestion looks like in a completion menu: one readable line, and all of it beside."""
+"""A suggestion as a completion menu item: one readable line, with the whole text beside it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from efim_ls.request import Request
 from efim_ls.text.document import Encoding, units
 from efim_ls.text.lines import line_start
 
-TRIGGERS = (".", "(")  # not line ends or blanks: the next Enter or Tab would take what the user did not ask for
-FIRST = " "  # sorts before what other servers offer: a whole line is what this one is asked for
-LONGEST_WORD = 200  # characters that are looked at: a line may be one huge word, and the loop waits
+TRIGGERS = (".", "(")  # not line ends or blanks: the next Enter or Tab would accept an unwanted suggestion
+FIRST = " "  # sorts before other servers' items: this one suggests whole lines
+LONGEST_WORD = 200  # characters examined: a line may be one huge word, and this blocks the event loop
 LONGEST_LABEL = 60  # characters: menus in terminals become as wide as their widest label
 
 
 def word_start(text: str, cursor: int) -> int:
-    """Return where the word that ends at the cursor begins."""
+    """Return the start of the word that ends at the cursor."""
     start = cursor
     while start > max(0, cursor - LONGEST_WORD) and (text[start - 1].isalnum() or text[start - 1] == "_"):
         start -= 1
@@ -34,7 +34,7 @@ def menu_item(
     command: types.Command,
     client: types.ClientCapabilities,
 ) -> types.CompletionItem:
-    """Return an item that replaces the word typed so far by itself and `text`: menus filter by whole words.
+    """Return an item that replaces the typed word with that word and `text`, since menus filter by whole words.
 
     `position` is the cursor's, in units of `encoding`.
     """
@@ -58,16 +58,16 @@ def menu_item(
 
 
 def _unindented(request: Request, whole: str) -> str:
-    """Return the lines with their relative indentation; the first line's own is no part of the suggestion."""
+    """Return the lines without common indentation; the first line's own is not part of the suggestion."""
     line = request.text[line_start(request.text, request.cursor) : request.cursor]
     indentation = line[: len(line) - len(line.lstrip())]
     return dedent(indentation + whole).strip("\r\n")
 
 
 def _documentation(code: str, language: str, client: types.ClientCapabilities) -> types.MarkupContent | str:
-    """Return code in a fence, longer than any in it, where the client prefers Markdown; elsewhere indented.
+    """Return the code fenced if the client prefers Markdown, with a longer fence than any in the code; else indented.
 
-    Some clients take all documentation for Markdown whatever they say (Helix): indented text is code there, too.
+    Some clients render all documentation as Markdown regardless (Helix): indented text is code there, too.
     """
     completion = client.text_document and client.text_document.completion
     item = completion and completion.completion_item

@@ -1,4 +1,4 @@
-"""pygls' protocol, where ours differs: what is answered to whom, what is mirrored, what may be lenient."""
+"""Changes to pygls' protocol: every request gets an answer, no texts are mirrored, parsing is more lenient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pygls.exceptions import (
 )
 from pygls.protocol import LanguageServerProtocol, default_converter
 
-# pygls' copy of a text goes wrong at form feeds and line ends, and costs O(file) for every keystroke.
+# pygls' copy of a text breaks at form feeds and some line ends, and costs O(file) for every keystroke.
 NOT_MIRRORED = (
     types.TEXT_DOCUMENT_DID_OPEN,
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -29,7 +29,10 @@ NOT_MIRRORED = (
     types.NOTEBOOK_DOCUMENT_DID_CHANGE,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
-HEEDED = (types.CANCEL_REQUEST, types.SET_TRACE)  # other $/ notifications may be ignored, and are
+HANDLED_DOLLAR = (
+    types.CANCEL_REQUEST,
+    types.SET_TRACE,
+)  # the protocol allows a server to ignore other $/ notifications
 EXPLAIN = "efim/explain"
 DID_MOVE_CURSOR = "efim/didMoveCursor"
 DID_CHANGE_STATUS = "efim/didChangeStatus"
@@ -42,26 +45,26 @@ logger = logging.getLogger(__name__)
 
 
 class EfimProtocol(LanguageServerProtocol):
-    """Answers every request, be it malformed, early or late.
+    """Answers every request, even if it is malformed, too early or too late.
 
-    A message is structured once it is known whom it concerns, so that an error finds its asker.
+    Parameters are parsed after the request's id is known, so that an error reaches its sender.
     """
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether the client has asked for the end."""
+        """Whether the client has requested shutdown."""
         return self._shutdown
 
     def structure_message(self, data: dict[str, Any]) -> Any:
-        """Leave an object as it is: pygls asks for every inner one too."""
+        """Return the object unchanged: pygls calls this for nested objects, too."""
         return data
 
     def handle_message(self, message: Any) -> None:
-        """Take a message in, in a context of its own."""
+        """Handle a message in its own context."""
         contextvars.copy_context().run(self._take, message)
 
     def refuse(self, number: int | str | None, error: JsonRpcException) -> None:
-        """Answer with an error; without a number where what came is no request that can be named."""
+        """Answer with an error; `number` is None if the message has no usable id."""
         logger.warning("refusing a message: %s", type(error).__name__)
         self._send_data({"jsonrpc": self.VERSION, "id": number, "error": error.to_response_error()})
 
@@ -96,10 +99,10 @@ class EfimProtocol(LanguageServerProtocol):
         if self._workspace is None and method != types.INITIALIZE:
             raise JsonRpcServerNotInitialized("the server is not initialized")
         if self._workspace is not None and method == types.INITIALIZE:
-            raise JsonRpcInvalidRequest("the server is initialized already")
+            raise JsonRpcInvalidRequest("the server is already initialized")
 
     def _take_notification(self, method: str, raw: object) -> None:
-        ignored = self._shutdown or self._workspace is None or (method[:2] == "$/" and method not in HEEDED)
+        ignored = self._shutdown or self._workspace is None or (method[:2] == "$/" and method not in HANDLED_DOLLAR)
         if ignored and method != types.EXIT:
             return
         try:
@@ -120,7 +123,7 @@ class EfimProtocol(LanguageServerProtocol):
             return raw
         try:
             return self._converter.structure({} if raw is None else raw, kind)
-        except Exception as error:  # whatever it is, what the client sent has caused it
+        except Exception as error:  # whatever the type, the client's input caused it
             raise JsonRpcInvalidParams(f"Invalid Params: {'; '.join(transform_error(error))}") from None
 
     def _register_builtin_features(self) -> None:
@@ -130,7 +133,7 @@ class EfimProtocol(LanguageServerProtocol):
             del builtin[method]
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
-        if msg_id in self._request_futures:  # else it crossed its answer on the way
+        if msg_id in self._request_futures:  # else the answer was already sent
             super()._handle_cancel_notification(msg_id)
 
     def _send_handler_result(self, future: Future[Any], *, msg_id: int | str) -> None:
@@ -153,24 +156,25 @@ class EfimProtocol(LanguageServerProtocol):
 
 
 def converter() -> Converter:
-    """Convert JSON to LSP types, lenient where clients in use are wrong."""
+    """Return a converter from JSON to LSP types that tolerates known client errors."""
     made = default_converter()
     made.register_structure_hook(types.InlineCompletionParams, partial(_inline_params, made))
-    shown = types.TextDocumentClientCapabilities
-    made.register_structure_hook(shown, partial(_shown, made.get_structure_hook(shown)))
+    capabilities = types.TextDocumentClientCapabilities
+    structure = made.get_structure_hook(capabilities)
+    made.register_structure_hook(capabilities, partial(_capabilities, structure))
     return made
 
 
-def _shown(structure: Callable[[object, object], Any], raw: dict[str, Any], kind: object) -> Any:
-    """Take a null for an object without members: Emacs' lsp-mode says so that it shows ghost text."""
+def _capabilities(structure: Callable[[object, object], Any], raw: dict[str, Any], kind: object) -> Any:
+    """Read a null `inlineCompletion` as an empty object: Emacs' lsp-mode announces ghost text that way."""
     empty: dict[str, Any] = {"inlineCompletion": {}}
     return structure(raw | empty if raw.get("inlineCompletion", empty) is None else raw, kind)
 
 
 def _inline_params(made: Converter, raw: dict[str, Any], _: object) -> types.InlineCompletionParams:
-    """Take any or no trigger kind; the rest of the context is not used and not looked at."""
+    """Accept any or no trigger kind and ignore the rest of the context."""
     match raw:
-        case {"context": {"triggerKind": 0 | 1}}:  # 0 comes from clients that pass on VS Code's own numbers
+        case {"context": {"triggerKind": 0 | 1}}:  # 0 comes from clients that send VS Code's own numbers
             kind = types.InlineCompletionTriggerKind.Invoked
         case _:
             kind = types.InlineCompletionTriggerKind.Automatic

@@ -19,17 +19,17 @@ from pygls.io_ import run_async
 from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
-from efim_ls.session.model_loader import CLOSING, Fetch, Load, LoadedModel, Progress
+from efim_ls.session.model_loader import CLOSING, CompletionBackend, Fetch, Load, Progress
 from efim_ls.settings import Settings
 
-USAGE = """efim-ls serve is a language server: an editor starts it, and talks to it on its stdin and stdout.
-On a terminal, try `efim-ls demo`, or `efim-ls complete FILE:LINE:COLUMN`."""
+USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
+On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 
 logger = logging.getLogger(__name__)
 
 
 def build_server(load: Load, fetch: Fetch) -> EfimServer:
-    """A server whose model will be had here by `fetch`, then loaded by `load`, on the engine thread."""
+    """Return a server that downloads its model with `fetch` and loads it with `load`, on the engine thread."""
     server = EfimServer(load, fetch)
     for method, (handler, options) in HANDLERS.items():
         server.feature(method, options)(handler)
@@ -38,24 +38,23 @@ def build_server(load: Load, fetch: Fetch) -> EfimServer:
     return server
 
 
-def load_completer(settings: Settings, progress: Progress) -> LoadedModel:
-    """Load the model that the settings name; ModelError if it cannot be used."""
-    from efim_ls.completion.completer import (
-        Completer,  # not before: it takes seconds, and the client is answered meanwhile
-    )
+def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
+    """Load the configured model; raises ModelError if it cannot be used."""
+    # Imported late: it takes seconds, during which the client is already answered.
+    from efim_ls.completion.completer import Completer
 
     return Completer.load(settings, progress)
 
 
 def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
-    """Have the model that the settings name on this machine; ModelError if it cannot be had or used."""
-    from efim_ls.completion.model_loading import fetch  # not before, likewise
+    """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
+    from efim_ls.completion.model_loading import fetch  # imported late, likewise
 
     fetch(settings, progress, beside)
 
 
 def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch = fetch_model) -> int:
-    """Serve one client; 0 if it said goodbye as the protocol asks, 1 if it just went, 2 if there is none."""
+    """Serve one client; return 0 after an orderly shutdown, 1 if the client just left, 2 on a terminal."""
     if tcp_port is None and sys.stdin.isatty():
         print(USAGE, file=sys.stderr)
         return 2
@@ -77,9 +76,9 @@ def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch
 
 
 def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
-    """Go as soon as what was computed is kept: a thread that waits for stdin cannot be woken.
+    """Save what was computed and end the process: a thread that waits for stdin cannot be woken.
 
-    On a thread of its own, since this one may have been interrupted with a lock in its hands.
+    Saves on another thread, since this one may hold a lock that the signal interrupted.
     """
     closing = threading.Thread(target=server.session.close, args=(CLOSING,), daemon=True)
     closing.start()
@@ -88,7 +87,7 @@ def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
 
 
 def own_stdout() -> BinaryIO:
-    """Return stdout, for the protocol alone: what anything else prints goes to stderr from now on."""
+    """Return stdout for the protocol alone; all other output goes to stderr from now on."""
     sys.stdout.flush()
     wire = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -108,12 +107,12 @@ class DiscreetFormatter(logging.Formatter):
     """Formats records without what users type: arguments that may hold it, and the messages of exceptions."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Name only the types of arguments that are neither text nor a number, as pygls' whole params are.
+        """Replace arguments that are neither text nor numbers, such as pygls' params, by their types.
 
-        asyncio's own messages quote futures, and those what they failed of.
+        asyncio's own messages are replaced: they quote futures, which quote the errors they failed with.
         """
         if record.name == "asyncio":
-            record.msg, record.args = "an error that no request waits for", ()
+            record.msg, record.args = "an error outside any request", ()
         if isinstance(record.args, tuple):
             record.args = tuple(a if isinstance(a, (str, int)) else type(a).__name__ for a in record.args)
         return super().format(record)
@@ -121,13 +120,13 @@ class DiscreetFormatter(logging.Formatter):
     def formatException(  # noqa: N802
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
-        """Tell an exception's type and where it came from."""
+        """Return an exception's type and traceback, without its message."""
         kind, _, frames = ei
         return "".join(traceback.format_tb(frames)) + (kind.__name__ if kind else "")
 
 
 async def _serve_tcp(server: EfimServer, port: int) -> None:
-    """Serve the first client that connects, on this machine; no other one can."""
+    """Serve the first client that connects from this machine; refuse all others."""
     connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
     connected = asyncio.get_running_loop().create_future()
 
@@ -150,7 +149,7 @@ async def _serve_tcp(server: EfimServer, port: int) -> None:
 
 
 class PatientReader:
-    """Lets the handler of a request begin before the next message is read, for it must not see a later edit."""
+    """Yields before each read, so that a request's handler starts before a later edit is applied."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader

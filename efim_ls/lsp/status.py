@@ -1,4 +1,4 @@
-"""What a client is told of the server's state: when it asks and, where it wishes, unasked."""
+"""The server's status: on request and, if the client wants them, as notifications."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from contextlib import contextmanager
 
 from efim_ls.session.session import Session
 
-NOTICED = 0.1  # seconds after which a user notices that a request is under way
+NOTICEABLE = 0.1  # seconds after which a user notices that a request is running
 
 Send = Callable[[dict[str, object]], None]
 
 
 class StatusReporter:
-    """Knows what is under way, and tells of changes. Used on the event loop only; it wakes nobody who is idle."""
+    """Tracks what is running and reports changes. Used on the event loop only; sends nothing while idle."""
 
     def __init__(self, session: Session, send: Send) -> None:
-        """Have changes sent by `send` once `wanted` is true."""
+        """Send changes with `send` once `wanted` is true."""
         self.wanted = False
         self._session, self._send = session, send
         self._percentage: int | None = None
-        self._slow = 0  # requests that are under way for so long that the user notices
-        self._told: dict[str, object] | None = None
+        self._slow = 0  # running requests that have become noticeable
+        self._sent: dict[str, object] | None = None
 
     def status(self, uri: str | None = None) -> dict[str, object]:
-        """Whether completions can be had, in this document if one is named, what runs, and what it brought."""
+        """Return whether completions are available, in one document if given, what runs, and the counters."""
         session = self._session
         off = session.documents.why_off(uri) if uri is not None else None
         return {
@@ -39,7 +39,7 @@ class StatusReporter:
 
     @contextmanager
     def request(self) -> Generator[None]:
-        """Be busy while a request takes long, and tell once it is over."""
+        """Report the server as busy while a request takes noticeably long, and again when it ends."""
         noticed = False
 
         def notice() -> None:
@@ -48,7 +48,7 @@ class StatusReporter:
             self._slow += 1
             self.changed()
 
-        timer = asyncio.get_running_loop().call_later(NOTICED, notice)
+        timer = asyncio.get_running_loop().call_later(NOTICEABLE, notice)
         try:
             yield
         finally:
@@ -57,17 +57,17 @@ class StatusReporter:
             self.changed()
 
     def loaded(self, percentage: int | None) -> None:
-        """Tell how much of a model is loaded, nothing where none is being loaded."""
+        """Report how much of a model is loaded, in percent; None if none is being loaded."""
         self._percentage = percentage
         self.changed()
 
     def changed(self) -> None:
-        """Tell what has changed, if anything has, once all that happens now has happened."""
+        """Report a change, if there is one, after all pending callbacks of the event loop."""
         if self.wanted:
-            asyncio.get_running_loop().call_soon(self._tell)
+            asyncio.get_running_loop().call_soon(self._report)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         status = self.status()
-        if status != self._told:
-            self._told = status
+        if status != self._sent:
+            self._sent = status
             self._send(status)

@@ -1,1 +1,1 @@
-"""What lives between messages, on the event loop, and the thread that computes."""
+"""State between messages, kept on the event loop, and the engine thread."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from efim_ls.request import Request
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
-from efim_ls.session.model_loader import LoadedModel, ModelLoader
+from efim_ls.session.model_loader import CompletionBackend, ModelLoader
 from efim_ls.session.open_documents import OpenDocument, OpenDocuments
 from efim_ls.text.lines import line_end_in
 
-STILL = 0.1  # seconds: a key that is held down moves the cursor many times in that time
-REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth writing
-FLUSHING, POLLING = 60.0, 0.01  # seconds in which a disk must have written what waits, and between looks
+STILL = 0.1  # seconds: a held key moves the cursor several times within it
+REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
+FLUSH_TIMEOUT, FLUSH_POLL = 60.0, 0.01  # seconds that pending writes may take, and between checks
 
 logger = logging.getLogger(__name__)
 
@@ -26,37 +26,37 @@ class BackgroundWork:
         self._engine, self._documents, self._model = engine, documents, model
 
     @property
-    def _completer(self) -> LoadedModel | None:
+    def _completer(self) -> CompletionBackend | None:
         return self._model.completer
 
     def rested(self, document: OpenDocument) -> None:
-        """Prefetch for the place where a document's cursor rests, once the user has paused."""
+        """Prefetch for a document's cursor position once the user has paused."""
         document.prefetch_timer.start(STILL, lambda: self._prefetch_at_cursor(document))
 
     def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
-        """Prefetch for what would be asked if the suggestion were accepted; save once the user has paused."""
+        """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
         self._prefetch(document, accepted(request, suggested))
         document.save_timer.start(REST, lambda: self._save(document.uri))
 
     def drop_prefetch(self, document: OpenDocument) -> None:
-        """Forget what is to be prefetched for a document."""
+        """Drop all prefetching for a document."""
         document.prefetch_timer.cancel()
         self._engine.drop_idle(document.uri)
 
     def drop(self, document: OpenDocument) -> None:
-        """Forget all work for a document: prefetching, saving and its request, whose callers get `Superseded`."""
+        """Drop all work for a document: prefetching, saving and its request, whose callers get `Superseded`."""
         self.drop_prefetch(document)
         document.save_timer.cancel()
         self._engine.drop_idle(_saving(document.uri))
         self._engine.supersede(document.uri)
 
     def drop_all(self) -> None:
-        """Forget all work: a request that still waits would reach a model that is being released."""
+        """Drop all work: a waiting request would reach a model that is being released."""
         for document in self._documents:
             self.drop(document)
 
     def forget(self, uri: str, save: bool) -> None:
-        """Have the model forget a document, after saving what was computed for it or without."""
+        """Make the model forget a document; with `save`, what was computed for it is saved."""
         if (completer := self._completer) is None:
             return
         closing = self._engine.run(("close", uri), lambda _: completer.close_document(uri, save))
@@ -65,14 +65,14 @@ class BackgroundWork:
             self._save(uri)
 
     async def settled(self) -> None:
-        """Wait until nothing is queued, under way or to be written, save what waits for the idle budget."""
+        """Wait until nothing is queued, running or unwritten, except work waiting for the idle budget."""
         await self._quiet()
         for document in self._documents:
             document.save_timer.fire()
         await self._quiet()
-        end = asyncio.get_running_loop().time() + FLUSHING
+        end = asyncio.get_running_loop().time() + FLUSH_TIMEOUT
         while (model := self._completer) and not model.flush(0) and asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(POLLING)
+            await asyncio.sleep(FLUSH_POLL)
 
     async def _quiet(self) -> None:
         while waiting := [document for document in self._documents if document.prefetch_timer.waiting]:
@@ -80,7 +80,7 @@ class BackgroundWork:
         await self._engine.settled()
 
     def _prefetch_at_cursor(self, document: OpenDocument) -> None:
-        """Prefetch for a document's cursor or, if no client has told that, for its beginning."""
+        """Prefetch for a document's cursor or, if it is unknown, for the document's beginning."""
         if document.cursor is not None:
             self._prefetch(document, Request(document.uri, document.text, document.cursor))
         elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
@@ -97,17 +97,15 @@ class BackgroundWork:
             self._engine.run_idle(document.uri, job)
 
     def _save(self, uri: str) -> None:
-        def save(
-            stopped: ShouldStop,
-        ) -> bool:  # by the model that is loaded then
-            completer = self._completer
+        def save(stopped: ShouldStop) -> bool:
+            completer = self._completer  # the model that is loaded when the job runs
             return completer is None or completer.save(uri, stopped)
 
         self._engine.run_idle(_saving(uri), save, budgeted=False)
 
 
 def accepted(request: Request, suggested: str) -> Request:
-    """Return what would be asked next if the suggestion were accepted."""
+    """Return the request that follows if the suggestion is accepted."""
     inserted = suggested.replace("\n", line_end_in(request.text))
     before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
     return replace(request, text=before + after, cursor=len(before))

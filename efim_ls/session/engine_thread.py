@@ -1,4 +1,4 @@
-"""The one thread that touches tensors: jobs in order, the latest of a key wins; idle work while none waits."""
+"""The only thread that touches tensors: runs jobs in order, the latest per key wins, and idle work in between."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Superseded(Exception):
 class EngineThread:
     """Runs one job at a time on a daemon thread. Its methods belong to the event loop's thread.
 
-    `idle_budget` bounds the idle work that costs much; without one there is none.
+    `idle_budget` limits budgeted idle work; without a budget, none of it runs.
     """
 
     def __init__(self, idle_budget: TimeBudget | None = None) -> None:
         self.idle_budget = idle_budget or TimeBudget(0)
         # What follows is changed under this lock only. Its waits are the engine thread's.
         self._changed = threading.Condition()
-        self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all that are not answered, in the order they became ready
-        self._ready = 0  # tickets of these that wait for the thread
-        self._idle: OrderedDict[Hashable, _IdleWork] = OrderedDict()  # including what is under way
+        self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all unanswered ones, in the order they became ready
+        self._ready = 0  # how many of these wait for the thread
+        self._idle: OrderedDict[Hashable, _IdleWork] = OrderedDict()  # including what is running
         self._settling: list[asyncio.Future[None]] = []
         self._closed = False
         self.idle_budget.watch(self._wake)
@@ -45,10 +45,10 @@ class EngineThread:
         self._thread.start()
 
     def run(self, key: Hashable, job: Job[T], after: float = 0.0) -> asyncio.Future[T]:
-        """Queue a job in place of an older one with its key, which is told to stop and answered `Superseded`.
+        """Queue a job that supersedes an older one with its key, which is told to stop and gets `Superseded`.
 
-        The older one makes way at once; this one is queued after `after` seconds. Cancelling the result tells the job
-        to stop; one that has not begun never begins.
+        The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result tells the
+        job to stop; a job that has not begun never runs.
         """
         self.supersede(key)
         ticket = _Ticket(job)
@@ -63,22 +63,22 @@ class EngineThread:
         return ticket.waiter
 
     def is_asked(self, key: Hashable) -> bool:
-        """Return whether a job with this key is not answered yet."""
+        """Return whether a job with this key is unanswered."""
         return key in self._tickets
 
     def supersede(self, key: Hashable) -> None:
-        """Tell the job with this key to stop, if there is one; whoever waits for it gets `Superseded`."""
+        """Tell the job with this key, if there is one, to stop; its caller gets `Superseded`."""
         if (older := self._tickets.get(key)) is not None:
             self._remove(key, older)
-            if not older.waiter.done():  # a caller who has just given up need not hear of it
+            if not older.waiter.done():  # a caller that has just cancelled is not informed
                 older.fail(Superseded())
                 older.waiter.exception()
 
     def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True) -> None:
-        """Queue idle work in place of older idle work with its key, which is told to stop.
+        """Queue idle work that replaces older idle work with its key, which is told to stop.
 
-        It runs while no job waits and, if `budgeted`, the idle budget lasts; else it is told to stop. A job that
-        returns false was interrupted and is called again when the thread is idle again; it keeps its own progress.
+        It runs while no job waits and, if `budgeted`, while the idle budget lasts; otherwise it is told to stop. If
+        it returns false, it was interrupted and is called again once the thread is idle; it keeps its own progress.
         """
         with self._changed:
             if not self._closed:
@@ -87,12 +87,12 @@ class EngineThread:
                 self._changed.notify()
 
     def drop_idle(self, key: Hashable) -> None:
-        """Forget the idle work with this key; if it is under way, it is told to stop."""
+        """Drop the idle work with this key; if it is running, it is told to stop."""
         with self._changed:
             self._idle.pop(key, None)
 
     def settled(self) -> asyncio.Future[None]:
-        """Return a future that is done once nothing is queued or under way, save what waits for the idle budget."""
+        """Return a future that is done once nothing is queued or running, except work waiting for the idle budget."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._closed:
@@ -103,9 +103,9 @@ class EngineThread:
         return waiter
 
     def close(self, seconds: float) -> bool:
-        """Tell all jobs and the thread to end; return false if it is still at work after `seconds`.
+        """Tell all jobs and the thread to end; return whether it has within `seconds`.
 
-        For when the event loop has ended: jobs that have not begun are not answered.
+        To be called after the event loop has ended: jobs that have not begun are not answered.
         """
         with self._changed:
             for ticket in self._tickets.values():
@@ -119,7 +119,7 @@ class EngineThread:
     def _enqueue(self, key: Hashable, ticket: _Ticket[Any]) -> None:
         with self._changed:
             if self._tickets.get(key) is ticket and not self._closed:
-                self._tickets[key] = self._tickets.pop(key)  # behind those that were ready before
+                self._tickets[key] = self._tickets.pop(key)  # behind those that became ready earlier
                 ticket.state = "ready"
                 self._ready += 1
                 self._changed.notify()
@@ -131,7 +131,7 @@ class EngineThread:
                 del self._tickets[key]
             self._ready -= ticket.state == "ready"
             ticket.state = "over"
-            self._changed.notify()  # this may have been the last that was held
+            self._changed.notify()  # this may have been the last held ticket
 
     def _wake(self) -> None:
         with self._changed:
@@ -148,7 +148,7 @@ class EngineThread:
         return work is not None
 
     def _next(self) -> Callable[[], None] | None:
-        """Wait for something to do and take it; None once the thread is to end."""
+        """Wait for work and take it; return None when the thread should end."""
         with self._changed:
             while not self._closed:
                 if self._ready:
@@ -168,7 +168,7 @@ class EngineThread:
         return ticket
 
     def _next_idle(self) -> tuple[Hashable, _IdleWork] | None:
-        """Return unbudgeted work first, then what was queued last: it is for the place the user looks at now."""
+        """Return unbudgeted work first, then the latest queued, which is for the place the user looks at now."""
         free = next(((key, work) for key, work in self._idle.items() if not work.budgeted), None)
         if free or not self._idle or self.idle_budget.left() <= 0:
             return free
@@ -178,7 +178,7 @@ class EngineThread:
         try:
             with self.idle_budget.spending() if work.budgeted else nullcontext():
                 done = work.job(self._interruption(key, work))
-        except BaseException as error:  # there is no caller to raise it to, and nothing a job raises ends the thread
+        except BaseException as error:  # there is no caller to raise it to, and the thread must survive
             logger.error("idle work failed", exc_info=error)
             done = True
         with self._changed:
@@ -186,14 +186,14 @@ class EngineThread:
                 del self._idle[key]
 
     def _interruption(self, key: Hashable, work: _IdleWork) -> ShouldStop:
-        """Return what tells idle work to stop, without the lock; once true, it stays true."""
+        """Return a function that tells idle work to stop, without the lock; once true, it stays true."""
         interrupted = False
 
         def should_stop() -> bool:
             nonlocal interrupted
             unwanted = self._idle.get(key) is not work  # superseded, dropped or closed
-            too_dear = work.budgeted and self.idle_budget.left() <= 0
-            interrupted = interrupted or unwanted or self._ready > 0 or too_dear
+            over_budget = work.budgeted and self.idle_budget.left() <= 0
+            interrupted = interrupted or unwanted or self._ready > 0 or over_budget
             return interrupted
 
         return should_stop
@@ -205,14 +205,14 @@ class EngineThread:
 
 
 class _IdleWork:
-    """Work that no caller waits for: an object of its own, since one job may be queued twice."""
+    """Work that no caller waits for; compared by identity, since one job may be queued twice."""
 
     def __init__(self, job: Job[bool], budgeted: bool) -> None:
         self.job, self.budgeted = job, budgeted
 
 
 class _Ticket(Generic[T]):
-    """One job and who waits for it. `waiter` is touched on the event loop's thread only."""
+    """A job and its caller's future, `waiter`, which is used on the event loop's thread only."""
 
     def __init__(self, job: Job[T]) -> None:
         self.state: Literal["held", "ready", "running", "over"] = "held"
@@ -221,7 +221,7 @@ class _Ticket(Generic[T]):
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def drop(self) -> None:
-        """Stop the job, or keep it from beginning, and let go of what it holds."""
+        """Stop the job, or keep it from starting, and release what it holds."""
         self._stop.set()
         self._job = None
 
@@ -232,13 +232,13 @@ class _Ticket(Generic[T]):
             return
         try:
             result = job(self._stop.is_set)
-        except BaseException as error:  # whatever a job raises is its caller's, and never ends the thread
+        except BaseException as error:  # raised to the caller; the thread must survive
             _post(self.waiter, self.fail, error)
         else:
             _post(self.waiter, self._succeed, result)
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error; log one that no caller waits for, unless the job was superseded."""
+        """Answer with an error; if the caller has cancelled, log it, unless the job was superseded."""
         if self.waiter.done():
             if not isinstance(error, Superseded):
                 logger.error("a cancelled job failed", exc_info=error)
@@ -256,5 +256,5 @@ def _settle(waiter: asyncio.Future[None]) -> None:
 
 
 def _post(waiter: asyncio.Future[Any], deliver: Callable[[V], None], value: V) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed, so no caller waits
         waiter.get_loop().call_soon_threadsafe(deliver, value)

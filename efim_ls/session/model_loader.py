@@ -1,4 +1,4 @@
-"""The contract of a loaded model, as the session uses it, and how one replaces another."""
+"""The interface of a loaded model to the session, and how one model replaces another."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
 
 CLOSING = 1.0  # seconds that each part of closing may take
-LOADING = object()  # the key of the job that fetches or loads a model; those of completions are URIs
+LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
 
 Progress = Callable[[str, int], None]
 
 logger = logging.getLogger(__name__)
 
 
-class LoadedModel(Protocol):
-    """A loaded model. Used on the engine thread only, save for what says otherwise."""
+class CompletionBackend(Protocol):
+    """A loaded model. Used on the engine thread only, unless a method says otherwise."""
 
     def complete(self, request: Request, stopped: ShouldStop, /) -> Answer:
-        """Answer a request; soon after `stopped()` is true, as superseded."""
+        """Answer a request; once `stopped()` is true, soon return it as superseded."""
         ...
 
     def prefetch(self, request: Request, /) -> Job[bool]:
-        """Return work that computes ahead what a request will need."""
+        """Return work that prefetches what a request will need."""
         ...
 
     def prefetch_opened(self, uri: str, text: str, /) -> Job[bool]:
-        """Return work that computes ahead what any first request in a document will need."""
+        """Return work that prefetches what any first request in a document will need."""
         ...
 
     def explain(self, request: Request, /) -> dict[str, object]:
-        """Return what a request would send and cost."""
+        """Return the prompt that a request would send, and its costs."""
         ...
 
     def close_document(self, uri: str, save: bool, /) -> None:
-        """Forget a document; if it is to be saved, what `save` needs stays until then."""
+        """Forget a document; if `save`, keep what saving it needs until then."""
         ...
 
     def save(self, uri: str, stopped: ShouldStop, /) -> bool:
-        """Save what was computed for a document, open or closed; return false if it was stopped."""
+        """Save what was computed for a document, open or closed; return false if stopped."""
         ...
 
     def flush(self, seconds: float, /) -> bool:
-        """Wait until what was saved is written; on any thread."""
+        """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
         ...
 
     def close(self, seconds: float, then: Settings | None = None, /) -> None:
-        """Save all that was computed, as far as the settings that follow allow it, and end."""
+        """Save what was computed, if the settings `then` that follow allow it, and end."""
         ...
 
     def describe(self) -> dict[str, object]:
@@ -61,7 +61,7 @@ class LoadedModel(Protocol):
 
     @property
     def ahead(self) -> Ahead:
-        """What was computed ahead of need; on any thread."""
+        """Totals of prefetching; on any thread."""
         ...
 
     @property
@@ -70,29 +70,29 @@ class LoadedModel(Protocol):
         ...
 
 
-Load = Callable[[Settings, Progress], LoadedModel]
-Fetch = Callable[[Settings, Progress, bool], None]  # the last: whether another model is loaded meanwhile
+Load = Callable[[Settings, Progress], CompletionBackend]
+Fetch = Callable[[Settings, Progress, bool], None]  # the last: whether another model is loaded
 
 
 def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> None:
-    """Fetch nothing: for models that are on this machine."""
+    """Fetch nothing, for models that are on this machine."""
 
 
 class ModelLoader:
-    """The loaded model, and how another one replaces it; while one is fetched, the one before goes on.
+    """The loaded model, and its replacement by another; the old one stays in use while the new one is downloaded.
 
-    Used on the event loop only. `released` is called before a model is let go of.
+    Used on the event loop only. `released` is called before a model is released.
     """
 
     def __init__(self, engine: EngineThread, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
-        """Fetch on a thread of its own, which touches no tensors; load and close models on the engine thread."""
-        self.completer: LoadedModel | None = None
-        self.status = Status("loading", "waiting for the client")
+        """Download on a separate thread, which touches no tensors; load and close models on the engine thread."""
+        self.completer: CompletionBackend | None = None
+        self.status = Status("loading", "waiting for the editor's settings")
         self._description: dict[str, object] = {}
         self._loaded_for: Settings | None = None
         self._engine, self._load, self._fetch, self._released = engine, load, fetch, released
         self._fetching = EngineThread()
-        self._replaced: list[LoadedModel] = []  # models to close before the next: replaced, or not taken yet
+        self._replaced: list[CompletionBackend] = []  # to close before the next is loaded: replaced, or not adopted
         self._wanted = object()
 
     @property
@@ -101,18 +101,18 @@ class ModelLoader:
         return self._description if self.completer else {}
 
     def must_load(self, settings: Settings) -> bool:
-        """Return whether these settings need another model than the one that is loaded or being loaded."""
+        """Return whether these settings need another model than the one loaded or loading."""
         return settings.of_model != self._loaded_for
 
     async def load(self, settings: Settings, progress: Progress) -> bool:
-        """Fetch and load the model that the settings name; return whether it is ready.
+        """Download and load the configured model; return whether it is ready, and set the status.
 
-        The status tells what came of it. A call that a later one supersedes changes nothing more.
+        Once a later call supersedes this one, it changes nothing more.
         """
         before, self._loaded_for = self._loaded_for, settings.of_model
-        self.status, tell = Status("loading", "the model is being loaded"), _rising(progress)
+        self.status, tell = Status("loading", "the model is loading"), _rising(progress)
         if before and (before.persist, before.private_files) != (settings.persist, settings.private_files):
-            self._release()  # it would save by settings that hold no more
+            self._release()  # it would save by outdated settings
         try:
             await self._fetch_first(settings, tell)
             self._release()
@@ -147,7 +147,7 @@ class ModelLoader:
             raise Superseded
 
     def _release(self) -> None:
-        """Let go of the loaded model, to be closed before the next one is loaded."""
+        """Take the loaded model out of use; it is closed before the next one is loaded."""
         if self.completer is not None:
             self._replaced.append(self.completer)
         self.completer = None
@@ -155,19 +155,19 @@ class ModelLoader:
 
     def _replace(
         self, settings: Settings, progress: Progress, stopped: ShouldStop
-    ) -> tuple[LoadedModel, dict[str, object]]:
-        """Close models and load another, on the engine thread; one that is not taken is closed by the next call."""
+    ) -> tuple[CompletionBackend, dict[str, object]]:
+        """Close old models and load another, on the engine thread; the next call closes it if it is not adopted."""
         if self._replaced:
             while self._replaced:
                 self._replaced.pop().close(CLOSING, settings)
-            gc.collect()  # cycles may hold the model that is being replaced, and its arenas are large
+            gc.collect()  # cycles may keep the replaced model alive, and its arenas are large
         completer = self._load(settings, _unless(stopped, progress))
-        self._replaced.append(completer)  # the caller may be superseded until the very moment it takes it
+        self._replaced.append(completer)  # the caller may be superseded until it adopts the model
         return completer, completer.describe()
 
 
 def _failure(error: Exception) -> str:
-    """Return what to tell of a model that could not be loaded; unforeseen errors are logged."""
+    """Return the message for a failed load; log unexpected errors."""
     if isinstance(error, ModelError):
         return str(error)
     logger.error("the model could not be loaded", exc_info=error)
@@ -175,7 +175,7 @@ def _failure(error: Exception) -> str:
 
 
 def _rising(progress: Progress) -> Progress:
-    """Return the same progress, of parts that each start at 0, so that what it tells never falls."""
+    """Return a progress callback whose percentage never falls, although each part starts at 0."""
     most = 0
 
     def tell(message: str, percent: int) -> None:
@@ -187,7 +187,7 @@ def _rising(progress: Progress) -> Progress:
 
 
 def _unless(stopped: ShouldStop, progress: Progress) -> Progress:
-    """Return progress that tells what is new, and ends the loading once the model is not wanted any more."""
+    """Return a progress callback that skips repeats and raises Superseded once the model is no longer wanted."""
     told: tuple[str, int] | None = None
 
     def tell(message: str, percent: int) -> None:

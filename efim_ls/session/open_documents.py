@@ -1,4 +1,4 @@
-"""The documents that a client has open, and all that the event loop knows of each."""
+"""The open documents, with the event loop's state of each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from efim_ls.text.document import Change, Document, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import RetentionTracker
 
-# More text slows every token, more files outgrow cached tokens.
+# More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
 
 
 class IdleTimer:
-    """Calls one thing after a pause; a later `start` takes its place. Used on the event loop only."""
+    """Calls a function after a pause; a later `start` replaces it. Used on the event loop only."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
@@ -28,40 +28,40 @@ class IdleTimer:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is still to be called."""
+        """Whether a call is pending."""
         return self._begin is not None
 
     def start(self, seconds: float, begin: Callable[[], None]) -> None:
-        """Call `begin` once this was not called again for `seconds`."""
+        """Call `begin` after `seconds` without another `start`."""
         self.cancel()
         self._begin = begin
         self._timer = asyncio.get_running_loop().call_later(seconds, self.fire)
         self._elapsed.clear()
 
     def cancel(self) -> None:
-        """Drop what waits."""
+        """Drop the pending call."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._begin = None
         self._elapsed.set()
 
     def fire(self) -> None:
-        """Call what waits now."""
+        """Make the pending call now."""
         begin = self._begin
         self.cancel()
         if begin is not None:
             begin()
 
     async def elapsed(self) -> None:
-        """Wait until nothing waits."""
+        """Wait until no call is pending."""
         if self.waiting:
             await self._elapsed.wait()
 
 
 class OpenDocument(Document):
-    """An open document: its text, and the state of the event loop that goes when it is closed.
+    """An open document: its text, and the event loop's state until it is closed.
 
-    `cursor` is the offset where the user was last known to be; edits do not move it. `retention` follows accepted
+    `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
     suggestions. `prefetch_timer` and `save_timer` wait for the user to pause.
     """
 
@@ -76,21 +76,21 @@ class OpenDocument(Document):
         self._answered: tuple[Request, Answer] | None = None
 
     def edit(self, change: Change, encoding: Encoding) -> None:
-        """Make a change, and follow accepted suggestions through it."""
+        """Apply a change and track accepted suggestions through it."""
         self.retention.follow(self.apply(change, encoding), self.text)
 
     def verdict(self, rules: Rules) -> Verdict:
-        """Return what the rules say of it; judged once for as long as the same rules are in force."""
+        """Return the rules' verdict on it, cached while the same rules are in force."""
         if self._judged is None or self._judged[0] is not rules:
             self._judged = rules, rules.verdict(self.uri, self.language)
         return self._judged[1]
 
     def note_answer(self, request: Request, answer: Answer) -> None:
-        """Remember the last answer, without texts of other documents, which may be closed soon."""
+        """Remember the last answer, without the texts of other documents, which may close soon."""
         self._answered = replace(request, others=()), answer
 
     def why_nothing(self, text: str, cursor: int) -> Refusal | None:
-        """Return why the last answer was empty, if it was, at this place of this text."""
+        """Return why the last answer was empty, if it was for this text and cursor; else None."""
         if self._answered is None:
             return None
         request, answer = self._answered
@@ -106,10 +106,10 @@ class OpenDocument(Document):
 
 
 class OpenDocuments:
-    """The open documents, the one used last at the end, and the rules in force. Used on the event loop only."""
+    """The open documents, most recently used last, and the rules in force. Used on the event loop only."""
 
     def __init__(self, counters: Counters) -> None:
-        """Count what is retained of accepted suggestions in `counters`."""
+        """Count retained characters of accepted suggestions in `counters`."""
         self.rules = Rules(Settings())
         self._counters = counters
         self._documents: dict[str, OpenDocument] = {}
@@ -118,9 +118,9 @@ class OpenDocuments:
         return iter(list(self._documents.values()))
 
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
-        """Open a document; some clients open one again that is open, whose text is replaced then."""
+        """Open a document, or replace one that is open already, as some clients open documents twice."""
         before, document = self.close(uri), OpenDocument(uri, language, text, version, self._counters)
-        if before is not None:  # what was computed for it is still to be saved
+        if before is not None:  # what was computed for it still has to be saved
             before.save_timer, document.save_timer = document.save_timer, before.save_timer
             before.close()
         self._documents[uri] = document
@@ -131,22 +131,22 @@ class OpenDocuments:
         return self._documents.get(uri)
 
     def use(self, uri: str) -> OpenDocument | None:
-        """Return a document and mark it as the one used last; None if it is not open."""
+        """Return a document and mark it as most recently used; None if it is not open."""
         if (document := self._documents.pop(uri, None)) is not None:
             self._documents[uri] = document
         return document
 
     @property
     def last_used(self) -> OpenDocument | None:
-        """The document used last, None if none is open."""
+        """The most recently used document, None if none is open."""
         return next(reversed(self._documents.values()), None)
 
     def close(self, uri: str) -> OpenDocument | None:
-        """Take a document out and return it, None if it is not open; its owner closes it."""
+        """Remove and return a document, None if it is not open; the caller closes it."""
         return self._documents.pop(uri, None)
 
     def language(self, uri: str) -> str:
-        """Return the client's name for a document's language; empty if it is not open."""
+        """Return a document's language as the client names it; empty if it is not open."""
         return document.language if (document := self._documents.get(uri)) else ""
 
     def why_off(self, uri: str, size: int | None = None) -> Refusal | None:
@@ -156,7 +156,7 @@ class OpenDocuments:
         return document.verdict(self.rules).refusal(len(document.text) if size is None else size)
 
     def others(self, document: OpenDocument) -> tuple[str, ...]:
-        """Return the texts of other documents in its language that fit whole, the one used last at the end."""
+        """Return the texts of other documents in its language that fit whole, most recently used last."""
         room, texts = MOST_CHARACTERS_OF_OTHERS, list[str]()
         for other in reversed(self._documents.values()):
             size = len(other.text)

@@ -1,4 +1,4 @@
-"""The queue of completion requests: equal ones share an answer, the latest of a document wins, a burst waits."""
+"""The queue of completion requests: equal requests share an answer, a document's latest wins, bursts are delayed."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from statistics import median
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.engine_thread import EngineThread, Job
 
-PAUSE = 1.0  # seconds: a user who does not type for longer was thinking, which is no rhythm
-FASTEST = 0.03  # seconds: a held key repeats about this often; answers need not be faster than that
-LONGEST = 0.3  # seconds: as long as other tools wait at most; a longer wait is felt as a machine that does not react
-STEPS = 8  # decode steps of a short answer: about the rest of a line
-RECENT = 20  # samples, so that a machine that has become busy or free is noticed within some words
-FEWEST = 5  # samples of either kind before they say anything
+LONGEST_GAP = 1.0  # seconds: a longer gap is a pause to think, not part of the typing rhythm
+FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need not be faster
+LONGEST_DELAY = 0.3  # seconds: the most that other tools wait; after a longer wait a machine feels unresponsive
+SHORT_ANSWER_STEPS = 8  # decode steps of a short answer: about the rest of a line
+RECENT_SAMPLES = 20  # samples of each kind: few, so that a change of the machine's load is noticed within some words
+FEWEST_SAMPLES = 5  # samples of each kind below which there is no delay
 
 
 class Debounce:
-    """Weighs what an answer costs here against the time between keys. Seconds, save where `ms` says otherwise."""
+    """Compares the cost of an answer with the time between keys. Times are seconds unless named `ms`."""
 
     def __init__(self) -> None:
         self._last: float | None = None
         self._overtakes = False
-        self._gaps: deque[float] = deque(maxlen=RECENT)
-        self._steps: deque[float] = deque(maxlen=RECENT)
-        self._firsts: deque[float] = deque(maxlen=RECENT)
+        self._gaps: deque[float] = deque(maxlen=RECENT_SAMPLES)
+        self._steps: deque[float] = deque(maxlen=RECENT_SAMPLES)
+        self._firsts: deque[float] = deque(maxlen=RECENT_SAMPLES)
 
     def note_request(self, now: float, overtakes: bool) -> None:
-        """Note when an automatic request came, by any monotonic clock.
+        """Note the time of an automatic request, by any monotonic clock.
 
-        `overtakes` tells that the one before is not answered yet: else there is no burst, and nothing to wait for.
+        `overtakes`: the previous request is not answered yet. Otherwise there is no burst, and no delay.
         """
         self._overtakes = overtakes
-        if self._last is not None and now - self._last <= PAUSE:
+        if self._last is not None and now - self._last <= LONGEST_GAP:
             self._gaps.append(now - self._last)
         self._last = now
 
@@ -44,12 +44,12 @@ class Debounce:
         self._firsts.append(first_ms)
 
     def delay(self) -> float:
-        """Return how long to wait: 0 if an answer takes at most half a typical gap, a gap if it takes a whole one."""
-        if not self._overtakes or min(len(self._gaps), len(self._steps)) < FEWEST:
+        """Return the delay: 0 if an answer takes at most half a typical gap, rising to a gap if it takes a gap."""
+        if not self._overtakes or min(len(self._gaps), len(self._steps)) < FEWEST_SAMPLES:
             return 0.0
-        cost = (median(self._firsts) + STEPS * median(self._steps)) / 1e3
-        gap = max(FASTEST, median(self._gaps))
-        return min(max(0.0, 2 * cost - gap), gap, LONGEST)
+        cost = (median(self._firsts) + SHORT_ANSWER_STEPS * median(self._steps)) / 1e3
+        gap = max(FASTEST_GAP, median(self._gaps))
+        return min(max(0.0, 2 * cost - gap), gap, LONGEST_DELAY)
 
 
 class _UnderWay:
@@ -67,10 +67,10 @@ class RequestQueue:
         self._under_way: dict[str, _UnderWay] = {}
 
     async def answer(self, request: Request) -> Answer:
-        """Return the answer to an equal request that is under way, or to this one; raises what its job raises.
+        """Return the answer to a request, shared with an equal one in progress; raises what its job raises.
 
-        A request that differs supersedes the document's older one, whose callers get `Superseded`. Cancelling this
-        stops the job if no other caller waits for it.
+        A different request supersedes the document's older one, whose callers get `Superseded`. Cancelling this stops
+        the job unless another caller waits for it.
         """
         uri, work = request.uri, self._under_way.get(request.uri)
         if work is None or work.answer.done() or work.request != request:

@@ -1,4 +1,4 @@
-"""What the server knows between messages: documents, settings, the model, requests and statistics. No LSP types."""
+"""A client's session: documents, settings, model, requests and statistics. Knows no LSP types."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from efim_ls.session.requests import RequestQueue
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.history import Statistics
+from efim_ls.usage.history import UsageHistory
 from efim_ls.usage.suggestions import Offers
 
 logger = logging.getLogger(__name__)
 
 
 class Session:
-    """One client's. Used on the event loop only; jobs that touch the model run on the engine thread."""
+    """One client's session. Used on the event loop only; jobs that touch the model run on the engine thread."""
 
     def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch) -> None:
         self.settings = Settings()
-        self.statistics = Statistics(lambda: self.settings, logger.warning)
-        self.counters = Counters(self.statistics.add)
+        self.history = UsageHistory(lambda: self.settings, logger.warning)
+        self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments(self.counters)
         self.engine = EngineThread()
@@ -42,11 +42,11 @@ class Session:
 
     @property
     def status(self) -> Status:
-        """Whether completions can be had now."""
+        """Whether completions are available now."""
         return self._model.status if self.settings.enabled else Status("off", refusal("disabled").why)
 
     def describe(self) -> dict[str, object]:
-        """Return the status and, once there is a model, what runs where and why."""
+        """Return the status and, once a model is loaded, what runs where and why."""
         return asdict(self.status) | self._model.description
 
     def configure(self, settings: Settings) -> bool:
@@ -62,7 +62,7 @@ class Session:
         self._adopt_rules()
 
     async def load(self, progress: Progress) -> None:
-        """Load the model that the settings name; the status tells what came of it."""
+        """Load the configured model; the status tells the outcome."""
         if await self._model.load(self.settings, progress) and (document := self.documents.last_used):
             self.background.rested(document)
 
@@ -71,13 +71,13 @@ class Session:
         self.background.rested(self.documents.open(uri, language, text, version))
 
     def edit(self, document: OpenDocument, changes: Iterable[Change], encoding: Encoding) -> None:
-        """Make changes of a document; what was to be prefetched for it is forgotten."""
+        """Apply changes to a document and drop its outdated prefetching."""
         self.background.drop_prefetch(document)
         for change in changes:
             document.edit(change, encoding)
 
     def close_document(self, uri: str) -> None:
-        """Forget a document, save what its model has computed in case it comes back."""
+        """Close a document; save what was computed for it in case it is opened again."""
         off, document = self.documents.why_off(uri), self.documents.close(uri)
         if document is not None:
             document.close()
@@ -86,13 +86,13 @@ class Session:
         self.background.forget(uri, save=off is None)
 
     def request_at(self, document: OpenDocument, cursor: int, explicit: bool) -> Request:
-        """Take a snapshot of a document and what the settings ask for at a place in it."""
+        """Return a request for a place in a document, as a snapshot with the options of the settings."""
         count, least = (self.settings.alternatives, 0.0) if explicit else (1, self.settings.min_confidence)
         return Request(document.uri, document.text, cursor, explicit, self.documents.others(document), count, least)
 
     async def complete(self, request: Request) -> Answer:
-        """Return the text to insert at the cursor, often none; the counters tell why, and what it cost."""
-        language = self.documents.language(request.uri)  # its document may be closed before the answer
+        """Return the answer to a request, which may be empty, and count it with its reason."""
+        language = self.documents.language(request.uri)  # the document may be closed before the answer
         if off := self._why_not(request):
             self.refuse(request.uri, off.reason)
             return Answer("", reason=off.reason)
@@ -101,20 +101,20 @@ class Session:
         except Superseded:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
-            self._note(request, language, Answer("", reason="cancelled"))
+            self._count_answer(request, language, Answer("", reason="cancelled"))
             raise
         except Exception as error:
             logger.error("a completion failed", exc_info=error)
             answer = Answer("", reason="error")
-        self._note(request, language, answer)
+        self._count_answer(request, language, answer)
         return answer
 
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""
-        self.counters.refuse(uri, self.documents.language(uri), reason)
+        self.counters.count_refusal(uri, self.documents.language(uri), reason)
 
     async def explain(self, request: Request) -> dict[str, object]:
-        """Return what the prompt of a request would be and cost, and why there is or was no suggestion."""
+        """Return the prompt and costs of a request, and why there is or was no suggestion."""
         completer, off = self._model.completer, self._why_not(request)
         if off is not None or completer is None:
             return explain_refusal(off or refusal("loading"))
@@ -124,23 +124,23 @@ class Session:
         return explained | as_dict(nothing)
 
     async def report(self) -> dict[str, object]:
-        """Return all counters as plain values, once they are on disk, too."""
-        await asyncio.to_thread(self.statistics.write)
+        """Write the usage statistics to disk and return all counters as plain values."""
+        await asyncio.to_thread(self.history.write)
         ahead, tiers = (model.ahead, model.tiers) if (model := self._model.completer) else (Ahead(), [])
         return self.counters.report() | {"ahead": asdict(ahead), "tiers": tiers}
 
     def close(self, seconds: float) -> bool:
-        """Save what was computed and end; return false if a thread is still at work after `seconds`.
+        """Save what was computed and end; return false if a thread is still running after `seconds`.
 
-        For when the event loop has ended: answers have no readers any more.
+        To be called after the event loop has ended.
         """
         for document in self.documents:
             document.retention.close()
-        self.statistics.write()
+        self.history.write()
         return self._model.close(seconds)
 
     def _adopt_rules(self) -> None:
-        """Judge all documents by the settings and folders of now; drop the work of those that are off."""
+        """Apply the current settings and folders to all documents; drop the work of those that are off."""
         self.documents.rules = Rules(self.settings, self._folders)
         for document in self.documents:
             if self.documents.why_off(document.uri):
@@ -162,25 +162,25 @@ class Session:
 
         def job(stopped: ShouldStop) -> Answer:
             answer = completer.complete(request, stopped)
-            # Not left to the caller: tokens of an answer that has no caller any more were computed too.
-            loop.call_soon_threadsafe(self._spend, request, language, answer)
+            # Counted here and not by the caller, since a caller that has gone leaves computed tokens behind.
+            loop.call_soon_threadsafe(self._count_costs, request, language, answer)
             return answer
 
         return job
 
-    def _spend(self, request: Request, language: str, answer: Answer) -> None:
-        """Count what an answer cost, and work ahead from it."""
-        self.counters.spend(request.uri, language, answer)
+    def _count_costs(self, request: Request, language: str, answer: Answer) -> None:
+        """Count the costs of an answer, and start the background work that follows it."""
+        self.counters.count_costs(request.uri, language, answer)
         self.requests.note_costs(answer.costs)
         document = self.documents.get(request.uri)
         if document and answer.reason != "superseded" and self.documents.why_off(request.uri) is None:
             self.background.answered(document, request, answer.text)
 
-    def _note(self, request: Request, language: str, answer: Answer) -> None:
-        """Count an answer, and remember it while its document is open."""
+    def _count_answer(self, request: Request, language: str, answer: Answer) -> None:
+        """Count an answer, and remember it if its document is open."""
         if answer.reason == "error":
-            self.counters.refuse(request.uri, language, "error")
+            self.counters.count_refusal(request.uri, language, "error")
         else:
-            self.counters.answer(language, answer.reason or "suggestion")
+            self.counters.count_answer(language, answer.reason or "suggestion")
         if (document := self.documents.get(request.uri)) is not None:
             document.note_answer(request, answer)

@@ -1,4 +1,4 @@
-"""How much work nobody waits for may be done: so many seconds in any minute."""
+"""A limit on background work, in seconds per minute."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from math import floor
 from time import monotonic
 
-WINDOW = 60.0  # seconds that spent time is held against further work
-# What ended within one grain is given back together: few entries however many pieces of work, and a worker that has
-# used all up is not woken for a microsecond's worth.
+WINDOW = 60.0  # seconds for which spent time counts against further work
+# Work that ended within one grain is given back together: there are few entries for many pieces of work, and a worker
+# with an exhausted budget is not woken for a microsecond.
 GRAIN = 1.0  # seconds
 
 
 class TimeBudget:
-    """Seconds of work that may be spent in any minute; what is under way counts too.
+    """Limits work to `seconds` in any minute, including work under way.
 
-    `seconds` may be set at any time on any thread; zero forbids work. All else belongs to the thread that works.
+    `seconds` may be set at any time on any thread; zero forbids work. All else is used by the working thread only.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
-        """Allow so many seconds a minute by a clock that tells seconds and never goes back."""
+        """Allow `seconds` of work per minute; `clock` is monotonic, in seconds."""
         self.seconds, self._clock = seconds, clock
         self._spent: dict[int, float] = {}  # seconds of work by the grain in which it ended, oldest first
         self._began: float | None = None
@@ -37,7 +37,7 @@ class TimeBudget:
 
     @contextmanager
     def spending(self) -> Generator[None]:
-        """Count the time spent inside; may overdraw: who works asks `left` as often as it can stop."""
+        """Count the time spent inside; it may overdraw, so a worker checks `left` whenever it can stop."""
         began = self._began = self._clock()
         try:
             yield
@@ -47,7 +47,7 @@ class TimeBudget:
             self._spent[grain] = self._spent.get(grain, 0.0) + now - began
 
     def left(self) -> float:
-        """Seconds that may be spent now; zero or less where none may."""
+        """Return the seconds that may be spent now, zero or less if none."""
         now = self._clock()
         while self._spent and self._given_back_at() <= now:
             del self._spent[next(iter(self._spent))]
@@ -55,7 +55,7 @@ class TimeBudget:
         return self.seconds - sum(self._spent.values()) - under_way
 
     def frees_in(self) -> float | None:
-        """Seconds until some of what was spent is given back; None where waiting alone brings nothing."""
+        """Return the seconds until spent time is given back; None if waiting does not help."""
         if self.seconds <= 0 or not self._spent:
             return None
         return self._given_back_at() - self._clock()

@@ -1,4 +1,4 @@
-"""The text of one open file and where its lines begin, in code points and in the editor's units."""
+"""The text of one open file, with positions in code points and in the editor's units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LF, _CR = ord("\n"), ord("\r")
 
 @dataclass(frozen=True)
 class Change:
-    """One edit as an editor sends it; without both ends of a range, `text` replaces the whole document."""
+    """One edit as an editor sends it; without a complete range, `text` replaces the whole document."""
 
     text: str
     start: Position | None = None
@@ -39,9 +39,9 @@ class Edit:
 
 
 class Document:
-    r"""One open file. Used on one thread; `text` is immutable and may be handed to others.
+    r"""One open file. Used on one thread; its immutable `text` may be passed to others.
 
-    Offsets count code points, characters of a position count units of the encoding.
+    Offsets count code points; the characters of a position count units of the encoding.
     Invariant: `_starts` holds, ascending, every p with p == 0, text[p-1] == "\n", or text[p-1] == "\r" and
     text[p] != "\n". No other character ends a line.
     """
@@ -56,23 +56,23 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The whole text as it is now."""
+        """The whole current text."""
         return self._text
 
     def offset(self, line: int, character: int, encoding: Encoding) -> int:
         """Return the offset of a position, clamped to its line and to the document.
 
-        A character inside a code point counts as that code point's start.
+        A position inside a code point is that code point's start.
         """
         line, units = max(line, 0), max(character, 0)
         if line >= len(self._starts):
             return len(self._text)
         start, end = self._line_span(line)
-        # A code point takes at least one unit, so no more than `units` of them can lie before the position.
+        # A code point takes at least one unit, so at most `units` of them lie before the position.
         return start + _points_within(self._text[start : min(end, start + units)], units, encoding)
 
     def position(self, offset: int, encoding: Encoding) -> Position:
-        """Return the line and character of an offset; one inside a terminator is the line's end."""
+        """Return the line and character of an offset; an offset inside a terminator gives the line's end."""
         line = self.line_of(offset)
         start, end = self._line_span(line)
         return line, units(self._text[start : max(start, min(offset, end))], encoding)
@@ -82,7 +82,7 @@ class Document:
         return int(np.searchsorted(self._starts, max(offset, 0), side="right")) - 1
 
     def apply(self, change: Change, encoding: Encoding) -> Edit:
-        """Make a change and return what it did, without what the old and the new text share."""
+        """Apply a change; return the edit without the beginning and end that the old and new text share."""
         start, end = self._span(change, encoding)
         edit = narrowed(start, self._text[start:end], change.text)
         self.splice(start, end, change.text)
@@ -91,7 +91,7 @@ class Document:
     def splice(self, start: int, end: int, new_text: str) -> None:
         """Replace the text from one offset to another; ValueError unless 0 <= start <= end <= len(text)."""
         if not 0 <= start <= end <= len(self._text):
-            raise ValueError(f"no range {start}..{end} in a text of {len(self._text)} code points")
+            raise ValueError(f"range {start}..{end} is outside a text of {len(self._text)} code points")
         self._text = "".join((self._text[:start], new_text, self._text[end:]))
         first_kept = int(np.searchsorted(self._starts, end, side="right"))
         before = self._starts[: max(1, int(np.searchsorted(self._starts, start)))]
@@ -114,7 +114,7 @@ class Document:
 
 
 def narrowed(at: int, old: str, new: str) -> Edit:
-    """Return the edit that replaces `old` by `new`, without the beginning and end that both share."""
+    """Return the edit that replaces `old` with `new`, without the beginning and end that both share."""
     most, a, b = min(len(old), len(new)), len(old), len(new)
     before = _common(most, lambda low, high: old[low:high] == new[low:high])
     after = _common(most - before, lambda low, high: old[a - high : a - low] == new[b - high : b - low])
@@ -122,7 +122,7 @@ def narrowed(at: int, old: str, new: str) -> Edit:
 
 
 def _common(most: int, same: Callable[[int, int], bool]) -> int:
-    """Count equal characters from one end by bisection: texts may be large."""
+    """Count equal characters from one end, by bisection because texts may be large."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

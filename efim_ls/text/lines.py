@@ -1,4 +1,4 @@
-r"""Lines of a text by offset, as LSP ends them: at \n, \r\n and \r, nowhere else."""
+r"""Lines of a text by offset. As in LSP, only \n, \r\n and \r end a line."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 def enclosing_line(text: str, offset: int) -> tuple[int, int, int]:
-    """Start and end of the line around an offset, and where the next line starts; code points."""
+    """Return the start and end of the line around an offset and the start of the next line, in code points."""
     start = line_start(text, offset)
     end = LINE_END.search(text, offset)
     return (start, end.start(), end.end()) if end else (start, len(text), len(text))
 
 
 def line_end_in(text: str) -> str:
-    """What ends the first line of a text, a line feed where nothing does."""
+    """Return the terminator of a text's first line, a line feed if it has only one line."""
     end = LINE_END.search(text)
     return end[0] if end else "\n"
 
 
 def line_start(text: str, offset: int) -> int:
-    """Start of the line that an offset is in."""
+    """Return the start of the line that an offset is in."""
     feed = text.rfind("\n", 0, offset)
     carriage = text.rfind("\r", feed + 1, offset)
-    if 0 <= carriage == offset - 1 and text.startswith("\n", offset):  # between \r and \n is still the line before
+    if 0 <= carriage == offset - 1 and text.startswith("\n", offset):  # between \r and \n is still the first line
         carriage = text.rfind("\r", feed + 1, carriage)
     return max(feed, carriage) + 1
 
 
 def starts_line(text: str, offset: int) -> bool:
-    """Whether a line starts at an offset."""
+    """Return whether a line starts at an offset."""
     return line_start(text, offset) == offset
 
 
 def lines_upwards(text: str, offset: int) -> Iterator[int]:
-    """Starts of the lines at and above an offset, the nearest first."""
+    """Yield the starts of the lines at and above an offset, nearest first."""
     start = line_start(text, offset)
     yield start
     while start > 0:

@@ -1,1 +1,1 @@
-"""Local statistics: what was offered, accepted and kept."""
+"""Local statistics of suggestions: offered, shown, accepted and kept."""

@@ -1,4 +1,4 @@
-"""What was asked, answered, spent and done with the suggestions."""
+"""Counts of requests, answers, costs and what users did with suggestions."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ Count = Literal[
     "requests", "recomputed", "reused", "offered", "shown", "accepted", "partially_accepted", "taken",
     "characters_accepted", "characters_kept",
 ]  # fmt: skip
-REMEMBERED = 1000  # answers whose times are kept
+TIMED_ANSWERS = 1000  # answers that the percentiles of times cover
 
-Keep = Callable[[str, Mapping[Count, int]], None]
+Record = Callable[[str, Mapping[Count, int]], None]
 
 
 class Counters:
-    """What was asked, answered, spent and done with the suggestions, since the start.
+    """Counts since the server started.
 
-    Suggestions are counted once, however often what is left of them is offered: `offered`; `shown`, where the editor
-    tells; `taken`, which were accepted whole or in part. `characters_kept` are those of the `characters_accepted`
-    that were still there some time later.
+    A suggestion counts once, even if its remainder is offered again after each key: as `offered`, as `shown` (if the
+    editor reports that), and as `taken` if it was accepted, whole or in part. `characters_kept` of the
+    `characters_accepted` were still in the document some time later.
     """
 
-    def __init__(self, keep: Keep = lambda language, counts: None) -> None:
-        """Pass what is counted on to `keep`, with the language that it is of."""
+    def __init__(self, record: Record = lambda language, counts: None) -> None:
+        """Pass every count to `record` as well, with its language."""
         self.answered: Counter[str] = Counter()
-        self._keep = keep
+        self._record = record
         self._counts: Counter[Count] = Counter()
-        self._milliseconds: deque[float] = deque(maxlen=REMEMBERED)
+        self._milliseconds: deque[float] = deque(maxlen=TIMED_ANSWERS)
         self._last: tuple[str, str | None, Costs] | None = None
 
     def add(self, language: str, counts: Mapping[Count, int]) -> None:
-        """Count what happened in a document of a language."""
+        """Add counts of a document in a language."""
         self._counts.update(counts)
-        self._keep(language, counts)
+        self._record(language, counts)
 
-    def answer(self, language: str, outcome: str) -> None:
-        """Count an answer: a suggestion, or why there was none."""
+    def count_answer(self, language: str, outcome: str) -> None:
+        """Count an answer by its outcome: a suggestion, or the reason for none."""
         self.answered[outcome] += 1
         self.add(language, {"requests": 1})
 
-    def refuse(self, uri: str, language: str, reason: str) -> None:
+    def count_refusal(self, uri: str, language: str, reason: str) -> None:
         """Count a request that was answered without the model."""
-        self.answer(language, reason)
+        self.count_answer(language, reason)
         self._last = (uri, reason, Costs())
 
-    def spend(self, uri: str, language: str, answer: Answer) -> None:
-        """Add up what an answer of the model cost."""
+    def count_costs(self, uri: str, language: str, answer: Answer) -> None:
+        """Add the costs of an answer from the model."""
         self._last = (uri, answer.reason, answer.costs)
         self.add(language, {"recomputed": answer.costs.recomputed, "reused": answer.costs.reused})
         if answer.reason != "superseded":
@@ -58,7 +58,7 @@ class Counters:
 
     @property
     def last(self) -> dict[str, object] | None:
-        """The last answer in short, for people."""
+        """A summary of the last answer, for people."""
         if self._last is None:
             return None
         uri, reason, costs = self._last
@@ -67,18 +67,18 @@ class Counters:
 
     @property
     def suggestions(self) -> dict[str, float | None]:
-        """What became of suggestions."""
+        """Counts and rates of shown, accepted and kept suggestions."""
         of = self._counts
         return {
             "shown": of["shown"],
             "accepted": of["accepted"],
             "partially_accepted": of["partially_accepted"],
-            "acceptance_rate": share(of["taken"], of["shown"]),
-            "kept_rate": share(of["characters_kept"], of["characters_accepted"]),
+            "acceptance_rate": ratio(of["taken"], of["shown"]),
+            "kept_rate": ratio(of["characters_kept"], of["characters_accepted"]),
         }
 
     def report(self) -> dict[str, object]:
-        """All of it as plain values."""
+        """Return all counts as plain values."""
         of, (uri, reason, costs) = self._counts, self._last or (None, None, None)
         return {
             "requests": self.answered.total(),
@@ -95,8 +95,8 @@ class Counters:
         }
 
 
-def share(part: int, whole: int) -> float | None:
-    """What share of the whole a part is; of nothing there is none."""
+def ratio(part: int, whole: int) -> float | None:
+    """Return part / whole, None if the whole is 0."""
     return part / whole if whole else None
 
 

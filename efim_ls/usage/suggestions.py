@@ -1,4 +1,4 @@
-"""What becomes of suggestions: offered under ids, shown, accepted, and retained through later edits."""
+"""The life of suggestions: offered under ids, shown, accepted, and retained through later edits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from efim_ls.text.document import Edit, Encoding
 from efim_ls.text.lines import line_end_in
 from efim_ls.usage.counters import Count, Counters
 
-COUNTED_AFTER = 30.0  # seconds after an acceptance
-RECENT = 16  # suggestions of a document of which a later one may be what is left
+COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of what is retained
+RECENT_SUGGESTIONS = 16  # per document: a new offer may be the remainder of one of these
 MOST_OFFERS = 1000  # offers whose outcome a client may still report
 CODECS: dict[Encoding, str] = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 BYTES: dict[Encoding, int] = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -27,7 +27,7 @@ TAKEN: tuple[Event, ...] = ("accepted", "partially_accepted")
 
 @dataclass(eq=False)
 class Outcome:
-    """What happened to the suggestions at one place: to all alternatives, and to what was left of them later."""
+    """The events of the suggestions at one place: all alternatives, and later offers of their remainders."""
 
     language: str
     events: set[Event] = field(default_factory=set[Event])
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(eq=False)
 class Suggestion:
-    """A text with the document's line ends and the place where it begins; `taken` characters of it were accepted."""
+    """A text with the document's line ends and its offset; `taken` of its characters were accepted."""
 
     place: int
     text: str
@@ -43,7 +43,7 @@ class Suggestion:
     taken: int = 0
 
     def left(self, text: str, cursor: int) -> str:
-        """Return what is left of it where its beginning stands before the cursor, else nothing."""
+        """Return the remainder if its beginning stands before the cursor, else an empty string."""
         typed = cursor - self.place
         stands = 0 <= typed <= len(self.text) and text.startswith(self.text[:typed], self.place)
         return self.text[typed:] if stands else ""
@@ -58,7 +58,7 @@ class Acceptance:
     end: int
 
     def find(self, text: str, last: Edit | None) -> int | None:
-        """Return where the suggestion begins in a text that has it: at its place, or before the last edit's end."""
+        """Return where the suggestion begins in a text, at its place or ending with the last edit, else None."""
         ends_there = [last.end - self.end] if last else []
         for place in (self.suggestion.place, *ends_there):
             if place >= 0 and text.startswith(self.suggestion.text[: self.end], place):
@@ -74,11 +74,11 @@ class RetainedRange:
 
     @property
     def characters(self) -> int:
-        """Number of characters that are left."""
+        """Number of retained characters."""
         return sum(end - start for start, end in self._pieces)
 
     def follow(self, edit: Edit) -> None:
-        """Follow an edit of the document."""
+        """Update the range after an edit of the document."""
         self._pieces = [left for piece in self._pieces for left in _after(piece, edit)]
 
 
@@ -91,14 +91,14 @@ class _Accepted:
 
 
 class RetentionTracker:
-    """The suggestions of one document, offered and accepted. Used on the event loop only, but for `close`.
+    """Tracks one document's offered and accepted suggestions. Used on the event loop only, except `close`.
 
-    `recent` are those that were offered lately, the last at the end.
+    `recent` are the latest offered suggestions, newest last.
     """
 
     def __init__(self, counters: Counters, text: str, counted_after: float = COUNTED_AFTER) -> None:
-        """Begin with the document's text; count what is retained `counted_after` seconds after an acceptance."""
-        self.recent: deque[Suggestion] = deque(maxlen=RECENT)
+        """Start with the document's text; count retained characters `counted_after` seconds after an acceptance."""
+        self.recent: deque[Suggestion] = deque(maxlen=RECENT_SUGGESTIONS)
         self._counters, self._text, self._counted_after = counters, text, counted_after
         self._last: Edit | None = None
         self._awaited: Acceptance | None = None
@@ -106,9 +106,9 @@ class RetentionTracker:
         self._closed = False
 
     def accept(self, suggestion: Suggestion, start: int, end: int) -> None:
-        """Follow what is accepted for the first time of a suggestion's characters from `start` to `end`.
+        """Track the characters of a suggestion from `start` to `end` that were not accepted before.
 
-        Some clients tell before they insert: then the text is looked for after later edits.
+        Some clients report an acceptance before they insert the text: then later edits are searched for it.
         """
         start = max(start, suggestion.taken)
         if start < end and not self._closed:
@@ -117,7 +117,7 @@ class RetentionTracker:
             self._look()
 
     def follow(self, edit: Edit, text: str) -> None:
-        """Follow an edit of the document, whose text is `text` now."""
+        """Update after an edit, which made the document's text `text`."""
         self._text = text
         for accepted in self._accepted:
             accepted.retained.follow(edit)
@@ -125,7 +125,7 @@ class RetentionTracker:
         self._look()
 
     def reset(self, text: str) -> None:
-        """Count what is retained so far and forget all suggestions: another text takes the document's place."""
+        """Count what is retained so far and forget all suggestions, because another text replaces the document."""
         self._text = text
         self.recent.clear()
         self._last = self._awaited = None
@@ -135,18 +135,18 @@ class RetentionTracker:
         self._accepted.clear()
 
     def close(self) -> None:
-        """Count what is retained so far; nothing is followed any more."""
+        """Count what is retained so far and stop tracking."""
         self.reset("")
         self._closed = True
 
     def _look(self) -> None:
-        """Follow an acceptance once its text stands in the document."""
+        """Start tracking an acceptance once its text is in the document."""
         awaited, last = self._awaited, self._last
         if awaited is None or (place := awaited.find(self._text, last)) is None:
             return
         self._awaited = None
         start, end = place + awaited.start, place + awaited.end
-        if last is not None and last.added and last.end == end:  # what stands before that was typed
+        if last is not None and last.added and last.end == end:  # the text before that was typed
             start = max(start, last.at)
         timer = asyncio.get_running_loop().call_later(self._counted_after, self._count_first)
         language = awaited.suggestion.outcome.language
@@ -165,7 +165,7 @@ class RetentionTracker:
 
 @dataclass(frozen=True)
 class Offer:
-    """A suggestion from its character `start` on, and the same as it was sent."""
+    """A suggestion from its character `start` on, and that text as it was sent."""
 
     tracker: RetentionTracker
     suggestion: Suggestion
@@ -207,17 +207,17 @@ class Offers:
         ]
 
     def find(self, number: str) -> Offer | None:
-        """Return the offer of an id, None if it is unknown or forgotten."""
+        """Return the offer with an id, None if it is unknown or forgotten."""
         return self._offers.get(number)
 
     def show(self, number: str) -> None:
-        """Count that a suggestion was seen; unknown ids are ignored."""
+        """Count a suggestion as shown; unknown ids are ignored."""
         if (offer := self.find(number)) is not None:
             self._client_reports_shown = True
             self._count(offer.suggestion.outcome, "shown")
 
     def accept(self, number: str, units: int | None, encoding: Encoding) -> None:
-        """Count that the first `units` of a suggestion, or all of it, were accepted, and follow them.
+        """Count an acceptance of a suggestion's first `units`, or of all of it, and track the accepted text.
 
         Unknown ids are ignored.
         """
@@ -227,7 +227,7 @@ class Offers:
         if outcome.events.isdisjoint(TAKEN):
             self._counters.add(outcome.language, {"taken": 1})
         self._count(outcome, "accepted" if units is None else "partially_accepted")
-        self._count(outcome, "shown")  # what was accepted was seen
+        self._count(outcome, "shown")  # an accepted suggestion was seen
         if units is None:
             alive = [each for each in tracker.recent if each.outcome is not outcome]
             tracker.recent.clear()

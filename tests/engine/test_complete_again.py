@@ -114,7 +114,7 @@ def test_where_code_stands_after_it_a_suggestion_that_is_typed_through_is_left_a
 
 @cursors
 @pytest.mark.parametrize("part", PARTS)
-def test_accepting_a_suggestion_computes_no_prompt_anew(made: Make, cursor: int, explicit: bool, part: str) -> None:
+def test_accepting_a_suggestion_recomputes_no_prompt(made: Make, cursor: int, explicit: bool, part: str) -> None:
     place = Place(made, without_rest(cursor), cursor, explicit=explicit)
     accepted = re.match(PARTS[part], place.suggested)[0]  # pyright: ignore[reportOptionalSubscript]
     answer = place.behind(accepted)

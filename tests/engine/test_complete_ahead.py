@@ -50,7 +50,7 @@ def after(questions: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("cursor", range(0, len(CODE), 131))
-def test_a_completion_that_was_foreseen_computes_nothing_of_its_prompt(made: Make, cursor: int) -> None:
+def test_a_prefetched_completion_recomputes_no_prompt(made: Make, cursor: int) -> None:
     (completer, engine), (cold, _) = made(), made()
     assert completer.prefetch(Request(A, CODE, cursor))(never)
     assert sum(engine.log.passes) == completer.ahead.tokens
@@ -160,7 +160,7 @@ def test_binary_text_is_not_worked_on(made: Make, text: str) -> None:
     assert completer.ahead == Ahead(0, 0)
 
 
-def test_work_that_nobody_needed_is_told_as_wasted_once_it_is_given_up(folder: Path) -> None:
+def test_unused_prefetching_counts_as_wasted(folder: Path) -> None:
     completer, _ = maker(folder, arenas=1)()
     completer.prefetch(Request(A, CODE, PLACE))(never)
     tokens = completer.ahead.tokens

@@ -117,7 +117,7 @@ def test_a_file_whose_arena_was_taken_comes_back_from_memory(start: Start) -> No
     assert back.costs.fetched > 0 and back.costs.recomputed <= 16
 
 
-def test_what_was_not_kept_in_time_is_computed_again(start: Start) -> None:
+def test_unsaved_tokens_are_recomputed(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)
     ask(completer, OTHER, 400, B)
@@ -127,7 +127,7 @@ def test_what_was_not_kept_in_time_is_computed_again(start: Start) -> None:
     assert back.costs.recomputed >= there.costs.recomputed - 1  # prompts have the first token in common
 
 
-def test_keeping_goes_on_where_it_was_interrupted(start: Start) -> None:
+def test_saving_resumes_where_it_was_interrupted(start: Start) -> None:
     completer = start(persist=False)
     ask(completer)
     kept: list[object] = [0]
@@ -136,7 +136,7 @@ def test_keeping_goes_on_where_it_was_interrupted(start: Start) -> None:
     assert kept == list(range(len(kept))) and len(kept) > 8
 
 
-def test_a_closed_document_is_still_kept_and_then_let_go(start: Start) -> None:
+def test_a_closed_document_is_saved_and_then_released(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)
     completer.close_document(A, save=True)
@@ -263,7 +263,7 @@ def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> 
     assert ask(start(), OTHER, 400, B).costs.fetched > 0
 
 
-def test_fetching_ends_when_nobody_waits_any_more(start: Start) -> None:
+def test_fetching_stops_with_its_request(start: Start) -> None:
     first = start()
     ask(first)
     first.close(10)
@@ -275,7 +275,7 @@ def test_fetching_ends_when_nobody_waits_any_more(start: Start) -> None:
     assert arena is not None and 0 < arena.length <= 4 * 16
 
 
-def test_a_suggestion_that_nobody_accepts_is_not_kept(start: Start, cache: Path) -> None:
+def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> None:
     """It may have come from another document, by the local cache, and that may be one that must not be on disk."""
     first = start()
     request = Request(A, CODE[:CURSOR], CURSOR, True)

@@ -19,7 +19,7 @@ END_OF_LINE = CODE.index("\n", CODE.index(LINE))
 TEXT = CODE[:END_OF_LINE] + "‸" + CODE[END_OF_LINE:]
 OTHER_LINES = [f"total_{n} = {n} * factor" for n in range(60)]
 OTHER = "\n".join([*OTHER_LINES[:40], "result = ‸", *OTHER_LINES[40:]])
-MARK = "ignoring a change of a document that is not open"
+MARK = "ignoring a change to a document that is not open"
 
 
 class Told(NamedTuple):

@@ -120,7 +120,7 @@ def test_a_running_server_goes_on_after_a_clear(cache: Path, model: Path) -> Non
 
 def test_the_file_goes_with_clear_only(cache: Path) -> None:
     code, shown = run("ls", "--folder", str(cache), "--file", "x.py")
-    assert code == 2 and "--file goes with clear" in shown
+    assert code == 2 and "--file works with clear" in shown
 
 
 def test_a_file_of_which_nothing_is_kept_is_told(cache: Path) -> None:

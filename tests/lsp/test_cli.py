@@ -100,7 +100,7 @@ def test_help_loads_no_library():
     assert all(command in done.stdout for command in ("serve", "headless", "complete", "doctor", "replay", "demo"))
 
 
-def test_the_doctor_measures_what_the_model_says_anew():
+def test_the_doctor_measures_new_suggestions():
     done = run("doctor")
     assert done.returncode == 0
     assert "ms a pass" in done.stdout and "whole new suggestion" in done.stdout

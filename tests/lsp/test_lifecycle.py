@@ -70,7 +70,7 @@ async def test_an_interrupt_ends_the_server_at_once():
         assert await editor.gone() == 130
 
 
-async def test_a_saved_text_is_taken_over_where_it_differs():
+async def test_a_saved_text_that_differs_is_adopted():
     async with started() as editor:
         page = editor.open("x = 1\n‸")
         name = {"uri": page.uri}
@@ -78,7 +78,7 @@ async def test_a_saved_text_is_taken_over_where_it_differs():
         assert (await page.explain())["prompt"] == "x = 1\n"
         editor.tell("textDocument/didSave", {"textDocument": name, "text": "y = 2\n"})
         assert (await page.explain())["prompt"] == "y = 2\n"
-        await editor.logged("the saved text is used")
+        await editor.logged("now using the saved text")
 
 
 @pytest.mark.parametrize("capabilities", [{"textDocument": {"inlineCompletion": {}}}, GHOST_TEXT])

@@ -145,7 +145,7 @@ async def test_a_folder_that_cannot_be_made_is_named_once(server: Server, home: 
     await server.close()
     line, statistics = await server.said()
     assert "(Not a directory); repair its folder or set cache_folder" in line
-    assert "statistics cannot be written now" in statistics
+    assert "the usage statistics cannot be written" in statistics
 
 
 async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, home: Home, cold: Told):
@@ -160,7 +160,7 @@ async def test_blocks_that_cannot_be_a_file_are_done_without(server: Server, hom
     assert "(Is a directory); repair its folder or set cache_folder" in line
 
 
-async def test_a_cache_that_vanishes_while_a_server_runs_is_begun_anew(server: Server, home: Home, cold: Told):
+async def test_a_cache_removed_while_a_server_runs_is_replaced(server: Server, home: Home, cold: Told):
     editor = await server.open(home)
     assert (await complete(editor)).text == cold.text
     shutil.rmtree(home.cache)

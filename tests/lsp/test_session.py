@@ -19,8 +19,8 @@ from efim_ls.usage.counters import Counters
 def test_times_are_those_of_answers_that_came_to_an_end() -> None:
     counters = Counters()
     for total in range(100, 0, -1):
-        counters.spend("uri", "python", Answer("x", Costs(ms=Milliseconds(total=total))))
-    counters.spend("uri", "python", Answer("", Costs(recomputed=9, ms=Milliseconds(total=1e6)), "superseded"))
+        counters.count_costs("uri", "python", Answer("x", Costs(ms=Milliseconds(total=total))))
+    counters.count_costs("uri", "python", Answer("", Costs(recomputed=9, ms=Milliseconds(total=1e6)), "superseded"))
     report = counters.report()
     assert report["ms"] == {"p50": 50, "p95": 95}
     assert report["tokens"] == {"recomputed": 9, "reused": 0}

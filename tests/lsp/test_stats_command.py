@@ -89,7 +89,7 @@ async def test_what_is_damaged_is_told_by_the_server_and_counting_goes_on(tmp_pa
     (tmp_path / STATISTICS).write_bytes(b"nonsense" * 1000)
     async with started(settings={"cache_folder": str(tmp_path)}) as editor:
         await accept(editor)
-    assert "statistics.sqlite3" in editor.stderr and "put aside" in editor.stderr
+    assert "statistics.sqlite3" in editor.stderr and "renamed" in editor.stderr
     assert read(tmp_path)["all"]["python"]["accepted"] == 1
 
 
@@ -104,7 +104,7 @@ async def test_clear_removes_it(folder: Path) -> None:
 def test_before_anything_was_counted_it_says_so(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / STATISTICS).write_bytes(content)
-    assert run("--folder", str(tmp_path)) == (0, f"nothing is counted yet in {tmp_path}\n", "")
+    assert run("--folder", str(tmp_path)) == (0, f"nothing has been counted yet in {tmp_path}\n", "")
     assert read(tmp_path) == {}
 
 

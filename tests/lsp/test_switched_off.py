@@ -152,7 +152,7 @@ async def test_a_file_of_secrets_gets_none_by_its_link_too(editor: Editor, tmp_p
         page = editor.open(SAYS, (tmp_path / path).as_uri())
         assert await page.item(1) is None
         reason, why = await told(page)
-        assert reason == "secret file" and why is not None and "another name" in why
+        assert reason == "secret file" and why is not None and "rename it" in why
         assert page.uri not in await foreseen(editor)
     assert await editor.open(SAYS, (tmp_path / "secrets.py").as_uri()).ghost() == "more"
     editor.close_pages()
@@ -201,7 +201,7 @@ async def test_a_last_answer_of_nothing_is_explained_at_its_place_only(editor: E
     assert await told(page) == (None, None)
     assert await page.ghost() is None
     reason, why = await told(page)
-    assert reason == "empty" and why is not None and "type on" in why
+    assert reason == "empty" and why is not None and "keep typing" in why
     page.cursor = 2
     assert await told(page) == (None, None)
     page.cursor = len(page.text)

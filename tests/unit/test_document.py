@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.text.document import Change, Document, Encoding, Position
+from efim_ls.text.document import Change, Document, Edit, Encoding, Position, narrowed
 
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 PIECES = [*"ab \n\r\f\x0b\x1c\x85\u2028é€😀\ud83d\ude00", "\r\n"]
@@ -133,7 +133,7 @@ def test_splice_replaces_code_points(text: str, new: str, data: st.DataObject) -
 @pytest.mark.parametrize("start, end", [(-1, 0), (2, 1), (0, 4)])
 def test_splice_refuses_a_range_outside_the_text(start: int, end: int) -> None:
     page = document("abc")
-    with pytest.raises(ValueError, match="no range"):
+    with pytest.raises(ValueError, match="is outside a text"):
         page.splice(start, end, "x")
     assert page.text == "abc"
 
@@ -196,3 +196,21 @@ def test_a_snapshot_does_not_change_with_the_document() -> None:
     page.apply(Change("new"), "utf-8")
     assert (snapshot, page.text) == ("old", "new")
     assert (page.uri, page.language, page.version) == ("file:///a.py", "python", 1)
+
+
+SMALL_TEXTS = st.text("ab\n", max_size=12)  # so that two texts often share their ends
+
+
+@given(SMALL_TEXTS, SMALL_TEXTS, st.integers(0, 5))
+def test_a_narrowed_edit_leaves_out_what_the_texts_share(old: str, new: str, at: int) -> None:
+    edit = narrowed(at, old, new)
+    first, last = edit.at - at, edit.at - at + edit.removed
+    put = new[first : first + edit.added]
+    assert old[:first] + put + old[last:] == new
+    assert min(edit.removed, edit.added) == 0 or (old[first] != put[0] and old[last - 1] != put[-1])
+
+
+def test_narrowing_a_whole_text_finds_the_edit() -> None:
+    assert narrowed(0, "one two six", "one six") == Edit(4, 4, 0)
+    assert narrowed(0, "same", "same") == Edit(4, 0, 0)
+    assert narrowed(0, "", "new") == Edit(0, 0, 3)

@@ -80,14 +80,14 @@ async def done(future: asyncio.Future[None]) -> None:
     await asyncio.wait_for(future, 10)
 
 
-async def test_it_is_done_on_the_engine_thread_when_nobody_waits(engine) -> None:
+async def test_idle_work_runs_on_the_idle_engine_thread(engine) -> None:
     threads = [await engine.run("a", lambda _: threading.current_thread())]
     engine.run_idle("b", lambda _: threads.append(threading.current_thread()) or True)
     await done(engine.settled())
     assert len(threads) == 2 and len(set(threads)) == 1
 
 
-async def test_jobs_that_somebody_waits_for_go_first(engine) -> None:
+async def test_jobs_run_before_idle_work(engine) -> None:
     ran, blocking = [], Blocking(engine)
     await blocking.begun()
     engine.run_idle("a", lambda _: ran.append("ahead") or True)
@@ -119,7 +119,7 @@ async def test_a_job_interrupts_it_and_it_goes_on_afterwards(engine) -> None:
     assert (work.pieces, work.calls) == (0, 4)
 
 
-async def test_a_key_of_run_is_not_one_of_ahead(engine) -> None:
+async def test_idle_keys_are_separate_from_job_keys(engine) -> None:
     work = Ahead(pieces=1)
     engine.run_idle("a", work)
     await until(work.began)
@@ -250,7 +250,7 @@ async def test_closing_stops_it_and_nothing_is_done_afterwards(engine) -> None:
     assert len(engine._idle) == 0
 
 
-async def test_no_allowance_forbids_it_until_there_is_some(engine) -> None:
+async def test_no_idle_work_without_budget(engine) -> None:
     ran = threading.Event()
     engine.idle_budget.allow(0)
     engine.run_idle("a", lambda _: ran.set() or True)
@@ -260,7 +260,7 @@ async def test_no_allowance_forbids_it_until_there_is_some(engine) -> None:
     await until(ran)
 
 
-async def test_without_an_allowance_of_ones_own_there_is_none() -> None:
+async def test_the_default_budget_is_none() -> None:
     engine, ran = EngineThread(), []
     engine.run_idle("a", lambda _: ran.append("a") or True)
     await done(engine.settled())
@@ -268,7 +268,7 @@ async def test_without_an_allowance_of_ones_own_there_is_none() -> None:
     assert engine.close(10)
 
 
-async def test_it_stops_when_the_allowance_is_used_up_and_goes_on_when_there_is_more(engine, clock) -> None:
+async def test_idle_work_stops_and_resumes_with_the_budget(engine, clock) -> None:
     ran, seconds = [], []
 
     def work(stopped: ShouldStop) -> bool:
@@ -289,7 +289,7 @@ async def test_it_stops_when_the_allowance_is_used_up_and_goes_on_when_there_is_
     assert len(seconds) == 20
 
 
-async def test_lowering_the_allowance_stops_work_under_way(engine) -> None:
+async def test_lowering_the_budget_stops_idle_work(engine) -> None:
     work = Ahead(pieces=1)
     engine.run_idle("a", work)
     await until(work.began)
@@ -312,7 +312,7 @@ async def test_the_thread_wakes_up_by_itself_when_the_window_frees(monkeypatch) 
     assert engine.close(10)
 
 
-async def test_settled_waits_for_all_that_somebody_waits_for(engine) -> None:
+async def test_settled_waits_for_jobs(engine) -> None:
     blocking = Blocking(engine)
     await blocking.begun()
     queued, held = engine.run("a", lambda _: "a"), engine.run("b", lambda _: "b", after=0.001)
@@ -334,7 +334,7 @@ async def test_settled_waits_for_work_under_way(engine) -> None:
     assert ran == ["a", "b"]
 
 
-async def test_a_held_job_that_is_given_up_keeps_nobody_from_settling(engine) -> None:
+async def test_a_cancelled_held_job_does_not_block_settling(engine) -> None:
     held = engine.run("a", lambda _: None, after=3600)
     settled = engine.settled()
     await engine.run("b", lambda _: None)
@@ -355,7 +355,7 @@ async def test_closing_settles_and_after_it_all_is(engine) -> None:
     await done(engine.settled())
 
 
-async def test_nobody_need_wait_for_settling(engine, caplog) -> None:
+async def test_a_cancelled_settled_is_ignored(engine, caplog) -> None:
     blocking = Blocking(engine)
     await blocking.begun()
     given_up, settled = engine.settled(), engine.settled()
@@ -365,7 +365,7 @@ async def test_nobody_need_wait_for_settling(engine, caplog) -> None:
     assert caplog.records == []
 
 
-async def test_nothing_leaks_after_a_thousand_pieces_of_work_that_took_each_others_place(engine) -> None:
+async def test_a_thousand_replaced_pieces_of_work_leak_nothing(engine) -> None:
     class Job:
         def __call__(self, _: ShouldStop) -> bool:
             return True
@@ -383,7 +383,7 @@ async def test_nothing_leaks_after_a_thousand_pieces_of_work_that_took_each_othe
     gc.collect()
     assert [ref for ref in jobs if ref() is not None] == []
     assert threading.active_count() == threads
-    assert not (engine._idle or engine._ready or engine._settling)
+    assert not (engine._idle or engine._tickets or engine._settling)
 
 
 async def test_finished_work_is_let_go_of_without_the_collector(engine) -> None:

@@ -26,7 +26,7 @@ def noting(done: list[str], name: str) -> Job[bool]:
     return job
 
 
-async def test_it_is_done_without_an_allowance_and_waited_for(engine: EngineThread) -> None:
+async def test_unbudgeted_work_runs_without_budget_and_settled_waits(engine: EngineThread) -> None:
     done: list[str] = []
     engine.run_idle("ahead", noting(done, "ahead"))
     engine.run_idle("behind", noting(done, "behind"), budgeted=False)

@@ -14,19 +14,19 @@ FIGURES = {"pattern": "*.sql", "language": "rust", "size": 5000, "most": 1024, "
 
 
 @pytest.mark.parametrize("reason", get_args(Reason))
-def test_each_is_told_with_what_to_do(reason: Reason) -> None:
+def test_each_sentence_has_cause_and_remedy(reason: Reason) -> None:
     why = refusal(reason, **FIGURES, confidence=0.12, least=0.5).why
     assert why and "{" not in why
     assert ":" in why or ";" in why, "a cause and a remedy"
 
 
-def test_figures_are_told() -> None:
+def test_sentences_contain_their_figures() -> None:
     assert "12%" in (why := refusal("low confidence", confidence=0.12, least=0.5).why) and "50%" in why
     assert "it is gone; choose another" in refusal("no model", **FIGURES).why
     assert set(SENTENCES) == set(get_args(Reason))
 
 
-def test_a_last_answer_explains_its_very_place_only() -> None:
+def test_the_last_answer_explains_its_place_only() -> None:
     document = OpenDocument("a", "python", "text")
     document.note_answer(Request("a", "text", 4, least=0.5), Answer("", reason="low confidence", confidence=0.25))
     off = document.why_nothing("text", 4)

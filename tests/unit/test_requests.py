@@ -7,11 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.session.requests import FASTEST, FEWEST, LONGEST, PAUSE, RECENT, STEPS, Debounce
+from efim_ls.session.requests import (
+    FASTEST_GAP,
+    FEWEST_SAMPLES,
+    LONGEST_DELAY,
+    LONGEST_GAP,
+    RECENT_SAMPLES,
+    SHORT_ANSWER_STEPS,
+    Debounce,
+)
 
 Answers = list[tuple[float, float]]
-gaps = st.lists(st.floats(0, 3 * PAUSE), max_size=2 * RECENT)
-answers = st.lists(st.tuples(st.floats(0, 1e3), st.floats(0, 1e4)), max_size=2 * RECENT)
+gaps = st.lists(st.floats(0, 3 * LONGEST_GAP), max_size=2 * RECENT_SAMPLES)
+answers = st.lists(st.tuples(st.floats(0, 1e3), st.floats(0, 1e4)), max_size=2 * RECENT_SAMPLES)
 
 
 def after(gaps: Iterable[float], answers: Iterable[tuple[float, float]]) -> Debounce:
@@ -25,11 +33,11 @@ def after(gaps: Iterable[float], answers: Iterable[tuple[float, float]]) -> Debo
 
 
 def rhythm(gap: float) -> list[float]:
-    return [gap] * RECENT
+    return [gap] * RECENT_SAMPLES
 
 
 def machine(step_ms: float, first_ms: float) -> Answers:
-    return [(step_ms, first_ms)] * RECENT
+    return [(step_ms, first_ms)] * RECENT_SAMPLES
 
 
 @pytest.mark.parametrize(
@@ -38,10 +46,10 @@ def machine(step_ms: float, first_ms: float) -> Answers:
         pytest.param(0.2, 1, 5, 0, id="a fast machine"),
         pytest.param(0.2, 25, 20, 0.2, id="slow steps"),
         pytest.param(0.2, 1, 450, 0.2, id="a slow prefill"),
-        pytest.param(0.8, 100, 200, LONGEST, id="slow answers to a slow typist"),
+        pytest.param(0.8, 100, 200, LONGEST_DELAY, id="slow answers to a slow typist"),
         pytest.param(0.2, 10, 70, 0.1, id="in between: half a gap"),
         pytest.param(0.2, 10, 20, 0, id="half a gap's work"),
-        pytest.param(0.001, 100, 100, FASTEST, id="faster than anybody types"),
+        pytest.param(0.001, 100, 100, FASTEST_GAP, id="faster than anybody types"),
     ],
 )
 def test_the_wait(gap: float, step_ms: float, first_ms: float, expected: float) -> None:
@@ -56,13 +64,13 @@ def test_no_wait_where_the_last_request_was_answered_in_time() -> None:
 
 def test_no_wait_before_enough_is_known() -> None:
     slow, typing = machine(100, 100), rhythm(0.2)
-    assert after(typing[: FEWEST - 1], slow).delay() == 0
-    assert after(typing, slow[: FEWEST - 1]).delay() == 0
-    assert after(typing[:FEWEST], slow[:FEWEST]).delay() > 0
+    assert after(typing[: FEWEST_SAMPLES - 1], slow).delay() == 0
+    assert after(typing, slow[: FEWEST_SAMPLES - 1]).delay() == 0
+    assert after(typing[:FEWEST_SAMPLES], slow[:FEWEST_SAMPLES]).delay() > 0
 
 
 def test_pauses_are_no_rhythm() -> None:
-    thinking = [PAUSE + 0.01] * RECENT
+    thinking = [LONGEST_GAP + 0.01] * RECENT_SAMPLES
     assert after(thinking, machine(100, 100)).delay() == 0
     assert after([*rhythm(0.1), *thinking], machine(100, 100)).delay() == pytest.approx(0.1)
 
@@ -78,13 +86,13 @@ def test_what_was_long_ago_is_forgotten() -> None:
 
 @given(gaps, answers)
 def test_the_wait_is_neither_negative_nor_too_long(gaps: list[float], answers: Answers) -> None:
-    assert 0 <= after(gaps, answers).delay() <= LONGEST
+    assert 0 <= after(gaps, answers).delay() <= LONGEST_DELAY
 
 
-@given(gaps, st.lists(st.floats(0, 1), min_size=FEWEST))
+@given(gaps, st.lists(st.floats(0, 1), min_size=FEWEST_SAMPLES))
 def test_a_fast_machine_never_waits(gaps: list[float], shares: list[float]) -> None:
-    most = FASTEST * 1e3 / 2
-    fast = [(share * most / 2 / STEPS, share * most / 2) for share in shares]
+    most = FASTEST_GAP * 1e3 / 2
+    fast = [(share * most / 2 / SHORT_ANSWER_STEPS, share * most / 2) for share in shares]
     assert after(gaps, fast).delay() == 0
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from efim_ls.request import Request
 from efim_ls.session.open_documents import OpenDocument
-from efim_ls.text.document import Change, Encoding
+from efim_ls.text.document import Change, Edit, Encoding
 from efim_ls.usage.counters import Counters
-from efim_ls.usage.suggestions import Offers, RetentionTracker
+from efim_ls.usage.suggestions import Offers, RetainedRange, RetentionTracker
 
 HANG = 30  # seconds after which a test fails rather than wait on
-LATER = 3600.0  # seconds: what is accepted is judged as the document is closed
+ROOM = 12  # characters of a text that is edited: small, so that edits meet what is tracked
+LATER = 3600.0  # seconds: what is accepted is counted as the document is closed
 
 TEXT = "import a\nx = \nend\n"
 CURSOR = TEXT.index("\nend")
@@ -46,7 +49,7 @@ class Page:
         self.offers.accept(number, units, UTF_16)
 
     @property
-    def judged(self) -> tuple[int, int]:
+    def counted(self) -> tuple[int, int]:
         """Characters accepted and kept."""
         report = self.counters.report()
         counts = report["characters_accepted"], report["characters_kept"]
@@ -55,7 +58,7 @@ class Page:
 
     def close(self) -> tuple[int, int]:
         self.document.close()
-        return self.judged
+        return self.counted
 
 
 @pytest.fixture
@@ -63,29 +66,29 @@ async def page() -> Page:
     return Page()
 
 
-async def test_inserted_and_then_told(page: Page) -> None:
+async def test_accepted_after_the_insertion(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
-    assert page.judged == (0, 0)
+    assert page.counted == (0, 0)
     assert page.close() == (14, 14)
 
 
-async def test_told_and_then_inserted(page: Page) -> None:
+async def test_accepted_before_the_insertion(page: Page) -> None:
     page.accept(page.offer())
     page.edit(0, 0, "# elsewhere\n")
     page.edit(CURSOR + 12, CURSOR + 12, SAID)
     assert page.close() == (14, 14)
 
 
-async def test_told_and_never_inserted(page: Page) -> None:
+async def test_accepted_but_never_inserted(page: Page) -> None:
     page.accept(page.offer())
     page.edit(CURSOR, CURSOR, "call(")
     assert page.close() == (0, 0)
     assert page.counters.report()["accepted"] == 1
 
 
-async def test_told_twice(page: Page) -> None:
+async def test_accepted_twice_counts_once(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
@@ -93,7 +96,7 @@ async def test_told_twice(page: Page) -> None:
     assert page.close() == (14, 14)
 
 
-async def test_what_was_typed_was_not_accepted(page: Page) -> None:
+async def test_typed_characters_are_not_accepted(page: Page) -> None:
     page.offer()
     page.edit(CURSOR, CURSOR, "ca")
     left = page.offer("ll(one, two)", CURSOR + 2)
@@ -103,7 +106,7 @@ async def test_what_was_typed_was_not_accepted(page: Page) -> None:
 
 
 @pytest.mark.parametrize("replaced", [2, 0], ids=["the word is replaced by all", "what is left is inserted"])
-async def test_what_was_typed_since_it_was_offered_was_not_accepted(page: Page, replaced: int) -> None:
+async def test_characters_typed_after_the_offer_are_not_accepted(page: Page, replaced: int) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, "ca")
     page.edit(CURSOR + 2 - replaced, CURSOR + 2, SAID[2 - replaced :])
@@ -111,7 +114,7 @@ async def test_what_was_typed_since_it_was_offered_was_not_accepted(page: Page, 
     assert page.close() == (12, 12)
 
 
-async def test_parts_are_told_by_how_much_was_accepted_so_far(page: Page) -> None:
+async def test_partial_lengths_are_cumulative(page: Page) -> None:
     number = page.offer("né😀 two three")
     for start, end, units in ((0, 3, 4), (3, 7, 8)):
         page.edit(CURSOR + start, CURSOR + start, "né😀 two three"[start:end])
@@ -132,7 +135,7 @@ async def test_the_rest_after_a_part_is_counted_once(page: Page) -> None:
     assert page.counters.suggestions["acceptance_rate"] == 1.0
 
 
-async def test_what_is_edited_away_is_not_kept(page: Page) -> None:
+async def test_removed_characters_are_not_retained(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
@@ -145,7 +148,7 @@ async def test_what_is_edited_away_is_not_kept(page: Page) -> None:
     assert page.counters.suggestions["kept_rate"] == 10 / 14
 
 
-async def test_an_edit_above_moves_the_place_where_it_is_looked_for(page: Page) -> None:
+async def test_an_edit_above_moves_the_accepted_text(page: Page) -> None:
     number = page.offer()
     page.edit(0, 0, "import b\n")
     page.edit(CURSOR + 9, CURSOR + 9, SAID)
@@ -154,7 +157,7 @@ async def test_an_edit_above_moves_the_place_where_it_is_looked_for(page: Page) 
     assert page.close() == (14, 14)
 
 
-async def test_a_typed_key_before_it_was_told(page: Page) -> None:
+async def test_a_key_between_insertion_and_acceptance(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.edit(CURSOR + 14, CURSOR + 14, ";")
@@ -162,7 +165,7 @@ async def test_a_typed_key_before_it_was_told(page: Page) -> None:
     assert page.close() == (14, 14)
 
 
-async def test_a_bracket_removed_behind_it_before_it_was_told() -> None:
+async def test_a_bracket_removed_before_the_acceptance() -> None:
     page = Page("f()")
     number = page.offer("x)", 2)
     page.edit(2, 2, "x)")
@@ -171,7 +174,7 @@ async def test_a_bracket_removed_behind_it_before_it_was_told() -> None:
     assert page.close() == (2, 2)
 
 
-async def test_lines_that_end_in_two_characters() -> None:
+async def test_crlf_line_ends() -> None:
     page = Page("a\r\n")
     number = page.offer("b\nc", 3)
     page.edit(3, 3, "b\r\nc")
@@ -180,7 +183,7 @@ async def test_lines_that_end_in_two_characters() -> None:
     assert page.close() == (4, 4)
 
 
-async def test_it_is_counted_after_a_while() -> None:
+async def test_retention_is_counted_after_a_delay() -> None:
     page = Page(counted_after=0.01)
     for _ in range(2):
         number = page.offer()
@@ -188,25 +191,44 @@ async def test_it_is_counted_after_a_while() -> None:
         page.accept(number)
         page.edit(CURSOR, CURSOR + 4, "")
     async with asyncio.timeout(HANG):
-        while page.judged[0] < 28:
+        while page.counted[0] < 28:
             await asyncio.sleep(0.001)
     page.edit(CURSOR, CURSOR + 9, "")
     assert page.close() == (28, 20)
 
 
-async def test_it_is_judged_where_the_loop_has_ended(page: Page) -> None:
+async def test_closing_counts_without_the_event_loop(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
     await asyncio.to_thread(page.document.close)
-    assert page.judged == (14, 14)
+    assert page.counted == (14, 14)
     assert page.close() == (14, 14)
 
 
-async def test_documents_are_followed_apart(page: Page) -> None:
+async def test_documents_are_tracked_separately(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
     other = OpenDocument("b", "rust", page.document.text, counters=page.counters)
     other.edit(Change(""), UTF_16)
     assert page.close() == (14, 14)
+
+
+@st.composite
+def edits(draw: st.DrawFn, size: int) -> Edit:
+    at = draw(st.integers(0, size))
+    return Edit(at, draw(st.integers(0, size - at)), draw(st.integers(0, 3)))
+
+
+@given(st.data())
+def test_a_retained_range_loses_only_removed_characters(data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, ROOM))
+    end = data.draw(st.integers(start, ROOM))
+    inserted = [start <= place < end for place in range(ROOM)]
+    retained = RetainedRange(start, end)
+    for _ in range(data.draw(st.integers(0, 8))):
+        edit = data.draw(edits(len(inserted)))
+        inserted[edit.at : edit.at + edit.removed] = [False] * edit.added
+        retained.follow(edit)
+        assert retained.characters == sum(inserted)

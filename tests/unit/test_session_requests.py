@@ -184,7 +184,7 @@ async def test_a_closed_documents_request_does_not_wait_any_longer(session) -> N
     assert session.counters.answered == {"superseded": 1}
 
 
-async def test_the_same_request_of_a_document_opened_again_is_worked_on_anew(session) -> None:
+async def test_a_reopened_document_shares_no_answer(session) -> None:
     session.requests.debounce = Fixed(FOREVER, 0.0)
     [waiting] = await ask(session, asked("x"))
     session.close_document("a")
@@ -255,7 +255,7 @@ async def test_cancelling_both_stops_the_work(session, model) -> None:
     assert await spent(session) == {"recomputed": 1, "reused": 0}
 
 
-async def test_after_both_were_cancelled_the_same_request_is_worked_on_anew(session, model) -> None:
+async def test_a_request_after_both_were_cancelled_is_computed(session, model) -> None:
     session.requests.debounce = Fixed(FOREVER, 0.0)
     for task in await ask(session, asked("x"), asked("x")):
         await cancel(task)

@@ -106,7 +106,7 @@ async def test_nothing_follows_an_answer_that_comes_too_late(
 
 
 @pytest.mark.parametrize("settings", [OFF, ON])
-async def test_what_is_to_be_kept_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
+async def test_queued_saving_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
     model.gate.set()
     await session.complete(Request("a", "x", 1, explicit=True))
     await session.engine.settled()
@@ -117,7 +117,7 @@ async def test_what_is_to_be_kept_is_dropped(session: Session, model: Fake, sett
 
 
 @pytest.mark.parametrize("settings", [OFF, ON])
-async def test_what_is_closed_while_it_is_off_is_not_kept(session: Session, model: Fake, settings: Settings) -> None:
+async def test_a_document_closed_while_off_is_not_saved(session: Session, model: Fake, settings: Settings) -> None:
     session.configure(settings)
     session.close_document("a")
     session.configure(ON)
@@ -125,7 +125,7 @@ async def test_what_is_closed_while_it_is_off_is_not_kept(session: Session, mode
     assert ("a" in model.kept) is (settings is ON)
 
 
-async def test_a_document_that_comes_back_is_judged_anew(session: Session, tmp_path: Path) -> None:
+async def test_a_reopened_document_gets_a_new_verdict(session: Session, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("x")
     link = tmp_path / "a.py"
     session.open(uri := link.as_uri(), "python", "x")

@@ -24,10 +24,10 @@ FILTERS: tuple[Filter, ...] = (
 
 
 def clean(text: str, place: Place, max_lines: int) -> tuple[str, str | None]:
-    """Return the suggestion as it may be shown and, if a filter left nothing of it, that filter's name.
+    """Return the cleaned suggestion and, if a filter emptied it, that filter's name.
 
-    Before code, `text` must continue into that code: what it repeats of the code is evidence that the two fit. The
-    filters then run until none finds more to do, so that cleaning twice equals cleaning once.
+    Before code, `text` must continue into that code: repeating it shows that the two fit. The filters then run until
+    none changes anything, so that cleaning twice equals cleaning once.
     """
     if not text.strip():
         return "", None

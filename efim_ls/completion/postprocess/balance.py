@@ -14,7 +14,7 @@ _LIFETIME = re.compile(r"'\w+(?![\w'])")
 
 
 class Balance(NamedTuple):
-    """What code leaves behind: closers without an opener, brackets still open, the quote of an open string."""
+    """The state after some code: closers without an opener, brackets still open, the quote of an open string."""
 
     unmatched: int = 0
     open: int = 0
@@ -22,9 +22,9 @@ class Balance(NamedTuple):
 
 
 class BalancedCode:
-    """Code that is read once and then asked for its balance after many cuts.
+    """Code that is parsed once and then cut at many offsets, each with its balance.
 
-    `angles` says whether < and > are brackets.
+    `angles`: whether < and > are brackets.
     """
 
     def __init__(self, code: str, angles: bool) -> None:
@@ -65,7 +65,7 @@ def _after_bracket(balance: Balance, token: str) -> Balance:
 
 
 def _quote_after(quote: str, token: str, code: str, at: int) -> str:
-    """Return the quote of the string that is open after a token which is a quote or stands in a string."""
+    """Return the quote of the string still open after a token that is a quote or inside a string, else ''."""
     if not quote:
         return token if token != "'" or _apostrophe_opens(code, at) else ""
     ends_line = token == "\n" and quote in "\"'"
@@ -73,6 +73,6 @@ def _quote_after(quote: str, token: str, code: str, at: int) -> str:
 
 
 def _apostrophe_opens(code: str, at: int) -> bool:
-    """Tell a string from the apostrophe of a word (don't) and of a lifetime (&'a)."""
+    """Return whether an apostrophe opens a string, unlike those of a word (don't) or a lifetime (&'a)."""
     lifetime = code[at - 1 : at] in ("&", "<") and _LIFETIME.match(code, at)
     return not lifetime and _STRING_PREFIX.search(code[max(0, at - 3) : at]) is not None

@@ -1,4 +1,4 @@
-"""The suggestion's indentation against the document's."""
+"""Adapts a suggestion's indentation to the document's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLOSES_BLOCK = re.compile(r"(?:[)\]}]|end\b)[)\]};,]*")
 
 @dataclass(frozen=True)
 class Style:
-    """How a document indents: by tabs, by spaces or (None) not yet, and the columns of one level."""
+    """A document's indentation: with tabs, with spaces or (None) not yet known, and the columns of one level."""
 
     tabs: bool | None
     unit: int
@@ -26,13 +26,13 @@ class Style:
 
 
 def indentation(text: str, place: Place) -> str:
-    """Indent as the document does, not twice on the cursor's line, and end with the cursor's block."""
+    """Indent as the document does, but not twice on the cursor's line, and end with the cursor's block."""
     style = style_of(place)
     return _within_block(_first_line(_converted(text, place, style), place, style), place, style)
 
 
 def style_of(place: Place) -> Style:
-    """Read the style off the cursor's line or, if that is not indented, off most lines around it."""
+    """Return the style of the cursor's line or, if it is not indented, of the majority of lines around it."""
     lines = [*filled_lines(place.above), place.before, *filled_lines(place.below)]
     tabs, spaces = (sum(line.startswith(blank) for line in lines) for blank in ("\t", "  "))
     if place.before[:1] in ("\t", " "):
@@ -41,7 +41,7 @@ def style_of(place: Place) -> Style:
 
 
 def _unit(lines: list[str]) -> int:
-    """Return the commonest step from a line to a deeper one, 4 where there is none."""
+    """Return the most common step from a line to a deeper one, 4 without any."""
     widths = [len(indent_of(line)) for line in lines if not line.startswith("\t")]
     steps = Counter(after - before for before, after in pairwise(widths) if after - before in (2, 3, 4, 8))
     return steps.most_common(1)[0][0] if steps else 4
@@ -57,7 +57,7 @@ def _converted(text: str, place: Place, style: Style) -> str:
 
 
 def _spaces_for_tab(lines: list[str]) -> int:
-    """Return the spaces that a suggestion takes for one level: 2 if any line needs it, else 4."""
+    """Return how many spaces a suggestion uses per level: 2 if any line needs that, else 4."""
     indents = [indent_of(line) for line in lines]
     return 2 if any(len(each) % 4 == 2 for each in indents if "\t" not in each) else 4
 
@@ -66,7 +66,7 @@ def _convert(line: str, style: Style) -> str:
     indent = indent_of(line)
     if not style.tabs:
         return indent.replace("\t", " " * style.unit) + line[len(indent) :]
-    # An indentation that begins with a tab may end with spaces that align.
+    # An indentation that begins with a tab may end with spaces for alignment.
     if not indent.startswith(" "):
         return line
     tabs, spaces = divmod(style.width(indent), style.unit)
@@ -76,7 +76,7 @@ def _convert(line: str, style: Style) -> str:
 def _first_line(text: str, place: Place, style: Style) -> str:
     """On an indented blank line, drop leading blanks that would put it deeper than the line above allows.
 
-    At the line's start nothing was indented twice: what is too deep there belongs somewhere else, and goes.
+    At the line's start nothing can be indented twice: a suggestion that is too deep there is dropped.
     """
     blanks = indent_of(text.split("\n", 1)[0])
     if place.before.strip():
@@ -95,7 +95,7 @@ def _depth_after(line: str, style: Style) -> int:
 
 
 def _within_block(text: str, place: Place, style: Style) -> str:
-    """Stop where a line is less indented than the cursor's line, after it if it only closes the block."""
+    """Stop before a line indented less than the cursor's, or after it if it only closes the block."""
     lines = text.split("\n")
     first, *later = lines_with(text, place)
     base = style.width(indent_of(first))

@@ -1,4 +1,4 @@
-"""Where a suggestion goes, and the views of the document around it that filters share."""
+"""The place of a suggestion, and the views of the surrounding document that filters share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Place:
 
 
 class Filter(Protocol):
-    """A pure function from a suggestion and its place to what is left of the suggestion."""
+    """A pure function that takes a suggestion and its place and returns the part to keep."""
 
     __name__: str
 
@@ -30,15 +30,15 @@ class Filter(Protocol):
 
 
 def lines_with(text: str, place: Place) -> list[str]:
-    """Return the document's lines that the suggestion would make or change, one for each line of it."""
+    """Return the document's lines as they would be with the suggestion, one for each line of it."""
     return f"{place.before}{text}{place.rest}".split("\n")
 
 
 def filled_lines(text: str) -> list[str]:
-    """Return the lines that hold more than blanks, without trailing blanks, whatever ends them."""
+    """Return the non-blank lines without trailing blanks, whatever their terminators."""
     return [line.rstrip() for line in re.split(r"[\r\n]+", text) if line.strip()]
 
 
 def indent_of(line: str) -> str:
-    """Return the tabs and spaces that a line begins with."""
+    """Return a line's leading tabs and spaces."""
     return line[: len(line) - len(line.lstrip(" \t"))]

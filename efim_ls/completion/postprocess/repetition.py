@@ -1,4 +1,4 @@
-"""The suggestion against what it repeats: itself, since small models loop, and the lines around it."""
+"""Removes repetition: of the suggestion itself, since small models loop, and of the lines around it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RULE = re.compile(rf"([^\w\s])\1{{{LONGEST_RULE},}}")
 
 
 def lines_below(text: str, place: Place) -> str:
-    """Cut last lines that repeat the document's next ones, and everything if the first lines do."""
+    """Cut the last lines if they repeat the document's next lines, everything if the first lines do."""
     below = filled_lines(place.below)
     if _starts_like(below, text, place):
         return ""
@@ -28,9 +28,9 @@ def lines_below(text: str, place: Place) -> str:
 
 
 def _starts_like(below: list[str], text: str, place: Place) -> bool:
-    """Return whether the suggestion's whole lines begin as the document continues.
+    """Return whether the suggestion's whole lines begin like the document's next lines.
 
-    Two lines are compared where both sides have two: many blocks begin with the same decorator.
+    Two lines are compared if both sides have two: many blocks begin with the same decorator.
     """
     first, _, later = text.partition("\n")
     if not place.before.strip() or first.strip():
@@ -42,14 +42,14 @@ def _starts_like(below: list[str], text: str, place: Place) -> bool:
 
 
 def repetition(text: str, place: Place) -> str:
-    """Keep one of three or more equal lines and one turn of a loop; drop what repeats the line above."""
+    """Keep one of three or more equal lines and one turn of a loop; drop a repetition of the line above."""
     if _repeats_line_above(text, place):
         return ""
     return _without_loop(_without_equal_lines(_short_rules(text), place))
 
 
 def _short_rules(text: str) -> str:
-    """Cut an endless rule of one character to a line's length."""
+    """Cut an endless rule of one repeated character to a line's length."""
     endless = _RULE.search(text)
     return text[: endless.start() + LONGEST_RULE] if endless else text
 
@@ -85,7 +85,7 @@ def _without_loop(text: str) -> str:
 
 
 def _end_of_turn(text: str, start: int, period: int) -> int:
-    """Return where the loop may end after one turn: at a line's end, else in its turn where it ends now."""
+    """Return where to end the loop after one turn: at a line's end, else at the same point of the turn as now."""
     newline = text.find("\n", start + period - 1, start + 2 * period)
     return newline if newline >= 0 else start + period + (len(text) - start) % period
 

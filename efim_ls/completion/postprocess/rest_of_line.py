@@ -1,4 +1,4 @@
-"""The suggestion against what already stands right of the cursor on its line: code, or closers alone."""
+"""Removes from a suggestion what already stands right of the cursor: code, or closers alone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")
 
 
 def before_code(text: str, place: Place) -> str:
-    """Keep what the first line says before it meets the code that follows the cursor; nothing if it never does.
+    """Keep the part of the first line before the code that follows the cursor; nothing if it never reaches it.
 
-    The result does not repeat that code any more: this filter is for the model's own text, once.
+    The result no longer contains that code, so apply this filter once, to the model's own text.
     """
     return text if is_closers(place.rest) else text_before_rest(text, place.rest)
 
 
 def rest_of_line(text: str, place: Place) -> str:
-    """Remove closers and punctuation that the rest of the line already has."""
+    """Remove closers and punctuation that the rest of the line already contains."""
     rest = place.rest.strip()
     if not rest or not is_closers(rest):
         return text
@@ -58,7 +58,7 @@ def _inner_cuts(text: str, rest: str) -> Iterator[int]:
 
 
 def _outer_cuts(text: str, rest: str) -> Iterator[int]:
-    """Yield where the text ends with `rest`, its first line with punctuation, or the text with part of `rest`."""
+    """Yield offsets where a final `rest` begins, also of the first line if it is punctuation, or a part of `rest`."""
     lines = [text] if rest[0] in CLOSING else [text, text.split("\n", 1)[0].rstrip()]
     ends = [len(each) - len(rest) for each in lines if each.endswith(rest)]
     parts = [len(text) - size for size in range(min(len(rest) - 1, len(text)), 0, -1) if text.endswith(rest[:size])]

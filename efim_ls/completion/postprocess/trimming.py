@@ -1,4 +1,4 @@
-"""Short filters: notices of other people's files, invisible blanks, and too many lines."""
+"""Short filters: copyright notices, trailing blanks, and too many lines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ NOTICE = re.compile(r"copyright|licen[sc]ed? under|all rights reserved|spdx-", r
 
 
 def notices(text: str, place: Place) -> str:
-    """Drop a copyright or licence notice in a file that has none: many files that the model learnt from have one."""
+    """Drop a copyright or licence notice if the file has none: many files in the training data have one."""
     foreign = NOTICE.search(text) and not NOTICE.search(place.above + place.below)
     return "" if foreign else text
 
 
 def trailing_blanks(text: str, place: Place) -> str:
-    """Strip trailing blanks and blank lines at the end, but not where the rest of the line follows."""
+    """Strip trailing blanks and blank lines at the end, but not before the rest of the line."""
     *lines, last = text.split("\n")
     stripped = [line.rstrip() for line in lines]
     if place.rest.strip():

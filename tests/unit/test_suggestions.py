@@ -47,7 +47,7 @@ def client() -> Client:
     return Client()
 
 
-def test_what_is_left_of_a_suggestion_is_the_same_one(client: Client) -> None:
+def test_a_remainder_is_the_same_suggestion(client: Client) -> None:
     numbers = [number for typed in ("", "f", "fo", "f") for number in client.offer(typed, "foo(bar)"[len(typed) :])]
     assert len(set(numbers)) == 4
     for number in numbers:
@@ -55,7 +55,7 @@ def test_what_is_left_of_a_suggestion_is_the_same_one(client: Client) -> None:
     assert client.counts == {"offered": 1, "shown": 1}
 
 
-def test_another_text_another_place_and_another_document_are_others(client: Client) -> None:
+def test_other_texts_places_and_documents_are_other_suggestions(client: Client) -> None:
     client.offer("", "foo")
     client.offer("f", "ew")
     client.offer("", "foo", before="y = 1\nx = ")
@@ -64,14 +64,14 @@ def test_another_text_another_place_and_another_document_are_others(client: Clie
     assert client.counts["offered"] == 5
 
 
-def test_a_suggestion_that_was_accepted_may_be_made_again(client: Client) -> None:
+def test_an_accepted_suggestion_can_be_offered_again(client: Client) -> None:
     for times in (1, 2):
         [number] = client.offer("", "foo")
         client.tell(number, "accepted")
         assert client.counts == dict.fromkeys(("offered", "shown", "accepted"), times)
 
 
-def test_of_alternatives_one_can_be_accepted_so_they_are_one(client: Client) -> None:
+def test_alternatives_count_as_one_suggestion(client: Client) -> None:
     first, second = client.offer("", "foo", "bar")
     client.tell(second, "shown")
     client.tell(first, "shown")
@@ -81,7 +81,7 @@ def test_of_alternatives_one_can_be_accepted_so_they_are_one(client: Client) -> 
     assert client.counters.suggestions["acceptance_rate"] == 1.0
 
 
-def test_a_part_and_then_all_of_it_were_taken_once(client: Client) -> None:
+def test_accepting_a_part_and_then_all_counts_one_taken(client: Client) -> None:
     [number] = client.offer("", "foo(bar)")
     client.tell(number, "partially_accepted")
     [left] = client.offer("foo", "(bar)")
@@ -92,7 +92,7 @@ def test_a_part_and_then_all_of_it_were_taken_once(client: Client) -> None:
     assert client.counters.suggestions["acceptance_rate"] == 0.5
 
 
-def test_what_is_offered_counts_as_shown_until_a_client_tells_what_it_shows(client: Client) -> None:
+def test_offers_count_as_shown_until_a_client_reports_it(client: Client) -> None:
     [first] = client.offer("", "one")
     assert client.counts == {"offered": 1, "shown": 1}
     client.tell(first, "shown")
@@ -103,7 +103,7 @@ def test_what_is_offered_counts_as_shown_until_a_client_tells_what_it_shows(clie
     assert client.counts == {"offered": 3, "shown": 2}
 
 
-def test_what_was_accepted_was_shown(client: Client) -> None:
+def test_an_accepted_suggestion_counts_as_shown(client: Client) -> None:
     [first] = client.offer("", "one")
     client.tell(first, "shown")
     [second] = client.offer("", "two")
@@ -111,21 +111,21 @@ def test_what_was_accepted_was_shown(client: Client) -> None:
     assert client.counts == {"offered": 2, "shown": 2, "accepted": 1}
 
 
-def test_a_document_that_comes_back_gets_other_suggestions(client: Client) -> None:
+def test_a_reopened_document_gets_new_suggestions(client: Client) -> None:
     client.offer("", "foo")
     client.trackers.pop("a").close()
     client.offer("", "foo")
     assert client.counts["offered"] == 2
 
 
-def test_only_so_many_offers_are_remembered(client: Client) -> None:
+def test_the_oldest_offers_are_forgotten(client: Client) -> None:
     numbers = [number for n in range(MOST_OFFERS + 1) for number in client.offer("", f"text {n}")]
     for number in (numbers[0], numbers[1], numbers[-1]):
         client.tell(number, "accepted")
     assert client.counts["accepted"] == 2
 
 
-def test_lines_of_a_suggestion_end_as_those_of_the_document(client: Client) -> None:
+def test_suggestions_take_the_documents_line_ends(client: Client) -> None:
     texts = ["if a:\n    b", "\n    b"]
     for typed, text in zip(("", "if a:"), texts, strict=True):
         client.offer_at(Request("a", "x\r\n" + typed, 3 + len(typed)), [text])
@@ -138,7 +138,7 @@ def test_lines_of_a_suggestion_end_as_those_of_the_document(client: Client) -> N
     [(None, "utf-16", 6), (2, "utf-16", 1), (3, "utf-16", 2), (4, "utf-16", 4), (4, "utf-8", 1), (2, "utf-32", 2),
      (-1, "utf-16", 0), (1, "utf-16", 0), (99, "utf-16", 6)],
 )  # fmt: skip
-def test_where_so_many_units_end(client: Client, units: int | None, encoding, end: int) -> None:
+def test_the_end_of_the_first_units(client: Client, units: int | None, encoding, end: int) -> None:
     """A line end counts one as it is sent, and two where it stands."""
     [number] = client.offer_at(Request("a", "\r\n", 2), ["😀a\nbc"])
     offer = client.offers.find(number)

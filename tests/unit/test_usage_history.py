@@ -1,4 +1,4 @@
-"""Numbers on disk: added up by several servers, whole after damage, and never a reason to fail."""
+"""The usage statistics on disk: shared by several servers, replaced if damaged, and never a reason to fail."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import pytest
 
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Count
-from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, Statistics, add_to, sums
+from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, UsageHistory, add_counts, counts_since
 
 HANG = 60  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: nothing is written before the test says so
 
 
 class Server:
-    """One server's statistics, and its complaints."""
+    """One server's statistics, and its warnings."""
 
-    def __init__(self, folder: Path, every: float = LATER, persist: bool = True) -> None:
+    def __init__(self, folder: Path, interval: float = LATER, persist: bool = True) -> None:
         self.settings = Settings(cache_folder=str(folder), persist=persist)
-        self.complaints: list[str] = []
-        self.statistics = Statistics(lambda: self.settings, self.complaints.append, every)
+        self.warnings: list[str] = []
+        self.history = UsageHistory(lambda: self.settings, self.warnings.append, interval)
 
     def add(self, language: str = "python", **counts: int) -> None:
         given: dict[Count, int] = {name: counts[name] for name in COLUMNS if name in counts}
-        self.statistics.add(language, given)
+        self.history.add(language, given)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def read(folder: Path) -> dict[str, dict[str, int]]:
     """The counts that are not 0, by language."""
-    found = sums(folder / STATISTICS, date.min)
+    found = counts_since(folder / STATISTICS, date.min)
     return {language: {name: count for name, count in counts.items() if count} for language, counts in found.items()}
 
 
@@ -58,18 +58,18 @@ def test_counts_add_up_by_language(folder: Path) -> None:
     for _ in range(3):
         server.add(requests=1, reused=100)
     server.add("rust", requests=1)
-    server.statistics.write()
+    server.history.write()
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     assert read(folder) == {"python": {"requests": 4, "reused": 300}, "rust": {"requests": 1}}
-    assert server.complaints == []
+    assert server.warnings == []
 
 
-def test_nothing_is_written_before_it_is_due_and_then_all(folder: Path) -> None:
+def test_counts_are_written_after_the_interval(folder: Path) -> None:
     server = Server(folder)
     server.add(requests=1)
     assert not folder.exists()
-    soon = Server(folder, every=0.01)
+    soon = Server(folder, interval=0.01)
     soon.add(requests=1)
     soon.add(requests=1)
     end = time.monotonic() + HANG
@@ -78,38 +78,38 @@ def test_nothing_is_written_before_it_is_due_and_then_all(folder: Path) -> None:
         time.sleep(0.001)
 
 
-def test_where_nothing_may_be_kept_nothing_is(folder: Path) -> None:
+def test_without_persist_nothing_is_written(folder: Path) -> None:
     server = Server(folder, persist=False)
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     assert not folder.exists()
     server.settings = Settings(cache_folder=str(folder))
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     assert read(folder) == {"python": {"requests": 1}}
 
 
 def test_without_counts_there_is_no_file(folder: Path) -> None:
-    Server(folder).statistics.write()
+    Server(folder).history.write()
     assert not folder.exists()
 
 
-def test_only_its_owner_may_read_it(folder: Path) -> None:
+def test_file_and_folder_are_for_their_owner(folder: Path) -> None:
     server = Server(folder)
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [(path.name, stat.S_IMODE(path.stat().st_mode)) for path in folder.iterdir()] == [(STATISTICS, 0o600)]
 
 
-def test_days_are_apart(folder: Path) -> None:
+def test_days_are_counted_separately(folder: Path) -> None:
     today = date.today()
     for days in (0, 1, 40):
         key = ((today - timedelta(days)).isoformat(), "python")
-        assert add_to(folder / STATISTICS, {key: {"requests": 1}}) is None
-    since = [sums(folder / STATISTICS, today - timedelta(days)) for days in (0, 6, 40)]
+        assert add_counts(folder / STATISTICS, {key: {"requests": 1}}) is None
+    since = [counts_since(folder / STATISTICS, today - timedelta(days)) for days in (0, 6, 40)]
     assert [found["python"]["requests"] for found in since] == [1, 2, 3]
-    assert sums(folder / STATISTICS, today + timedelta(1)) == {}
+    assert counts_since(folder / STATISTICS, today + timedelta(1)) == {}
 
 
 ADDING = """
@@ -117,15 +117,15 @@ import sys
 from datetime import date
 from pathlib import Path
 from efim_ls.settings import Settings
-from efim_ls.usage.history import STATISTICS, Statistics, sums
+from efim_ls.usage.history import STATISTICS, UsageHistory, counts_since
 folder, own = sys.argv[1:]
-statistics = Statistics(lambda: Settings(cache_folder=folder), print, 3600.0)
+statistics = UsageHistory(lambda: Settings(cache_folder=folder), print, 3600.0)
 for _ in range(30):
     statistics.add("python", {"requests": 1, "reused": 2})
     statistics.add(own, {"requests": 1})
     statistics.write()
-while sums(Path(folder, STATISTICS), date.min)[own]["requests"] < 30:
-    statistics.write()  # what others were in the way of
+while counts_since(Path(folder, STATISTICS), date.min)[own]["requests"] < 30:
+    statistics.write()  # counts that other servers' locks delayed
 """
 
 
@@ -141,7 +141,7 @@ def garbage(path: Path) -> None:
 
 
 def torn(path: Path) -> None:
-    add_to(path, {(str(day), "x" * 200): {"requests": 1} for day in range(100)})
+    add_counts(path, {(str(day), "x" * 200): {"requests": 1} for day in range(100)})
     content = bytearray(path.read_bytes())
     content[100:] = bytes(len(content) - 100)
     path.write_bytes(content)
@@ -153,62 +153,62 @@ def foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [garbage, torn, foreign])
-def test_a_damaged_file_is_put_aside_and_told_once(folder: Path, damage) -> None:
+def test_a_damaged_file_is_renamed_with_one_warning(folder: Path, damage) -> None:
     folder.mkdir(parents=True)
     damage(folder / STATISTICS)
     damaged = (folder / STATISTICS).read_bytes()
     server = Server(folder)
     for _ in range(2):
         server.add(requests=1)
-        server.statistics.write()
+        server.history.write()
     assert read(folder) == {"python": {"requests": 2}}
-    [complaint] = server.complaints
+    [complaint] = server.warnings
     assert "damaged" in complaint and DAMAGED in complaint and str(folder) not in complaint
     assert (folder / f"{STATISTICS}{DAMAGED}").read_bytes() == damaged
     assert stat.S_IMODE((folder / STATISTICS).stat().st_mode) == 0o600
 
 
-def test_what_cannot_be_written_now_is_written_later_and_told_once(folder: Path) -> None:
+def test_failed_writes_are_retried_with_one_warning(folder: Path) -> None:
     folder.parent.mkdir(parents=True)
     folder.write_text("no folder")
     server = Server(folder)
     for _ in range(2):
         server.add(requests=1)
-        server.statistics.write()
-    [complaint] = server.complaints
+        server.history.write()
+    [complaint] = server.warnings
     assert "cannot be written" in complaint and "cache_folder" in complaint
     folder.unlink()
-    server.statistics.write()
+    server.history.write()
     assert read(folder) == {"python": {"requests": 2}}
 
 
-def test_a_file_that_is_in_use_for_long_is_waited_for_until_the_next_time(folder: Path) -> None:
+def test_a_locked_file_is_written_the_next_time(folder: Path) -> None:
     server = Server(folder)
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     with closing(sqlite3.connect(folder / STATISTICS)) as other:
         other.execute("BEGIN EXCLUSIVE")
         server.add(requests=1)
-        server.statistics.write()
+        server.history.write()
         other.rollback()
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     assert read(folder) == {"python": {"requests": 3}}
-    assert len(server.complaints) == 1
+    assert len(server.warnings) == 1
 
 
-def test_an_empty_file_is_begun(folder: Path) -> None:
+def test_an_empty_file_is_used(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / STATISTICS).touch()
     server = Server(folder)
     server.add(requests=1)
-    server.statistics.write()
+    server.history.write()
     assert read(folder) == {"python": {"requests": 1}}
-    assert server.complaints == []
+    assert server.warnings == []
 
 
-def test_a_language_that_is_no_text_is_counted_too(folder: Path) -> None:
-    add_to_file = Statistics(lambda: Settings(cache_folder=str(folder)), print, 3600.0)
-    add_to_file.add("py\ud800", {"requests": 1})
-    add_to_file.write()
+def test_a_language_with_half_a_surrogate_pair_is_counted(folder: Path) -> None:
+    history = UsageHistory(lambda: Settings(cache_folder=str(folder)), print, 3600.0)
+    history.add("py\ud800", {"requests": 1})
+    history.write()
     assert read(folder) == {"py?": {"requests": 1}}
