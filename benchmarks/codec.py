@@ -31,7 +31,7 @@ from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ra
 from efim_lab.evaluation.measured_model import LINE, MEASURED_OWNER
 from efim_lab.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
 from efim_lab.evaluation.report import cell
-from efim_ls.completion.model_loading import fit_budget
+from efim_ls.completion.model_from_settings import fit_budget
 from efim_ls.completion.window import Window
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS, Codec, Shape

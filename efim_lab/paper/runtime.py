@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from efim_ls.completion.speed_notes import SpeedFile
+from efim_ls.completion.speed_file import SpeedFile
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.completion.model_loading import capacity, fit_budget
-from efim_ls.completion.speed_notes import SpeedFile
+from efim_ls.completion.model_from_settings import capacity, fit_budget
+from efim_ls.completion.speed_file import SpeedFile
 from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
 from model_runtime.arena.arena import FP32, arena_bytes

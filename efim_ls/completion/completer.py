@@ -11,10 +11,11 @@ from time import perf_counter
 
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.place import Place
 from efim_ls.completion.kv_persistence import KvPersistence
-from efim_ls.completion.model_loading import load_model
+from efim_ls.completion.model_from_settings import load_model
 from efim_ls.completion.planner import Frame, Plan, Planner
-from efim_ls.completion.postprocess import Place, clean
 from efim_ls.completion.window import Budget
 from efim_ls.request import Ahead, Answer, Reason, Request
 from efim_ls.settings import Settings

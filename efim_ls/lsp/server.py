@@ -48,7 +48,7 @@ def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
 
 def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
     """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
-    from efim_ls.completion.model_loading import fetch  # imported late, likewise
+    from efim_ls.completion.model_from_settings import fetch  # imported late, likewise
 
     fetch(settings, progress, beside)
 

@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
-from efim_ls.session.time_budget import TimeBudget
+from efim_ls.session.idle_budget import IdleBudget
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -31,8 +31,8 @@ class EngineThread:
     `idle_budget` limits budgeted idle work; without a budget, none of it runs.
     """
 
-    def __init__(self, idle_budget: TimeBudget | None = None) -> None:
-        self.idle_budget = idle_budget or TimeBudget(0)
+    def __init__(self, idle_budget: IdleBudget | None = None) -> None:
+        self.idle_budget = idle_budget or IdleBudget(0)
         # What follows is changed under this lock only. Its waits are the engine thread's.
         self._changed = threading.Condition()
         self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all unanswered ones, in the order they became ready

@@ -15,7 +15,7 @@ from efim_ls.session.background import BackgroundWork
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.session.model_loader import Fetch, Load, ModelLoader, Progress, nothing_to_fetch
 from efim_ls.session.open_documents import OpenDocument, OpenDocuments
-from efim_ls.session.requests import RequestQueue
+from efim_ls.session.request_queue import RequestQueue
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters

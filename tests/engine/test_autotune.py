@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from efim_ls.completion.speed_notes import SpeedFile
+from efim_ls.completion.speed_file import SpeedFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import Decoder

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.model_loading import fit_budget
+from efim_ls.completion.model_from_settings import fit_budget
 from efim_ls.completion.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings

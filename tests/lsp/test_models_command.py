@@ -13,7 +13,7 @@ from huggingface_hub import constants
 from wire import ENV, HANG
 
 from efim_ls.commands.models import show
-from efim_ls.completion.speed_notes import SpeedFile
+from efim_ls.completion.speed_file import SpeedFile
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.loading.autotune import PASS_COUNTS, choose_method, remembered_ms

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session import time_budget as time_budget
+from efim_ls.session import idle_budget
 from efim_ls.session.engine_thread import EngineThread, ShouldStop, Superseded
-from efim_ls.session.time_budget import TimeBudget
+from efim_ls.session.idle_budget import IdleBudget
 
 
 class Clock:
@@ -52,7 +52,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def engine(clock) -> Iterator[EngineThread]:
-    engine = EngineThread(TimeBudget(10, clock))
+    engine = EngineThread(IdleBudget(10, clock))
     yield engine
     assert engine.close(10), "a job of the test is still running"
 
@@ -302,9 +302,9 @@ async def test_lowering_the_budget_stops_idle_work(engine) -> None:
 
 
 async def test_the_thread_wakes_up_by_itself_when_the_window_frees(monkeypatch) -> None:
-    monkeypatch.setattr(time_budget, "WINDOW", 0.02)
-    monkeypatch.setattr(time_budget, "GRAIN", 0.01)
-    engine, work = EngineThread(TimeBudget(1e-6)), Ahead(pieces=2)
+    monkeypatch.setattr(idle_budget, "WINDOW", 0.02)
+    monkeypatch.setattr(idle_budget, "GRAIN", 0.01)
+    engine, work = EngineThread(IdleBudget(1e-6)), Ahead(pieces=2)
     finished = threading.Event()
     engine.run_idle("a", lambda stopped: work(stopped) and (finished.set() or True))
     await until(finished)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop
-from efim_ls.session.time_budget import TimeBudget
+from efim_ls.session.idle_budget import IdleBudget
 
 
 @pytest.fixture
 def engine() -> Iterator[EngineThread]:
-    engine = EngineThread(TimeBudget(0))
+    engine = EngineThread(IdleBudget(0))
     yield engine
     assert engine.close(10), "a job of the test is still running"
 

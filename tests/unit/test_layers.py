@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.checkpoint": (),
     "model_runtime.prompt": (),
     "kv_store": (),
-    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion.postprocess", *RUNTIME),
+    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion.filters", *RUNTIME),
     "efim_lab.evaluation": ("efim_ls.completion", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),

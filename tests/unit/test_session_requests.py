@@ -11,7 +11,7 @@ import pytest
 
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.session.engine_thread import ShouldStop
-from efim_ls.session.requests import Debounce
+from efim_ls.session.request_queue import Debounce
 from efim_ls.session.session import Session
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.session.time_budget import GRAIN, WINDOW, TimeBudget
+from efim_ls.session.idle_budget import GRAIN, WINDOW, IdleBudget
 
 
 class Clock:
@@ -20,19 +20,19 @@ def clock() -> Clock:
     return Clock()
 
 
-def work(budget: TimeBudget, clock: Clock, seconds: float) -> None:
+def work(budget: IdleBudget, clock: Clock, seconds: float) -> None:
     with budget.spending():
         clock.now += seconds
 
 
 def test_none_is_left_where_none_was_given(clock: Clock) -> None:
-    budget = TimeBudget(0, clock)
+    budget = IdleBudget(0, clock)
     assert budget.left() <= 0
     assert budget.frees_in() is None
 
 
 def test_what_is_spent_is_not_left(clock: Clock) -> None:
-    budget = TimeBudget(3, clock)
+    budget = IdleBudget(3, clock)
     work(budget, clock, 1)
     assert budget.left() == 2
     work(budget, clock, 2)
@@ -40,7 +40,7 @@ def test_what_is_spent_is_not_left(clock: Clock) -> None:
 
 
 def test_work_under_way_counts(clock: Clock) -> None:
-    budget = TimeBudget(3, clock)
+    budget = IdleBudget(3, clock)
     with budget.spending():
         clock.now += 2
         assert budget.left() == 1
@@ -49,7 +49,7 @@ def test_work_under_way_counts(clock: Clock) -> None:
 
 
 def test_work_that_fails_was_work(clock: Clock) -> None:
-    budget = TimeBudget(3, clock)
+    budget = IdleBudget(3, clock)
     with pytest.raises(ValueError), budget.spending():
         clock.now += 1
         raise ValueError
@@ -58,7 +58,7 @@ def test_work_that_fails_was_work(clock: Clock) -> None:
 
 
 def test_it_comes_back_when_it_says(clock: Clock) -> None:
-    budget = TimeBudget(3, clock)
+    budget = IdleBudget(3, clock)
     work(budget, clock, 1.5)
     clock.now += 10
     work(budget, clock, 1.5)
@@ -76,7 +76,7 @@ def test_it_comes_back_when_it_says(clock: Clock) -> None:
 
 
 def test_where_none_is_given_any_more_waiting_is_in_vain(clock: Clock) -> None:
-    budget = TimeBudget(3, clock)
+    budget = IdleBudget(3, clock)
     work(budget, clock, 1)
     budget.allow(0)
     assert budget.left() < 0
@@ -84,7 +84,7 @@ def test_where_none_is_given_any_more_waiting_is_in_vain(clock: Clock) -> None:
 
 
 def test_it_can_be_changed_and_says_so(clock: Clock) -> None:
-    budget, told = TimeBudget(0, clock), []
+    budget, told = IdleBudget(0, clock), []
     budget.watch(lambda: told.append(budget.left()))
     budget.allow(3)
     work(budget, clock, 2)
@@ -93,7 +93,7 @@ def test_it_can_be_changed_and_says_so(clock: Clock) -> None:
 
 
 def test_many_small_pieces_of_work_are_few_entries(clock: Clock) -> None:
-    budget = TimeBudget(3, clock)
+    budget = IdleBudget(3, clock)
     for _ in range(20_000):
         clock.now += 0.01
         work(budget, clock, 0.0001)
@@ -105,7 +105,7 @@ def test_many_small_pieces_of_work_are_few_entries(clock: Clock) -> None:
 def test_no_minute_holds_more_work(seconds: float, plan: list[tuple[float, float]]) -> None:
     """Pauses and wishes for work, each granted as far as the budget goes."""
     clock, done = Clock(), list[tuple[float, float]]()
-    budget = TimeBudget(seconds, clock)
+    budget = IdleBudget(seconds, clock)
     for pause, wish in plan:
         clock.now += pause
         if (granted := min(wish, budget.left())) > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from efim_ls.completion.postprocess.place import Place
+from efim_ls.completion.filters.place import Place
 
 NOTICE = re.compile(r"copyright|licen[sc]ed? under|all rights reserved|spdx-", re.IGNORECASE)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from efim_ls.completion.postprocess.balance import Balance, BalancedCode
-from efim_ls.completion.postprocess.place import Place
+from efim_ls.completion.filters.balance import Balance, BalancedCode
+from efim_ls.completion.filters.place import Place
 from model_runtime.engine.rest_of_line import CLOSING, is_closers, text_before_rest
 
 _ANGLE = re.compile(rf"[\s{re.escape(CLOSING)}]*>")

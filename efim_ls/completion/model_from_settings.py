@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from efim_ls.completion.speed_notes import SpeedFile
+from efim_ls.completion.speed_file import SpeedFile
 from efim_ls.completion.window import MARKERS, Budget
 from efim_ls.paths import SPEED, cache_folder
 from efim_ls.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
-from efim_ls.completion.postprocess.place import Place, filled_lines, lines_with
+from efim_ls.completion.filters.place import Place, filled_lines, lines_with
 
 EQUAL_LINES = 3
 LOOP_LENGTH = 60

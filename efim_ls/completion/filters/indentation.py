@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
-from efim_ls.completion.postprocess.place import Place, filled_lines, indent_of, lines_with
+from efim_ls.completion.filters.place import Place, filled_lines, indent_of, lines_with
 
 _OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
 _CLOSES_BLOCK = re.compile(r"(?:[)\]}]|end\b)[)\]};,]*")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from efim_ls.completion.postprocess.indentation import indentation
-from efim_ls.completion.postprocess.place import Filter, Place
-from efim_ls.completion.postprocess.repetition import lines_below, repetition
-from efim_ls.completion.postprocess.rest_of_line import before_code, rest_of_line
-from efim_ls.completion.postprocess.trimming import line_cap, notices, trailing_blanks
-
-__all__ = ["FILTERS", "Filter", "Place", "clean"]
+from efim_ls.completion.filters.indentation import indentation
+from efim_ls.completion.filters.place import Filter, Place
+from efim_ls.completion.filters.repetition import lines_below, repetition
+from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
+from efim_ls.completion.filters.trimming import line_cap, notices, trailing_blanks
 
 FILTERS: tuple[Filter, ...] = (
     notices,

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.postprocess import FILTERS, Place, clean
-from efim_ls.completion.postprocess.rest_of_line import before_code
+from efim_ls.completion.filters.chain import FILTERS, clean
+from efim_ls.completion.filters.place import Place
+from efim_ls.completion.filters.rest_of_line import before_code
 from model_runtime.engine.rest_of_line import PUNCTUATION, evidence, is_closers
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "postprocess"
+GOLDEN = Path(__file__).parents[1] / "golden" / "filters"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ WINDOW = 60.0  # seconds for which spent time counts against further work
 GRAIN = 1.0  # seconds
 
 
-class TimeBudget:
+class IdleBudget:
     """Limits work to `seconds` in any minute, including work under way.
 
     `seconds` may be set at any time on any thread; zero forbids work. All else is used by the working thread only.
