@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from .drivers.shapes import SHAPES
+from .drivers.vscode import install, running
+from .drivers.window import CHROMIUM as QUIET
+from .drivers.window import Window, open_window
 from .fetching import vscode as servers
 from .fetching.part import ROOT, Missing, Part
 from .fetching.programs import CHROMIUM
-from .shapes import SHAPES
-from .vscode import install, running
-from .window import CHROMIUM as QUIET
-from .window import Window, open_window
 
 MUST_HAVE_ALL = bool(os.environ.get("CI")) and (sys.platform, platform.machine()) == ("linux", "x86_64")
 EXTENSION = ROOT / "editor_clients" / "vscode"

@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import FloatRect, Locator, ViewportSize, sync_playwright
 
 from .conftest import EXTENSION, VSIX
+from .drivers.shapes import BEGUN, HEAD, REST, SHAPES
+from .drivers.vscode import install, running
+from .drivers.window import CHROMIUM as QUIET
+from .drivers.window import Window, open_window
 from .fetching.programs import CHROMIUM
 from .fetching.vscode import NEWEST
-from .shapes import BEGUN, HEAD, REST, SHAPES
-from .vscode import install, running
-from .window import CHROMIUM as QUIET
-from .window import Window, open_window
 
 IMAGES = EXTENSION / "images"
 SMALL, LARGE = ViewportSize(width=860, height=430), ViewportSize(width=1400, height=700)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from .conftest import need
+from .drivers.neovim import RECORDER, SETUP, Neovim, neovim
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.part import Part
-from .neovim import RECORDER, SETUP, Neovim, neovim
 
 KEYS = 'accept = "<Tab>", accept_word = "<C-Right>", accept_line = "<C-Down>", trigger = "<C-g>", next = "<C-n>"'
 SETTINGS = 'disabled_languages = { "lua" }, menu = "always"'

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from .conftest import need
+from .drivers.neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
+from .drivers.processes import descendants
+from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.programs import TMUX
-from .neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
-from .processes import descendants
-from .waiting import eventually
 
 TEXT = "def area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
 NATIVE_ALONE = 'vim.lsp.enable("efim_ls")\nvim.lsp.inline_completion.enable()\n'

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .shapes import ABROAD, BEGUN, HEAD, REST, SHAPES
-from .waiting import eventually
-from .window import Window
+from .drivers.shapes import ABROAD, BEGUN, HEAD, REST, SHAPES
+from .drivers.waiting import eventually
+from .drivers.window import Window
 
 
 def test_tab_takes_the_ghost_text(window: Window):

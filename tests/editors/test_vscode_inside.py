@@ -8,9 +8,9 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from .conftest import EXTENSION, lacking
-from .vscode import running
-from .waiting import eventually
-from .window import address
+from .drivers.vscode import running
+from .drivers.waiting import eventually
+from .drivers.window import address
 
 TESTS = EXTENSION / "dist" / "test" / "index.js"
 DRIVER = "--enable-smoke-test-driver"  # lets a page name tests to run; also keeps messages from being shown

@@ -8,11 +8,11 @@ import signal
 from pathlib import Path
 
 from .conftest import Opening
-from .neovim import server_command
-from .shapes import BEGUN, HEAD, REST
-from .vscode import PYTHON
-from .waiting import eventually
-from .window import Window
+from .drivers.neovim import server_command
+from .drivers.shapes import BEGUN, HEAD, REST
+from .drivers.vscode import PYTHON
+from .drivers.waiting import eventually
+from .drivers.window import Window
 
 BARE = "/usr/bin:/bin"  # where no server is
 

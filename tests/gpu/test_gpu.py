@@ -34,7 +34,7 @@ from model_runtime.engine.output import StopRule  # noqa: E402
 from model_runtime.loading.checkpoint import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import Model, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402
-from tests.engine.test_gpu_decoder import rounded  # noqa: E402
+from tests.engine.gpu.test_gpu_decoder import rounded  # noqa: E402
 from tests.models import CODE, VOCABULARY, Family, Tiny, make  # noqa: E402
 
 CAPACITY, ARENAS = 300, 4

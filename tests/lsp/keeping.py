@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from wire import REAL, Editor, Page, started
-
+from tests.lsp.wire import REAL, Editor, Page, started
 from tests.models import CODE, Tiny
 
 LONG = Tiny(context=2000)

@@ -1,0 +1,144 @@
+"""A window of VS Code in Chromium, driven by keys and read as a person would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Locator, Page, ViewportSize
+
+from ..fetching.part import ROOT
+from .vscode import VSCode
+from .waiting import HANG, eventually
+
+SCREENSHOTS = ROOT / "build" / "screenshots"
+SIZE = ViewportSize(width=1000, height=600)
+CHROMIUM = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+)
+STATUS = r"#efim-ls\.efim-ls\.status"
+LOOKING = Path(__file__).with_name("looking.js").read_text("utf-8")
+
+
+@dataclass(frozen=True)
+class Window:
+    """One page, and the file that is open in it."""
+
+    code: VSCode
+    page: Page
+    file: Path
+
+    def type(self, text: str, delay: float = 10) -> None:
+        """Type as a person does, `delay` milliseconds from key to key."""
+        self.page.keyboard.type(text, delay=delay)
+
+    def press(self, *keys: str) -> None:
+        for each in keys:
+            self.page.keyboard.press(each)
+
+    @property
+    def line(self) -> str:
+        """The text of the cursor's line, without ghost text."""
+        return self.page.evaluate("looking.painted(() => looking.line())")
+
+    @property
+    def ghost(self) -> str:
+        """The ghost text, all of its lines."""
+        return self.page.evaluate("looking.painted(() => looking.ghost())")
+
+    def see_line(self, text: str) -> None:
+        eventually(lambda: self.line == text, lambda: f"the line is {self.line!r}, not {text!r}")
+
+    def see_ghost(self, text: str) -> None:
+        eventually(lambda: self.ghost == text, lambda: f"the ghost text is {self.ghost!r}, not {text!r}")
+
+    def watch(self) -> None:
+        """Start to record what each frame shows."""
+        self.page.evaluate("void looking.watch()")
+
+    def watched(self) -> list[tuple[str, str]]:
+        """Return each line and ghost text that a frame has shown since `watch`, in order."""
+        return [(line, ghost) for line, ghost in self.page.evaluate("looking.unwatch()")]
+
+    def show(self, text: str) -> None:
+        """Set the file's text, on disk and here, and move the cursor to its end."""
+        self.press("Escape")
+        self.file.write_text(text, "utf-8")
+        self.command("File: Revert File")
+        self.page.locator(".tab.active:not(.dirty)").wait_for()
+        self.press("Control+End")
+
+    def see_saved(self, text: str) -> None:
+        """Save the file, and wait until the disk holds this text."""
+        self.press("Control+S")
+        eventually(
+            lambda: self.file.read_text("utf-8") == text, lambda: f"saved was {self.file.read_text('utf-8')!r}"
+        )
+
+    def command(self, title: str) -> None:
+        """Run a command from the palette."""
+        self.press("F1")
+        self.page.locator(".quick-input-widget input[type=text]").fill(f">{title}")
+        row = self.page.locator(f'.quick-input-list .monaco-list-row.focused[aria-label^="{title}"]')
+        row.wait_for()
+        row.click()
+
+    @property
+    def status(self) -> str:
+        """The status bar item as screen readers get it: state and message."""
+        item = self.page.locator(f"{STATUS} [aria-label]")
+        return item.first.get_attribute("aria-label") or "" if item.count() else ""
+
+    def see_status(self, state: str, message: str = "") -> None:
+        def seen() -> bool:
+            return self.status.startswith(f"efim-ls: {state}") and message in self.status
+
+        eventually(seen, lambda: f"the status bar tells {self.status!r}, not {state!r} with {message!r}")
+
+    def hover_status(self) -> str:
+        """Return the tooltip of the status bar item."""
+        self.page.locator(STATUS).hover()
+        return self.page.locator(".workbench-hover", has_text="recomputed").inner_text().replace("\u00a0", " ")
+
+    def see_message(self, text: str) -> Locator:
+        """Wait for a notification with this text."""
+        found = self.page.locator(".notification-list-item", has_text=text).first
+        found.wait_for(timeout=1000 * HANG)
+        return found
+
+    @property
+    def menu(self) -> Locator:
+        """The rows of the completion menu."""
+        return self.page.locator(".suggest-widget.visible .monaco-list-row")
+
+    def picture(self, name: str) -> None:
+        """Save a screenshot."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"vscode-{name}.png")
+
+
+@contextmanager
+def open_window(browser: Browser, code: VSCode, file: Path, scale: float = 1) -> Iterator[Window]:
+    """Open a file, with its folder as the workspace and the cursor at its end."""
+    context = browser.new_context(viewport=SIZE, device_scale_factor=scale)
+    try:
+        page = context.new_page()
+        page.add_init_script(LOOKING)
+        page.goto(address(code, file.parent, openFile=f"{code.authority}{file}"))
+        page.locator(".monaco-editor .view-lines").click(timeout=1000 * HANG)
+        page.keyboard.press("Control+End")
+        yield Window(code, page, file)
+    finally:
+        context.close()
+
+
+def address(code: VSCode, folder: Path, **payload: str) -> str:
+    return f"http://{code.host}/?folder={folder}&payload={quote(json.dumps(list(payload.items())))}"

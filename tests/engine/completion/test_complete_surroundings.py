@@ -1,0 +1,79 @@
+"""What the local cache reads besides the prompt: all of the file but what is to be completed, and other files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from efim_ls.completion.completer import REACH
+from efim_ls.request import Request
+from model_runtime.prompt.tokenizer import Tokenizer
+from tests.engine.completion.test_complete import PLACE, Make, ask, completer_of, maker
+from tests.engine.doubles import Watched, never
+from tests.models import CODE
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> Make:
+    return maker(folder)
+
+
+def history_of(engine: Watched, tokenizer: Tokenizer) -> list[str]:
+    """The texts between the breaks of the last prompt's history."""
+    assert engine.log.prompt is not None
+    history = engine.log.prompt.history
+    parts = np.split(history, np.flatnonzero(history < 0))
+    return [tokenizer.decode(part[part >= 0]) for part in parts]
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("line", ["", "    x = (\n", "    x = ()\n", "    foo(bar, baz)\n"])
+def test_all_of_the_file_is_read_but_what_is_to_be_completed(
+    made: Make, tokenizer: Tokenizer, place: float, line: str
+) -> None:
+    completer, engine = made()
+    lines = (CODE * 3).splitlines(keepends=True)
+    row = int(place * len(lines))
+    before, after = "".join(lines[:row]) + line[: len(line) // 2], line[len(line) // 2 :] + "".join(lines[row:])
+    ask(completer, before + after, len(before))
+    _, _, below = after.partition("\n")  # the rest of the line would tell what is to be completed
+    read_after, read_before = history_of(engine, tokenizer)
+    assert engine.log.prompt is not None
+    assert read_before + engine.log.prompt.stub.decode() == before
+    assert read_after == below
+
+
+def test_other_documents_are_read_the_one_used_last_nearest(made: Make, tokenizer: Tokenizer) -> None:
+    completer, engine = made()
+    completer.complete(Request("file:///a.py", CODE, PLACE, others=("first = 1\n", "second = 2\n")), never)
+    assert history_of(engine, tokenizer)[:2] == ["first = 1\n", "second = 2\n"]
+
+
+def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenizer) -> None:
+    completer, engine = made()
+    text = "x = 1\n" * (4 * REACH // 6)
+    ask(completer, text, len(text) // 2)
+    after, before = history_of(engine, tokenizer)
+    assert REACH <= len(after) <= REACH + 2000
+    assert REACH <= len(before) <= REACH + 2000
+
+
+def test_without_a_local_cache_no_other_document_is_tokenized(folder: Path) -> None:
+    loaded = completer_of(folder)
+    tokenizer = loaded._model.tokenizer
+    loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), never)
+    misses = tokenizer.encode.cache_info().misses
+    tokenizer.encode("unread = 1\n")
+    assert tokenizer.encode.cache_info().misses == misses + 1
+
+
+@pytest.mark.parametrize("questions", range(3))
+def test_it_may_be_stopped_between_other_documents(made: Make, questions: int) -> None:
+    completer, engine = made()
+    asked = iter(range(questions))
+    others = ("a = 1\n", "b = 2\n", "c = 3\n")
+    request = Request("file:///a.py", CODE, PLACE, others=others)
+    answer = completer.complete(request, lambda: next(asked, None) is None)
+    assert (answer.text, answer.reason, engine.log.prompt) == ("", "superseded", None)

@@ -1,0 +1,155 @@
+"""`efim-ls models`, run as a user runs it, on a hub's cache made on disk; nothing is there to ask."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import constants
+
+from efim_ls.commands.models import show
+from efim_ls.completion.speed_file import SpeedFile
+from efim_ls.settings import DEFAULTS
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.loading.autotune import PASS_COUNTS, choose_method, remembered_ms
+from model_runtime.loading.known_models import KNOWN_MODELS
+from model_runtime.loading.memory_fit import ModelSize, memory_need
+from model_runtime.prompt.families import FAMILIES
+from tests.lsp.wire import ENV, HANG
+from tests.models import LLAMA, Tiny, make
+
+COMMIT = "a" * 40
+NOTES = Path("cache", "efim-ls", "speed.json")
+HERE = "Qwen/Qwen2.5-Coder-0.5B"  # known by its name; what lies under it is tiny
+NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "COLUMNS": "250"}
+
+
+Found = dict[str, dict[str, Any]]
+
+
+def put(cache: Path, name: str, ref: str = "main", tiny: Tiny = LLAMA) -> Path:
+    """A model as the hub's client keeps it."""
+    stored = cache / f"models--{name.replace('/', '--')}"
+    folder = make(stored / "snapshots" / COMMIT, tiny)
+    (stored / "refs").mkdir()
+    (stored / "refs" / ref).write_text(COMMIT)
+    return folder
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models in the hub's cache, usable and not, and what was measured of the embedded one."""
+    home = tmp_path_factory.mktemp("home")
+    put(home / "hub", HERE)
+    put(home / "hub", "me/own", ref="v1")
+    put(home / "hub", "me/untied", tiny=Tiny(tied=False))
+    replace(put(home / "hub", "me/other") / "config.json", '"llama"', '"mamba"')
+    replace(put(home / "hub", "me/markerless") / "tokenizer.json", "<|fim_", "<|no_")
+    (put(home / "hub", "me/part") / "model.safetensors").unlink()
+    (home / "hub" / "models--me--empty").mkdir()
+    (home / "hub" / "stray").write_text("x")
+    choose_method(read_config(EMBEDDED), "auto", 1, SpeedFile(home / NOTES))
+    return home
+
+
+def run(home: Path, *arguments: str, **variables: str) -> str:
+    env = {**ENV, **NOWHERE, "HF_HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **variables}
+    command = [sys.executable, "-m", "efim_ls", "models", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def found(home: Path) -> Found:
+    return {model["name"]: model for model in json.loads(run(home, "--json"))["models"]}
+
+
+def test_known_models_and_those_on_disk_are_listed_once(home: Path, found: Found) -> None:
+    on_disk = ["the embedded model", "me/markerless", "me/other", "me/own", "me/untied", HERE]
+    assert list(found) == [*on_disk, *(known.name for known in KNOWN_MODELS if known.name != HERE)]
+    model, folder = found[HERE], home / "hub" / "models--Qwen--Qwen2.5-Coder-0.5B" / "snapshots" / COMMIT
+    assert (model["folder"], model["revision"]) == (str(folder), COMMIT)
+    assert (model["licence"], model["context"]) == ("Apache-2.0", Tiny().context)
+    assert model["bytes_on_disk"] == sum(path.stat().st_size for path in folder.iterdir())
+    assert (found["me/own"]["family"], found["me/own"]["licence"]) == ("qwen", None)
+    absent = found[KNOWN_MODELS[1].name]
+    assert (absent["folder"], absent["bytes_on_disk"], absent["parameters"]) == (
+        None,
+        None,
+        KNOWN_MODELS[1].parameters,
+    )
+
+
+def test_what_fits_is_told_with_what_it_costs_about(found: Found) -> None:
+    own, huge = found["me/own"], found["Qwen/Qwen2.5-Coder-32B"]
+    assert "fp32" in own["fits"] and own["milliseconds"] > 0 and not own["measured"]
+    assert bool(huge["fits"]) == (huge["milliseconds"] is not None)
+
+
+def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
+    own, untied = found["me/own"], found["me/untied"]
+    assert untied["parameters"] > own["parameters"]
+    assert untied["milliseconds"] == pytest.approx(own["milliseconds"])
+
+
+def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
+    assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
+    measured = remembered_ms(read_config(EMBEDDED), 1, SpeedFile(home / NOTES))
+    assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(PASS_COUNTS.values()) > 0
+
+
+def test_what_cannot_be_used_says_why(found: Found) -> None:
+    assert "mamba" in found["me/other"]["problem"]
+    assert "fill-in-the-middle" in found["me/markerless"]["problem"]
+    assert found["me/other"]["fits"] == []
+    assert [name for name, model in found.items() if model["problem"]] == ["me/markerless", "me/other"]
+
+
+def test_the_table_can_be_read(home: Path) -> None:
+    lines = [" ".join(line.replace("│", " ").split()) for line in run(home).splitlines()]
+    own = next(line for line in lines if line.startswith("me/own@aaaaaaa"))
+    assert "0.00B 0.00G" in own and "~" in own
+    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54B ~") for line in lines)
+    assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
+
+
+def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
+    assert "…" not in (told := run(home, COLUMNS="60"))
+    assert "14.77B" in told
+
+
+def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size, kv = ModelSize(KNOWN_MODELS[1].parameters, KNOWN_MODELS[1].matrix), DEFAULTS.kv_memory_mib << 20
+    monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: memory_need(size, "fp16", kv).total - 1)
+    monkeypatch.setattr("efim_ls.commands.models.memory_bandwidth", lambda: 1e9)
+    monkeypatch.setattr("efim_ls.commands.models.supported_formats", lambda config: ["fp32", "fp16", "int8"])
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert show(tmp_path, as_json=True) == 0
+    found = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
+    assert found[KNOWN_MODELS[1].name]["fits"] == ["int8"]
+    assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(
+        KNOWN_MODELS[1].parameters / 1e6 * sum(PASS_COUNTS.values())
+    )
+
+
+def test_without_a_cache_of_the_hub_there_is_the_embedded_model_and_what_is_known(tmp_path: Path) -> None:
+    assert len(json.loads(run(tmp_path, "--json"))["models"]) == 1 + len(KNOWN_MODELS)
+
+
+def test_known_models_have_markers_that_are_known() -> None:
+    assert {known.family for known in KNOWN_MODELS} <= {family.name for family in FAMILIES}
+    assert len({known.name for known in KNOWN_MODELS}) == len(KNOWN_MODELS)
+    assert all(known.matrix < known.parameters / 3 for known in KNOWN_MODELS)

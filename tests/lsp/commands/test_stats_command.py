@@ -1,0 +1,125 @@
+"""`efim-ls stats`, run as a user runs it, on what servers have counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efim_ls.usage.history import STATISTICS
+from tests.lsp.wire import ENV, HANG, Editor, started
+
+NOTHING_OF_THE_USER = (b"more", b"page", b"file:", b"say")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "efim_ls", "stats", *arguments]
+    env = {**ENV, "COLUMNS": "200"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def read(folder: Path) -> dict[str, Any]:
+    code, printed, complaints = run("--folder", str(folder), "--json")
+    assert (code, complaints) == (0, "")
+    return json.loads(printed)
+
+
+async def accept(editor: Editor, language: str = "python") -> None:
+    """Take a suggestion, and remove half of it again."""
+    page = editor.open("# say more\n‸", language=language)
+    item = await page.item()
+    assert item is not None
+    page.type("more")
+    command = {"command": item["command"]["command"], "arguments": item["command"]["arguments"]}
+    await editor.ask("workspace/executeCommand", command)
+    page.edit(page.cursor - 2, page.cursor, "")
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """What two servers have counted, one after the other; what they wrote as they ended."""
+    for languages in (["python"], ["python", "[red]rust"]):
+        async with started(settings={"cache_folder": str(tmp_path)}) as editor:
+            for language in languages:
+                await accept(editor, language)
+            await editor.open("# say more\n‸").item()
+    return tmp_path
+
+
+async def test_json_has_all_counts_of_periods_and_languages(folder: Path) -> None:
+    found = read(folder)
+    assert list(found) == ["today", "last 7 days", "last 30 days", "all"]
+    assert all(period == found["all"] for period in found.values())
+    assert found["all"]["python"] == {
+        "requests": 4, "recomputed": 20, "reused": 28, "offered": 4, "shown": 4, "accepted": 2,
+        "partially_accepted": 0, "taken": 2, "characters_accepted": 8, "characters_kept": 4,
+    }  # fmt: skip
+    assert found["all"]["all languages"]["accepted"] == 3
+    assert list(found["all"]) == ["all languages", "python", "[red]rust"]
+
+
+async def test_the_table_can_be_read(folder: Path) -> None:
+    code, printed, _ = run("--folder", str(folder))
+    assert code == 0
+    lines = [" ".join(line.replace("│", " ").split()) for line in printed.splitlines()]
+    assert "today all languages 5 3 0 60% 6 of 12 50% 58%" in lines
+    assert "python 4 2 0 50% 4 of 8 50% 58%" in lines
+    assert any(line.startswith("[red]rust 1 1 0 100%") for line in lines)
+
+
+async def test_numbers_and_languages_are_all_that_is_kept(folder: Path) -> None:
+    content = (folder / STATISTICS).read_bytes()
+    assert [text for text in NOTHING_OF_THE_USER if text in content] == []
+    assert b"python" in content
+
+
+async def test_a_server_that_keeps_nothing_counts_nothing_here(tmp_path: Path) -> None:
+    async with started(settings={"cache_folder": str(tmp_path), "persist": False}) as editor:
+        await accept(editor)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_is_damaged_is_told_by_the_server_and_counting_goes_on(tmp_path: Path) -> None:
+    (tmp_path / STATISTICS).write_bytes(b"nonsense" * 1000)
+    async with started(settings={"cache_folder": str(tmp_path)}) as editor:
+        await accept(editor)
+    assert "statistics.sqlite3" in editor.stderr and "renamed" in editor.stderr
+    assert read(tmp_path)["all"]["python"]["accepted"] == 1
+
+
+async def test_clear_removes_it(folder: Path) -> None:
+    (folder / f"{STATISTICS}.damaged").touch()
+    assert run("--folder", str(folder), "--clear")[0] == 0
+    assert list(folder.iterdir()) == []
+    assert run("--folder", str(folder), "--clear")[0] == 0
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_before_anything_was_counted_it_says_so(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / STATISTICS).write_bytes(content)
+    assert run("--folder", str(tmp_path)) == (0, f"nothing has been counted yet in {tmp_path}\n", "")
+    assert read(tmp_path) == {}
+
+
+def test_a_file_that_cannot_be_read_is_one_line_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / STATISTICS).write_bytes(b"nonsense" * 1000)
+    code, printed, complaint = run("--folder", str(tmp_path))
+    assert (code, printed) == (1, "")
+    assert complaint.count("\n") == 1 and "--clear" in complaint
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+async def test_a_reader_that_has_gone_is_nothing_to_complain_of(folder: Path, options: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "efim_ls", "stats", "--folder", str(folder), *options]
+    done = subprocess.run(command, env=ENV, stdout=writer, stderr=subprocess.PIPE, timeout=HANG, check=False)
+    os.close(writer)
+    assert done.stderr == b""

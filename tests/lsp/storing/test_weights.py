@@ -1,0 +1,27 @@
+"""Formats of the weights that a user may ask the real server for."""
+
+from __future__ import annotations
+
+import pytest
+
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.decoder.native.decoder import native_missing
+from tests.lsp.wire import REAL, started
+
+WHY = native_missing(read_config(EMBEDDED)) or ""
+RING = 'def ring(radius, hole):\n    """The area of a ring."""\n    return circle(rad‸)\n'
+
+
+@pytest.mark.skipif(WHY != "", reason=WHY)
+async def test_weights_of_eight_and_of_sixteen_bits_complete():
+    async with started(REAL, settings={"weights": "int8"}) as editor:
+        for form in ("int8", "fp16"):
+            editor.tell("workspace/didChangeConfiguration", {"settings": {"weights": form}})
+            await editor.loaded()
+            text = await editor.open(RING).ghost()
+            assert text is not None and text.startswith("ius")
+            editor.close_pages()
+            status = await editor.ask("efim/status")
+            assert (status["state"], status["weights"]) == ("ready", form)
+            assert status["decoder_reason"].startswith("the fastest here" if form == "fp16" else "asked for")
+        assert editor.messages == []

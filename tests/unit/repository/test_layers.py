@@ -1,0 +1,150 @@
+"""Who may import whom; the map in ARCHITECTURE.md says the same."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
+LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
+# Modules that every room of their package may import; they import none of its rooms.
+BASE = (
+    "efim_ls.settings", "efim_ls.request", "efim_ls.paths", "efim_ls.version",
+    "model_runtime.errors", "model_runtime.ids", "model_runtime.machine",
+    "efim_lab.errors", "efim_lab.documents", "efim_lab.simulation",
+)  # fmt: skip
+RUNTIME, STORE = ("model_runtime",), ("kv_store",)
+LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.paper")
+# A room, and the rooms beside itself that it may import.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
+    "efim_ls.cli": ("efim_ls.lsp", "efim_ls.commands", "editor_clients.headless"),
+    "efim_ls.lsp": ("efim_ls.session", "efim_ls.completion", "efim_ls.access", "efim_ls.text"),
+    "efim_ls.commands.lab": (
+        "efim_ls.commands",
+        "efim_ls.completion",
+        *LAB,
+        "editor_clients.headless",
+        *RUNTIME,
+    ),
+    "efim_ls.commands": ("efim_ls.completion", "efim_ls.session", "efim_ls.usage", "efim_ls.text", *RUNTIME, *STORE),
+    "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text"),
+    "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
+    "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
+    "efim_ls.access": (),
+    "efim_ls.text": (),
+    "model_runtime.loading": tuple(
+        f"model_runtime.{each}" for each in ("engine", "decoder", "arena", "checkpoint", "prompt")
+    ),
+    "model_runtime.engine": ("model_runtime.decoder", "model_runtime.arena", "model_runtime.prompt"),
+    "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
+    "model_runtime.arena": ("model_runtime.checkpoint",),
+    "model_runtime.checkpoint": (),
+    "model_runtime.prompt": (),
+    "kv_store": (),
+    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion.filters", *RUNTIME),
+    "efim_lab.evaluation": ("efim_ls.completion", *RUNTIME),
+    "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
+    "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
+    "editor_clients.headless": (),
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module and name that a file imports, wherever in the file, as dotted names."""
+    package, found = ".".join(path.relative_to(ROOT).parent.parts), set[str]()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(part for part in (above, node.module) if part)
+            found |= {f"{module}.{each.name}" for each in node.names}
+    return found
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path)
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def within(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def importers(*names: str) -> set[str]:
+    return {module for module, imported in MODULES.items() if any(within(each, *names) for each in imported)}
+
+
+def room_of(module: str) -> str | None:
+    """The longest row that a module is in; none for base modules and packages themselves."""
+    return max((room for room in ROOMS if within(module, room)), key=len, default=None)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_what_its_row_names(room: str) -> None:
+    allowed = (room, *ROOMS[room], *BASE)
+    modules = [module for module in MODULES if room_of(module) == room]
+    assert modules, "a row for a room that is gone"
+    found = {
+        (m, each) for m in modules for each in MODULES[m] if within(each, *PACKAGES) and not within(each, *allowed)
+    }
+    assert found == set()
+
+
+def test_rows_lead_one_way() -> None:
+    def reach(room: str, seen: tuple[str, ...]) -> None:
+        assert room not in seen, f"a circle: {' -> '.join((*seen, room))}"
+        for other in ROOMS:
+            if other != room and not within(room, other) and within(other, *ROOMS[room]):
+                reach(other, (*seen, room))
+
+    for room in ROOMS:
+        reach(room, ())
+
+
+def test_every_module_is_in_a_room_or_a_base() -> None:
+    inits = {package for package in PACKAGES} | {f"{package}.__init__" for package in PACKAGES}
+    homeless = {m for m in MODULES if room_of(m) is None and not within(m, *BASE)}
+    assert homeless - inits == {"efim_ls.__main__"}
+
+
+@pytest.mark.parametrize("base", [module for module in MODULES if within(module, *BASE)])
+def test_a_base_imports_no_room_of_its_package(base: str) -> None:
+    rooms = [room for room in ROOMS if room.split(".")[0] == base.split(".")[0]]
+    assert {each for each in MODULES[base] if within(each, *rooms)} == set()
+
+
+@pytest.mark.parametrize(
+    "imported, importing",
+    [
+        (LSP, ("efim_ls.lsp", "editor_clients.headless")),
+        (MODEL, ("model_runtime", "efim_lab")),
+    ],
+    ids=lambda names: ", ".join(names),
+)
+def test_a_library_is_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...]) -> None:
+    assert {module for module in importers(*imported) if not within(module, *importing)} == set()
+
+
+def test_the_two_leaves_meet_in_one_module() -> None:
+    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
+
+
+def test_only_the_stores_entrance_knows_its_disk() -> None:
+    outside = {module for module in importers("kv_store.disk") if not within(module, "kv_store.disk")}
+    assert outside == {"kv_store.open", "efim_ls.commands.cache"}
+    above = ("kv_store.open", "kv_store.store", "kv_store.memory", "kv_store.notes", "kv_store.writer")
+    assert {module for module in importers(*above) if within(module, "kv_store.disk")} == set()
+
+
+def test_the_store_needs_little() -> None:
+    known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store"}
+    found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
+    assert found <= known

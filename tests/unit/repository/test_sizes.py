@@ -1,0 +1,85 @@
+"""Files, folders and functions small enough to be read at once, and names that mean one thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
+MOST_PARAMETERS = 8
+
+
+def functions(path: Path) -> dict[str, Function]:
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    name = path.relative_to(ROOT)
+    return {f"{name}:{node.lineno} {node.name}": node for node in nodes if isinstance(node, Function)}
+
+
+def length(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def parameters(function: Function) -> int:
+    each = function.args
+    names = [a.arg for a in (*each.posonlyargs, *each.args, *each.kwonlyargs, each.vararg, each.kwarg) if a]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+PATHS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+OTHERS = [path for folder in ("tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+COMPILED = sorted((ROOT / "model_runtime").rglob("*.[ch]"))
+CLIENTS = [
+    path
+    for written in ("vscode/src/*.ts", "vscode/test/*.ts", "neovim/**/*.lua")
+    for path in sorted((ROOT / "editor_clients").glob(written))
+]
+ALL = [*PATHS, *COMPILED, *CLIENTS]
+FILES = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in ALL}
+FUNCTIONS = {name: function for path in PATHS for name, function in functions(path).items()}
+
+
+@pytest.mark.parametrize("package", ["efim_ls", "model_runtime", "editor_clients"])
+def test_the_package_is_looked_at(package: str) -> None:
+    assert any(name.startswith(package) for name in FUNCTIONS)
+
+
+@pytest.mark.parametrize("ending", [".c", ".ts", ".lua"])
+def test_what_is_not_python_is_looked_at(ending: str) -> None:
+    assert any(name.endswith(ending) for name in FILES)
+
+
+def test_no_file_is_too_long() -> None:
+    assert {name: lines for name, lines in FILES.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_folder_has_too_many_files() -> None:
+    folders = Counter(str(path.parent.relative_to(ROOT)) for path in [*PATHS, *OTHERS])
+    assert {folder: files for folder, files in folders.items() if files > MOST_FILES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {name: length(function) for name, function in FUNCTIONS.items()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def test_no_function_takes_too_many_parameters() -> None:
+    counts = {name: parameters(function) for name, function in FUNCTIONS.items()}
+    assert {name: count for name, count in counts.items() if count > MOST_PARAMETERS} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_public_class_name_is_unique_in_its_package(package: str) -> None:
+    names = Counter(
+        node.name
+        for path in PATHS
+        if path.is_relative_to(ROOT / package)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name: count for name, count in names.items() if count > 1} == {}

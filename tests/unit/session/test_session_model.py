@@ -1,0 +1,84 @@
+"""One model in place of another, while requests wait for the first and nobody waits for the second any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from efim_ls.session.engine_thread import ShouldStop
+from efim_ls.session.model_loader import LOADING
+from efim_ls.session.session import Session
+from efim_ls.settings import Settings
+from tests.unit.session.test_session_requests import FOREVER, Fake, Fixed, ask, asked
+
+
+class Model(Fake):
+    """One that knows whether it was let go of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed, self.described = False, threading.Event()
+
+    def describe(self) -> dict[str, object]:
+        self.described.set()
+        return {}
+
+    def save(self, uri: str, stopped: ShouldStop) -> bool:
+        return True
+
+    def close(self, seconds: float, then: Settings | None = None) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def models() -> list[Model]:
+    return []
+
+
+@pytest.fixture
+def session(models: list[Model]) -> Session:
+    def load(settings: Settings, progress: Callable[[str, int], None]) -> Any:
+        models.append(Model())
+        return models[-1]
+
+    return Session(load)
+
+
+def load(session: Session, settings: Settings) -> asyncio.Task[None]:
+    session.configure(settings)
+    return asyncio.create_task(session.load(lambda message, percent: None))
+
+
+async def test_a_request_that_waits_does_not_reach_a_model_that_was_let_go_of(session, models) -> None:
+    session.open("a", "", "x")
+    session.requests.debounce = Fixed(FOREVER)
+    await load(session, Settings())
+    [waiting] = await ask(session, asked("x"))
+    await load(session, Settings(threads=2))
+    assert waiting.done() and (await waiting).text == ""
+    assert models[0].closed and models[0].asked == []
+    assert session.close(10)
+
+
+async def test_a_model_that_comes_as_another_is_asked_for_is_let_go_of(session, models, monkeypatch) -> None:
+    """The loop learns of the first one only after it has begun to have the second one."""
+    run, later = session.engine.run, list[asyncio.Task[None]]()
+
+    def run_and_be_busy(key: object, job: Any, after: float = 0.0) -> Any:
+        made = run(key, job, after)
+        if key is LOADING and not later:
+            later.append(load(session, Settings(threads=2)))
+            while not models or not models[0].described.is_set():
+                threading.Event().wait(0.001)
+        return made
+
+    monkeypatch.setattr(session.engine, "run", run_and_be_busy)
+    await load(session, Settings())
+    await later[0]
+    assert [model.closed for model in models] == [True, False]
+    assert session.close(10)
+    assert models[1].closed
