@@ -19,7 +19,7 @@ from model_runtime.engine.engine import Engine, Generation
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import StopRule
 from model_runtime.ids import Ids
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt
 

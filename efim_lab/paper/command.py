@@ -22,7 +22,7 @@ from efim_lab.paper.report import ExperimentSetup, as_json, table
 from efim_lab.paper.runtime import load_runtime
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 
 
 class ExperimentSize(NamedTuple):

@@ -20,7 +20,7 @@ from model_runtime.arena.pool import Owner, Pool
 from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.prompt import Prompt, build, order_parts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer

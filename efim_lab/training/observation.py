@@ -21,7 +21,7 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import matches, recency
 from model_runtime.ids import Ids
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt import prompt
 
 Floats = npt.NDArray[np.float64]

@@ -23,7 +23,7 @@ from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import PASS_COUNTS, remembered_ms, supported_formats
-from model_runtime.loading.checkpoint import read_architecture
+from model_runtime.loading.checkpoint_reader import read_architecture
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import FORMAT_BYTES, ModelSize, fitting_formats, model_size, usable_gpu_formats
 from model_runtime.machine import available_memory, memory_bandwidth

@@ -16,7 +16,7 @@ from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
 from model_runtime.engine.engine import KvSource
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint import Checkpoint, read_checkpoint
+from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.load import LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory

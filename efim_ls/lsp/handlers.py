@@ -13,7 +13,16 @@ from pygls.exceptions import JsonRpcInvalidParams
 from efim_ls.access.reasons import explain_refusal, refusal
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.menu import TRIGGERS, menu_item
-from efim_ls.lsp.protocol import DID_MOVE_CURSOR, EXPLAIN
+from efim_ls.lsp.protocol import (
+    DID_FOCUS,
+    DID_MOVE_CURSOR,
+    DID_PARTIALLY_ACCEPT,
+    DID_SHOW,
+    EXPLAIN,
+    SETTLED,
+    STATS,
+    STATUS,
+)
 from efim_ls.request import Request
 from efim_ls.session.open_documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
@@ -205,13 +214,13 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.TEXT_DOCUMENT_DID_SAVE: (did_save, types.SaveOptions(include_text=True)),
     types.TEXT_DOCUMENT_DID_CLOSE: (did_close, None),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
-    "textDocument/didShowCompletion": (did_show, None),
-    "textDocument/didPartiallyAcceptCompletion": (did_partially_accept, None),
+    DID_SHOW: (did_show, None),
+    DID_PARTIALLY_ACCEPT: (did_partially_accept, None),
     DID_MOVE_CURSOR: (did_move_cursor, None),
-    "textDocument/didFocus": (did_focus, None),
-    "efim/status": (status, None),
-    "efim/settled": (settled, None),
-    "efim/stats": (stats, None),
+    DID_FOCUS: (did_focus, None),
+    STATUS: (status, None),
+    SETTLED: (settled, None),
+    STATS: (stats, None),
     EXPLAIN: (explain, None),
 }
 COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}

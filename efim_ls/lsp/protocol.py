@@ -1,4 +1,4 @@
-"""Changes to pygls' protocol: every request gets an answer, no texts are mirrored, parsing is more lenient."""
+"""Messages beyond LSP, and changes to pygls' protocol: every request is answered, and no text is mirrored."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ NOT_MIRRORED = (
     types.NOTEBOOK_DOCUMENT_DID_CHANGE,
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
-HANDLED_DOLLAR = (
-    types.CANCEL_REQUEST,
-    types.SET_TRACE,
-)  # the protocol allows a server to ignore other $/ notifications
-EXPLAIN = "efim/explain"
-DID_MOVE_CURSOR = "efim/didMoveCursor"
-DID_CHANGE_STATUS = "efim/didChangeStatus"
+HANDLED_DOLLAR = (types.CANCEL_REQUEST, types.SET_TRACE)  # a server may ignore other $/ notifications
+# Messages that LSP does not have: our own, and those that clients in use send.
+STATUS, SETTLED, STATS, EXPLAIN = "efim/status", "efim/settled", "efim/stats", "efim/explain"
+DID_MOVE_CURSOR, DID_CHANGE_STATUS = "efim/didMoveCursor", "efim/didChangeStatus"
+DID_FOCUS, DID_SHOW = "textDocument/didFocus", "textDocument/didShowCompletion"
+DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
 LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]
 PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items()} | dict.fromkeys(
     (EXPLAIN, DID_MOVE_CURSOR), types.TextDocumentPositionParams

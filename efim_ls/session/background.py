@@ -55,7 +55,7 @@ class BackgroundWork:
         for document in self._documents:
             self.drop(document)
 
-    def forget(self, uri: str, save: bool) -> None:
+    def close_document(self, uri: str, save: bool) -> None:
         """Make the model forget a document; with `save`, what was computed for it is saved."""
         if (completer := self._completer) is None:
             return

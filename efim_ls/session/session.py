@@ -83,7 +83,7 @@ class Session:
             document.close()
         self.engine.drop_idle(uri)
         self.engine.supersede(uri)
-        self.background.forget(uri, save=off is None)
+        self.background.close_document(uri, save=off is None)
 
     def request_at(self, document: OpenDocument, cursor: int, explicit: bool) -> Request:
         """Return a request for a place in a document, as a snapshot with the options of the settings."""
@@ -145,7 +145,7 @@ class Session:
         for document in self.documents:
             if self.documents.why_off(document.uri):
                 self.background.drop(document)
-                self.background.forget(document.uri, save=False)
+                self.background.close_document(document.uri, save=False)
 
     def _why_not(self, request: Request) -> Refusal | None:
         """Return why a request would not reach the model, None if it would."""

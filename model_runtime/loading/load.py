@@ -24,7 +24,7 @@ from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.loading.autotune import SpeedNotes, choose_method
-from model_runtime.loading.checkpoint import Checkpoint
+from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer

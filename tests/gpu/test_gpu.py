@@ -31,7 +31,7 @@ from model_runtime.decoder.gpu.slab import Slab  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.decoding import Stopped  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
-from model_runtime.loading.checkpoint import read_checkpoint  # noqa: E402
+from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import Model, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402
 from tests.engine.gpu.test_gpu_decoder import rounded  # noqa: E402

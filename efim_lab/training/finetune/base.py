@@ -15,7 +15,7 @@ from model_runtime.checkpoint.config import read_json
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, hub_origin, local_folder
-from model_runtime.loading.checkpoint import TemplateOverride, read_checkpoint
+from model_runtime.loading.checkpoint_reader import TemplateOverride, read_checkpoint
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ from efim_lab.training.finetune.tuner import RATES, Method, Tuner, TunerSettings
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
 from efim_lab.training.samples.stream import ShardSource
-from model_runtime.loading.checkpoint import TemplateOverride
+from model_runtime.loading.checkpoint_reader import TemplateOverride
 
 
 @dataclass(frozen=True, slots=True)

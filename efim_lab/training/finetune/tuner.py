@@ -19,7 +19,7 @@ from efim_lab.training.loop import Learner, Schedule, TrainingLoop, device
 from efim_lab.training.network import loss_of
 from efim_lab.training.samples.sample_maker import Shares
 from model_runtime.decoder.hf.read import read_hf_model
-from model_runtime.loading.checkpoint import TemplateOverride
+from model_runtime.loading.checkpoint_reader import TemplateOverride
 
 Method = Literal["lora", "full"]
 # Fragments dominate: they have a cut inside a word every 100 characters, other samples have only one.

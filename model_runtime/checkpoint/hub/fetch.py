@@ -189,8 +189,7 @@ def _note_revision(repository: Repository, revision: str) -> None:
     """Note the commit of a branch or tag where the hub's client looks for it, now that all files are there."""
     note = _storage_folder(repository.name) / "refs" / revision
     note.parent.mkdir(parents=True, exist_ok=True)
-    beside = note.with_name(
-        f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp"
-    )  # another server may fetch it at the same time
-    beside.write_text(repository.commit)
-    beside.replace(note)
+    # Named by process and thread: another server may fetch the same model at the same time.
+    temporary = note.with_name(f"{note.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary.write_text(repository.commit)
+    temporary.replace(note)

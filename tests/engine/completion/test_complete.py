@@ -20,7 +20,7 @@ from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import read_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of, never

@@ -25,7 +25,7 @@ from model_runtime.decoder.linear import Format
 from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.loading.autotune import CpuMethod
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.families import FAMILIES
 from tests.engine.doubles import CACHE, Log, Watched

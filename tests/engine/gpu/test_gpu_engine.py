@@ -28,7 +28,7 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched, never

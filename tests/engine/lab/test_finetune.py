@@ -22,7 +22,7 @@ from efim_lab.training.report import Reporter, read_log
 from efim_lab.training.samples.stream import ShardSource
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from tests.engine.doubles import decoder_of
 from tests.models import CODE, Tiny, make

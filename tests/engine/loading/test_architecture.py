@@ -14,7 +14,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint import read_architecture
+from model_runtime.loading.checkpoint_reader import read_architecture
 from tests.engine.hf import FAMILIES, make
 from tests.models import CODE, tokenizer_json
 from tests.models import make as make_own

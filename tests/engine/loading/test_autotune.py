@@ -27,7 +27,7 @@ from model_runtime.loading.autotune import (
     CpuMethod,
     choose_method,
 )
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from tests.models import Tiny, config
 

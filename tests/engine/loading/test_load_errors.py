@@ -24,7 +24,7 @@ from efim_ls.request import Request
 from efim_ls.settings import Settings, parse
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint import read_tokenizer
+from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
 

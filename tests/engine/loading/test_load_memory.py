@@ -11,7 +11,7 @@ from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import read_config
 from model_runtime.errors import ModelError
 from model_runtime.loading import memory_fit as fits
-from model_runtime.loading.checkpoint import read_checkpoint
+from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, MOST_ARENAS, Model, load
 from tests.models import Tiny, make
 

@@ -103,7 +103,7 @@ def test_help_loads_no_library():
 def test_the_doctor_measures_new_suggestions():
     done = run("doctor")
     assert done.returncode == 0
-    assert "ms a pass" in done.stdout and "whole new suggestion" in done.stdout
+    assert "ms per pass" in done.stdout and "complete new suggestion" in done.stdout
 
 
 def test_the_doctor_opens_no_store(tmp_path: Path):
