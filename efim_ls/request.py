@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, it stays true
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",

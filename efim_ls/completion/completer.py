@@ -17,7 +17,7 @@ from efim_ls.completion.kv_persistence import KvPersistence
 from efim_ls.completion.model_from_settings import load_model
 from efim_ls.completion.planner import Frame, Plan, Planner
 from efim_ls.completion.window import Budget
-from efim_ls.request import Ahead, Answer, Reason, Request
+from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
@@ -33,7 +33,6 @@ from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
 NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
-ShouldStop = Callable[[], bool]
 Preparation = Callable[[ShouldStop], bool]  # works until told to stop; returns whether it is done
 REACH = 1 << 16  # characters beyond each end of the window that the local cache reads: nearly always the whole file
 MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
@@ -76,9 +75,9 @@ class Completer:
             self._persistence.focus(request.uri)
         document = self._document(request.uri)
         frame = document.plan(request)
-        plan, prompt = frame.plan, frame.prompt
+        plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
         meter.lap("plan")
-        meter.plan(plan, prompt)
+        meter.frame(frame)
         left = document.suggestions.left(request.text, request.cursor, request.others)
         try:
             known = left and not request.explicit
@@ -87,9 +86,9 @@ class Completer:
             if reason := self._refusal(plan, prompt):
                 return Answer("", meter.total(), reason)
             if known:
-                return self._answer_known(document, request, Owner(request.uri, plan.number), prompt, left, meter)
+                return self._answer_known(document, request, owner, prompt, left, meter)
             rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
-            owner, limit = Owner(request.uri, plan.number), self._settings.max_new_tokens
+            limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left) if left else NO_DRAFT
             made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected)
             meter.generation(made)
@@ -122,7 +121,7 @@ class Completer:
         frame = self._document(request.uri).planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
         reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
-        meter.plan(plan, prompt)
+        meter.frame(frame)
         meter.add(reused=reused, recomputed=len(prompt.ids) - reused)
         return {
             "prompt": self._model.tokenizer.decode(prompt.ids),

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from time import perf_counter
 from typing import Literal
 
-from efim_ls.completion.planner import Plan
-from efim_ls.request import Costs, Milliseconds
+from efim_ls.completion.planner import Frame
+from efim_ls.request import Costs, FrameKind, Milliseconds
 from model_runtime.engine.engine import Generation
-from model_runtime.prompt.prompt import Prompt
 
 Stage = Literal["plan", "tokenize", "alternatives", "postprocess"]
 
@@ -21,7 +20,7 @@ class CostMeter:
         self._started = self._last = perf_counter()
         self._ms: dict[str, float] = {}
         self._counts: dict[str, int] = {}
-        self._plan: Plan | None = None
+        self._frame: FrameKind = "new"
 
     def lap(self, stage: Stage | None = None) -> None:
         """End a stage, which began when the previous one ended; without a name, its time is not counted here."""
@@ -30,10 +29,10 @@ class CostMeter:
             self._ms[stage] = (now - self._last) * 1e3
         self._last = now
 
-    def plan(self, plan: Plan, prompt: Prompt) -> None:
-        """Note the plan and the sizes of the prompt's parts."""
-        self._plan = plan
-        self._counts |= {"head": prompt.head, "tail": prompt.tail, "typed": prompt.typed}
+    def frame(self, frame: Frame) -> None:
+        """Note which frame is used, and the sizes of its prompt's parts."""
+        self._frame = frame.plan.frame
+        self.add(head=frame.prompt.head, tail=frame.prompt.tail, typed=frame.prompt.typed)
 
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""
@@ -54,4 +53,4 @@ class CostMeter:
         return self._frozen(Milliseconds())
 
     def _frozen(self, ms: Milliseconds) -> Costs:
-        return Costs(frame=self._plan.frame if self._plan else "new", **self._counts, ms=ms)
+        return Costs(frame=self._frame, **self._counts, ms=ms)

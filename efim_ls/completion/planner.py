@@ -45,7 +45,7 @@ class Plan:
 PromptOf = Callable[[Plan], Prompt]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frame:
     """A plan and its prompt, without surroundings."""
 
@@ -93,9 +93,7 @@ class Planner:
         last = self._frames[-1]
         others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
         frame = self._remember(self._cheapest(others, self._new(text, cursor)))
-        # By number, because comparing frames would compare their tokens.
-        place = next(i for i, each in enumerate(self._frames) if each.plan.number == last.plan.number)
-        self._frames.append(self._frames.pop(place))  # it is used until it is outgrown
+        self._frames.append(self._frames.pop(self._frames.index(last)))  # it is used until it is outgrown
         return frame
 
     @property

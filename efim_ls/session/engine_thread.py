@@ -11,11 +11,11 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
+from efim_ls.request import ShouldStop
 from efim_ls.session.idle_budget import IdleBudget
 
 T = TypeVar("T")
 V = TypeVar("V")
-ShouldStop = Callable[[], bool]
 Job = Callable[[ShouldStop], T]
 
 logger = logging.getLogger(__name__)

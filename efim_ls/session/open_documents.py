@@ -65,12 +65,10 @@ class OpenDocument(Document):
     suggestions. `prefetch_timer` and `save_timer` wait for the user to pause.
     """
 
-    def __init__(
-        self, uri: str, language: str, text: str, version: int | None = None, counters: Counters | None = None
-    ) -> None:
+    def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
         super().__init__(uri, language, text, version)
         self.cursor: int | None = None
-        self.retention = RetentionTracker(counters or Counters(), text)
+        self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
@@ -119,10 +117,10 @@ class OpenDocuments:
 
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
         """Open a document, or replace one that is open already, as some clients open documents twice."""
-        before, document = self.close(uri), OpenDocument(uri, language, text, version, self._counters)
-        if before is not None:  # what was computed for it still has to be saved
+        document = OpenDocument(self._counters, uri, language, text, version)
+        if (before := self._documents.get(uri)) is not None:  # what was computed for it still has to be saved
             before.save_timer, document.save_timer = document.save_timer, before.save_timer
-            before.close()
+            self.close(uri)
         self._documents[uri] = document
         return document
 
@@ -141,9 +139,10 @@ class OpenDocuments:
         """The most recently used document, None if none is open."""
         return next(reversed(self._documents.values()), None)
 
-    def close(self, uri: str) -> OpenDocument | None:
-        """Remove and return a document, None if it is not open; the caller closes it."""
-        return self._documents.pop(uri, None)
+    def close(self, uri: str) -> None:
+        """Close a document, if it is open."""
+        if (document := self._documents.pop(uri, None)) is not None:
+            document.close()
 
     def language(self, uri: str) -> str:
         """Return a document's language as the client names it; empty if it is not open."""

@@ -78,9 +78,8 @@ class Session:
 
     def close_document(self, uri: str) -> None:
         """Close a document; save what was computed for it in case it is opened again."""
-        off, document = self.documents.why_off(uri), self.documents.close(uri)
-        if document is not None:
-            document.close()
+        off = self.documents.why_off(uri)
+        self.documents.close(uri)
         self.engine.drop_idle(uri)
         self.engine.supersede(uri)
         self.background.close_document(uri, save=off is None)

@@ -35,14 +35,14 @@ class Fields:
         return float(value)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Read a truth value."""
+        """Read a boolean; a missing one is `default`."""
         return bool(self._given(name, default))
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Read a text."""
+        """Read a string."""
         value = self._given(name, default)
         if not isinstance(value, str):
-            raise ModelError(f"config.json: {name} is {value!r}, not a text: fetch the model again")
+            raise ModelError(f"config.json: {name} is {value!r}, not a string: fetch the model again")
         return value
 
     def ids(self, name: str) -> tuple[int, ...]:

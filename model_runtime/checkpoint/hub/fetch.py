@@ -148,7 +148,7 @@ def _blob_path(repository: Repository, name: str) -> Path:
     """Return where the hub's client looks for the content of a large file."""
     sha256 = repository.files[name].sha256 or ""
     if not re.fullmatch("[0-9a-f]{64}", sha256):
-        raise ModelError(f"the hub gives no SHA-256 of {repository.name}'s {name}: choose another repository")
+        raise ModelError(f"the hub lists no SHA-256 for {name} of {repository.name}: choose another repository")
     return _storage_folder(repository.name) / "blobs" / sha256
 
 

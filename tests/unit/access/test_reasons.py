@@ -9,6 +9,7 @@ import pytest
 from efim_ls.access.reasons import SENTENCES, refusal
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.session.open_documents import OpenDocument
+from efim_ls.usage.counters import Counters
 
 FIGURES = {"pattern": "*.sql", "language": "rust", "size": 5000, "most": 1024, "cause": "it is gone; choose another"}
 
@@ -27,7 +28,7 @@ def test_sentences_contain_their_figures() -> None:
 
 
 def test_the_last_answer_explains_its_place_only() -> None:
-    document = OpenDocument("a", "python", "text")
+    document = OpenDocument(Counters(), "a", "python", "text")
     document.note_answer(Request("a", "text", 4, least=0.5), Answer("", reason="low confidence", confidence=0.25))
     off = document.why_nothing("text", 4)
     assert off is not None and off.reason == "low confidence" and "25%" in off.why and "50%" in off.why

@@ -30,7 +30,7 @@ class Page:
     def __init__(self, text: str = TEXT, counted_after: float = LATER) -> None:
         self.counters = Counters()
         self.offers = Offers(self.counters)
-        self.document = OpenDocument("a", "python", text)
+        self.document = OpenDocument(self.counters, "a", "python", text)
         self.document.retention = RetentionTracker(self.counters, text, counted_after)
 
     def offer(self, text: str = SAID, cursor: int = CURSOR) -> str:
@@ -210,7 +210,7 @@ async def test_documents_are_tracked_separately(page: Page) -> None:
     number = page.offer()
     page.edit(CURSOR, CURSOR, SAID)
     page.accept(number)
-    other = OpenDocument("b", "rust", page.document.text, counters=page.counters)
+    other = OpenDocument(page.counters, "b", "rust", page.document.text)
     other.edit(Change(""), UTF_16)
     assert page.close() == (14, 14)
 
