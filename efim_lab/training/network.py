@@ -11,6 +11,8 @@ from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 
+ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -24,6 +26,7 @@ class Shape:
     head_dim: int = 64
     feed_forward: int = 864
     context: int = bpe.CONTEXT
+    tied: bool = True
 
 
 LARGER = Shape(width=512, layers=10, heads=8, kv_heads=2, feed_forward=1408)  # 32 million parameters
@@ -40,9 +43,9 @@ def build(shape: Shape) -> LlamaForCausalLM:
         num_key_value_heads=shape.kv_heads,
         head_dim=shape.head_dim,
         max_position_embeddings=shape.context,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE},
+        rms_norm_eps=NORM_EPSILON,
+        tie_word_embeddings=shape.tied,
         bos_token_id=None,
         eos_token_id=bpe.ID[bpe.END],
         pad_token_id=bpe.ID[bpe.PAD],
@@ -61,9 +64,9 @@ def loss_of(model: torch.nn.Module, rows: Tensor) -> Tensor:
 
 def optimizers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the layers' matrices and AdamW for embeddings and norms."""
-    embedding = model.model.embed_tokens.weight
-    matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embedding]
-    others = [p for p in model.parameters() if p.ndim != 2 or p is embedding]
+    tables = {model.model.embed_tokens.weight, model.lm_head.weight}
+    matrices = [p for p in model.parameters() if p.ndim == 2 and p not in tables]
+    others = [p for p in model.parameters() if p.ndim != 2 or p in tables]
     return [
         Muon(matrices, lr=rate, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
         AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),

@@ -1,0 +1,121 @@
+"""The trainer for CPUs beside autograd: tokens a second, and the loss of both on the same rows.
+
+python -m benchmarks.training
+python -m benchmarks.training --corpus DIR --tokenizer DIR      # the losses, too: most of an hour
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from benchmarks.table import show
+from efim_lab.training import network
+from efim_lab.training.autograd import AutogradGradients
+from efim_lab.training.native.gradients import NativeGradients
+from efim_lab.training.samples.stream import Batches, ShardSource
+
+REPEATS = 7
+STEP = 4096  # tokens
+RATE, WARMUP, CLIP = 3e-3, 60, 1.0
+CURVE = 2_000_000  # tokens
+STRETCH = 200_000  # tokens of which a curve gives the mean
+Gradients = Callable[[Tensor], float]
+
+
+class Side:
+    """One way to train: a model of its own, from the same random weights, and its optimizers."""
+
+    def __init__(self, native: bool) -> None:
+        torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
+        self._model = network.build(network.Shape())
+        self._model.train()
+        compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]
+        by_autograd = AutogradGradients(partial(compiled, self._model), STEP)
+        self._gradients: Gradients = NativeGradients(self._model, network.Shape()) if native else by_autograd
+        self._optimizers = network.optimizers(self._model, RATE)
+
+    def step(self, rows: Tensor, rate: float) -> float:
+        """Train on rows; return their loss."""
+        loss = self._gradients(rows)
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), CLIP)
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss
+
+
+def speed(threads: int, length: int, tokens: int) -> tuple[float, float]:
+    """Return the medians of the tokens a second of autograd and of ours, which take turns."""
+    torch.set_num_threads(threads)
+    sides = [Side(native=False), Side(native=True)]
+    rows = torch.randint(8, network.Shape().vocabulary, (tokens // length, length))
+    for side in sides:
+        side.step(rows, RATE)  # compiles
+    seconds: list[list[float]] = [[], []]
+    for _ in range(REPEATS):
+        for side, times in zip(sides, seconds, strict=True):
+            before = perf_counter()
+            side.step(rows, RATE)
+            times.append(perf_counter() - before)
+    theirs, ours = (tokens / median(times) for times in seconds)
+    return theirs, ours
+
+
+def curves(corpus: Path, tokenizer: Path) -> list[tuple[int, float, float]]:
+    """Train both sides on the same rows; return the mean losses of autograd and ours up to a number of tokens."""
+    sides = [Side(native=False), Side(native=True)]
+    found: list[tuple[int, float, float]] = []
+    losses: list[tuple[float, ...]] = []
+    steps = CURVE // STEP
+    for step, rows in enumerate(_rows(corpus, tokenizer, steps), 1):
+        rate = RATE * min(1.0, step / WARMUP) * (1 - (step - 1) / steps)
+        losses.append(tuple(side.step(rows, rate) for side in sides))
+        if len(losses) * STEP >= STRETCH or step == steps:
+            theirs, ours = (sum(each) / len(each) for each in zip(*losses, strict=True))
+            found.append((step * STEP, theirs, ours))
+            losses = []
+    return found
+
+
+def _rows(corpus: Path, tokenizer: Path, steps: int) -> Iterator[Tensor]:
+    batches = Batches(ShardSource(corpus / "train.jsonl", tokenizer))
+    try:
+        for _ in range(steps):
+            yield torch.from_numpy(batches.take(STEP // 512, 512))  # pyright: ignore[reportUnknownMemberType]
+    finally:
+        batches.close()
+
+
+def main() -> None:
+    """Print the tables, then one JSON object as the last line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training")
+    parser.add_argument("--corpus", type=Path)
+    parser.add_argument("--tokenizer", type=Path)
+    arguments = parser.parse_args()
+    cases = [(threads, length) for threads in (1, 2) for length in (512, 2048)]
+    found = {f"{threads} threads, rows of {length}": speed(threads, length, STEP) for threads, length in cases}
+    table = [
+        (name, f"{theirs:,.0f}", f"{ours:,.0f}", f"{ours / theirs:.2f}") for name, (theirs, ours) in found.items()
+    ]
+    show("training, tokens a second", ("", "autograd", "ours", "ratio"), table)
+    results: dict[str, object] = {"tokens_per_second": found}
+    if arguments.corpus:
+        results["losses"] = losses = curves(arguments.corpus, arguments.tokenizer)
+        rows = [(f"{tokens / 1e6:.1f}", f"{theirs:.4f}", f"{ours:.4f}") for tokens, theirs, ours in losses]
+        show("mean loss, nats", ("million tokens", "autograd", "ours"), rows)
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Computes a Llama's loss and gradients on CPU threads, each of which takes its share of a step's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+from efim_lab.training.native.chunk import ChunkPass
+from efim_lab.training.native.weights import LlamaWeights
+from efim_lab.training.network import Shape
+from efim_lab.training.samples.packing import PADDING
+
+_CHUNK = 1024  # tokens that go through the model together, unless a row is longer: their activations fit the cache
+T = TypeVar("T")
+
+
+class NativeGradients:
+    """Gradients without autograd, with as many threads as torch has when this is made."""
+
+    def __init__(self, model: LlamaForCausalLM, shape: Shape) -> None:
+        self._weights = LlamaWeights(model)
+        tokens, threads = max(_CHUNK, shape.context), torch.get_num_threads()
+        self._passes = [ChunkPass(self._weights, shape, tokens) for _ in range(threads)]
+        self._pool = ThreadPoolExecutor(threads, "train", initializer=torch.set_num_threads, initargs=(1,))
+
+    def __call__(self, rows: Tensor) -> float:
+        """Set the parameters' gradients to those of rows [rows, length]; return the mean loss in nats per token."""
+        threads, targets = len(self._passes), int((rows[:, 1:] != PADDING).sum())
+        at_once = max(1, _CHUNK // rows.shape[1])
+        chunks = [rows[at : at + at_once] for at in range(0, len(rows), at_once)]
+        weights = list(self._weights)
+
+        def pack(thread: int) -> None:
+            for weight in weights[thread::threads]:
+                weight.pack()
+
+        def learn(thread: int) -> float:
+            own = self._passes[thread]
+            for total in own.totals.values():
+                total.zero_()
+            return sum(own.run(chunk, _starts(chunk), 1 / targets) for chunk in chunks[thread::threads])
+
+        self._on_each(pack)
+        losses = self._on_each(learn)
+        self._hand_over()
+        return sum(losses) / targets
+
+    def _on_each(self, work: Callable[[int], T]) -> list[T]:
+        """Run the work once for each thread."""
+        return list(self._pool.map(work, range(len(self._passes))))
+
+    def _hand_over(self) -> None:
+        """Sum the threads' totals and make them, or their parts, the parameters' gradients."""
+        own, *others = (chunk_pass.totals for chunk_pass in self._passes)
+        for other in others:
+            for weight, total in own.items():
+                total += other[weight]
+        for weight, total in own.items():
+            weight.set_gradient(total)
+
+
+def _starts(rows: Tensor) -> Tensor:
+    """Return the first place that each place may see."""
+    return torch.zeros(rows.shape, dtype=torch.int32)

@@ -1,0 +1,70 @@
+"""Loads the compiled kernels of training; each `train_` function is described where it is written, in C."""
+
+from __future__ import annotations
+
+import ctypes
+import sysconfig
+from ctypes import c_double, c_float, c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from torch import Tensor
+
+_SIGNATURES = {
+    "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, *[c_void_p] * 3),
+    "train_norm_back": (*[c_int64] * 2, *[c_void_p] * 7),
+    "train_rotate": (*[c_int64] * 4, c_void_p, c_float, c_void_p),
+    "train_gate": (*[c_int64] * 2, *[c_void_p] * 2),
+    "train_gate_back": (*[c_int64] * 2, *[c_void_p] * 2),
+    "train_cross_entropy": (*[c_int64] * 2, c_void_p, c_float, c_void_p),
+    "train_embed": (*[c_int64] * 2, *[c_void_p] * 3),
+    "train_embed_back": (*[c_int64] * 2, *[c_void_p] * 3),
+    "train_multiply": (*[c_int64] * 3, *[c_void_p] * 3),
+    "train_multiply_int8": (*[c_int64] * 3, *[c_void_p] * 6),
+    "train_multiply_tokens": (*[c_int64] * 3, *[c_void_p] * 3),
+    "train_pair_tokens": (*[c_int64] * 2, *[c_void_p] * 2),
+    "train_quantize": (*[c_int64] * 2, *[c_void_p] * 3),
+    "train_pack_columns": (*[c_int64] * 2, *[c_void_p] * 2),
+    "train_pack_rows_int8": (*[c_int64] * 2, *[c_void_p] * 4),
+    "train_pack_columns_int8": (*[c_int64] * 2, *[c_void_p] * 4),
+    "train_attend": (*[c_int64] * 4, *[c_void_p] * 5),
+    "train_attend_back": (*[c_int64] * 4, *[c_void_p] * 7),
+}
+
+
+class KernelLibrary(ctypes.CDLL):
+    """The kernels; their calls release the interpreter lock."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        for name, arguments in _SIGNATURES.items():
+            function = getattr(self, name)
+            function.argtypes, function.restype = arguments, None
+        self.train_cross_entropy.restype = c_double
+        self.train_attention_scratch.argtypes, self.train_attention_scratch.restype = (c_int64,), c_int64
+        self.train_supported.argtypes, self.train_supported.restype = (), c_int
+
+
+def library_path() -> Path:
+    """Return the file of the compiled kernels, which may be missing."""
+    return Path(__file__).with_name(f"_kernels{sysconfig.get_config_var('EXT_SUFFIX')}")
+
+
+@cache
+def library() -> KernelLibrary:
+    """Load the kernels; raise OSError if they were not compiled, or AttributeError if from older sources."""
+    return KernelLibrary(library_path())
+
+
+def why_unsupported() -> str | None:
+    """Return why the kernels cannot run here, or None if they can."""
+    try:
+        supported = library().train_supported()
+    except (OSError, AttributeError) as error:
+        return f"the kernels of training were not compiled ({error})"
+    return None if supported else "this CPU has no AVX-512 with bf16 and VNNI"
+
+
+def addresses(*tensors: Tensor) -> tuple[int, ...]:
+    """Return where the tensors' elements lie, as the kernels take them."""
+    return tuple(tensor.data_ptr() for tensor in tensors)

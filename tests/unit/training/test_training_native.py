@@ -1,0 +1,179 @@
+"""The kernels that train on a CPU, against torch in fp32."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+
+from efim_lab.training import network
+from efim_lab.training.native import chunk, library
+from efim_lab.training.native.gradients import NativeGradients
+from efim_lab.training.native.weights import Head, Matrix, Scratch, add_gradient
+from efim_lab.training.samples import bpe
+from efim_lab.training.samples.packing import PADDING
+
+UNSUPPORTED = library.why_unsupported()
+pytestmark = pytest.mark.skipif(UNSUPPORTED is not None, reason=UNSUPPORTED or "")
+
+seeds = st.integers(0, 2**32 - 1)
+SMALL = network.Shape(vocabulary=512, width=96, layers=2, heads=3, kv_heads=1, feed_forward=96, context=256)
+
+
+def halves(*shape: int) -> Tensor:
+    return torch.randn(*shape).bfloat16()
+
+
+def off(found: Tensor, wanted: Tensor) -> float:
+    """Return the distance relative to what is wanted."""
+    return ((found.float() - wanted).norm() / wanted.norm()).item()
+
+
+def small_integers(*shape: int) -> Tensor:
+    return torch.randint(-4, 5, shape).float()
+
+
+@given(seeds, st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_products_of_small_integers_are_exact_in_bf16(seed: int, rows: int, columns: int, depth: int) -> None:
+    torch.manual_seed(seed)
+    table = torch.nn.Parameter(small_integers(depth * 32, columns * 32))
+    d, out = small_integers(rows * 8, depth * 32).bfloat16(), halves(rows * 8, columns * 32)
+    packed = Head(table)
+    packed.pack()
+    packed.backward.multiply(rows * 8, d, out)
+    assert torch.equal(out, (d.float() @ table).bfloat16())
+
+
+@given(seeds, st.integers(1, 9), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_gradients_of_weights_add_up_over_tokens(seed: int, tokens: int, outputs: int, inputs: int) -> None:
+    torch.manual_seed(seed)
+    d, x = small_integers(tokens * 128, outputs * 32).bfloat16(), small_integers(tokens * 128, inputs * 32).bfloat16()
+    before = small_integers(outputs * 32, inputs * 32)
+    total = before.clone()
+    add_gradient(tokens * 128, d, x, total, Scratch(tokens * 128, 96))
+    assert torch.equal(total, before + d.float().T @ x.float())
+
+
+@given(seeds, st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_products_in_int8_are_those_of_the_rounded_operands(seed: int, rows: int, outputs: int, inputs: int) -> None:
+    torch.manual_seed(seed)
+    one, two = (torch.nn.Parameter(torch.randn(outputs * 32, inputs * 32)) for _ in range(2))
+    x, y = halves(rows * 8, inputs * 32), halves(rows * 8, outputs * 64)
+    matrix, scratch = Matrix(one, two), Scratch(rows * 8, 192)
+    matrix.pack()
+    matrix.forward.multiply(rows * 8, x, y, scratch)
+    weights = torch.cat([one, two]).detach()
+    assert off(y, rounded(x.float(), 1) @ rounded(weights, 1).T) < 0.004  # bf16 rounds the product
+    d, back = halves(rows * 8, outputs * 64), halves(rows * 8, inputs * 32)
+    matrix.backward.multiply(rows * 8, d, back, scratch)
+    assert off(back, rounded(d.float(), 1) @ rounded(weights, 0)) < 0.004
+
+
+def rounded(x: Tensor, dim: int) -> Tensor:
+    """Return what int8 with a scale for each row (dim 1) or column makes of x."""
+    scale = x.abs().amax(dim, keepdim=True) / 127
+    return (x / scale).round() * scale
+
+
+@given(seeds, st.integers(1, 2), st.integers(1, 4), st.sampled_from([(1, 1), (3, 1), (4, 2)]), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_attention_and_its_gradients(seed: int, rows: int, tiles: int, heads: tuple[int, int], apart: bool) -> None:
+    torch.manual_seed(seed)
+    (queries, keys), length, lib = heads, tiles * 64, library.library()
+    qkv, d = halves(rows, length, (queries + 2 * keys) * 64), halves(rows, length, queries * 64)
+    begins = torch.rand(rows, length) < (0.02 if apart else 0)
+    starts = (torch.arange(length) * begins).cummax(1).values.int()
+    out, d_qkv, log_sums = (
+        halves(rows, length, queries * 64),
+        torch.empty_like(qkv),
+        torch.empty(rows, length, queries),
+    )
+    scratch = torch.empty(lib.train_attention_scratch(length), dtype=torch.uint8)
+    sizes = rows, length, queries, keys
+    lib.train_attend(*sizes, *library.addresses(starts, qkv, out, log_sums, scratch))
+    lib.train_attend_back(*sizes, *library.addresses(starts, qkv, out, d, log_sums, d_qkv, scratch))
+
+    whole = qkv.float().requires_grad_()
+    q, k, v = (
+        part.view(rows, length, -1, 64).transpose(1, 2)
+        for part in whole.split([queries * 64, keys * 64, keys * 64], dim=-1)
+    )
+    place = torch.arange(length)
+    seen = (place <= place[:, None]) & (place >= starts[..., None])
+    mixed = scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None], enable_gqa=True)
+    wanted = mixed.transpose(1, 2).flatten(2)
+    wanted.backward(d.float())
+    assert off(out, wanted.detach()) < 0.004
+    assert whole.grad is not None
+    assert off(d_qkv, whole.grad) < 0.006
+
+
+@given(seeds, st.integers(1, 40))
+@settings(max_examples=20, deadline=None)
+def test_cross_entropy_and_its_gradient(seed: int, rows: int) -> None:
+    torch.manual_seed(seed)
+    logits = (torch.randn(rows, 512) * 4).bfloat16()
+    targets = torch.randint(0, 512, (rows,)).masked_fill(torch.rand(rows) < 0.2, PADDING)
+    whole = logits.float().requires_grad_()
+    loss = cross_entropy(whole, targets, ignore_index=PADDING, reduction="sum")
+    loss.backward()
+    narrow = targets.int()  # alive as long as its address is used
+    found = library.library().train_cross_entropy(rows, 512, narrow.data_ptr(), 1.0, logits.data_ptr())
+    assert found == pytest.approx(loss.item(), rel=1e-4, abs=1e-4)
+    assert whole.grad is not None
+    torch.testing.assert_close(logits.float(), whole.grad, rtol=2**-6, atol=1e-6)
+
+
+def test_padding_has_no_gradient() -> None:
+    logits = halves(4, 512)
+    targets = torch.full((4,), PADDING, dtype=torch.int32)
+    assert library.library().train_cross_entropy(4, 512, targets.data_ptr(), 1.0, logits.data_ptr()) == 0
+    assert not logits.any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("rows, length", [(1, 64), (3, 128), (20, 64), (1, 256)])
+def test_the_gradients_are_those_of_autograd(
+    threads: int, rows: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    torch.manual_seed(rows * length)
+    model = network.build(SMALL)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    ids = torch.randint(len(bpe.SPECIAL), SMALL.vocabulary, (rows, length))  # torch gives padding's row no gradient
+    ids[0, -5:] = PADDING
+    loss = network.loss_of(model, ids)
+    loss.backward()
+    wanted = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    gradients = NativeGradients(model, SMALL)
+    for _ in range(2):  # the second time, buffers hold what the first left
+        model.zero_grad()
+        assert gradients(ids) == pytest.approx(loss.item(), rel=5e-3)
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None
+            assert off(parameter.grad, wanted[name]) < 0.07, name
+
+
+def test_the_gradients_follow_the_weights() -> None:
+    torch.manual_seed(0)
+    model, ids = network.build(SMALL), torch.randint(0, SMALL.vocabulary, (2, 64))
+    gradients = NativeGradients(model, SMALL)
+    descent = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses: list[float] = []
+    for _ in range(8):
+        losses.append(gradients(ids))
+        descent.step()
+    assert losses == sorted(losses, reverse=True) and losses[-1] < losses[0] - 0.3
+
+
+def test_a_chunk_of_many_logits_is_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model, ids = network.build(SMALL), torch.randint(0, SMALL.vocabulary, (3, 64))
+    whole = NativeGradients(model, SMALL)(ids)
+    monkeypatch.setattr(chunk, "LOGIT_ROWS", 64)
+    assert NativeGradients(model, SMALL)(ids) == pytest.approx(whole, rel=1e-6)
