@@ -1,4 +1,4 @@
-"""A run that is told to stop, as a real process: it ends its step, writes a checkpoint, and can be resumed from it."""
+"""A run that is told to stop, as a real process: it ends its step and writes a checkpoint, from which it resumes."""
 
 import json
 import os

@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from efim_lab.documents import read_documents
 from efim_lab.training import checkpoint, pretraining
 from efim_lab.training.command import main
 from efim_lab.training.report import read_log, thinned
 from efim_lab.training.run import measurement, snapshot
+from efim_lab.training.run.clock import StopRequest
+from efim_lab.training.samples import bpe
 from efim_lab.training.samples.stream import Batches, ShardSource
 from tests.unit.training.tiny_run import SETTINGS, STEP, STEPS, a_trainer, train
 
@@ -95,9 +98,7 @@ def test_a_run_continues_from_its_snapshot_and_its_card_says_so(
     command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     run, small, moved = tmp_path / "run", tmp_path / "small", tmp_path / "moved"
-    threads = torch.get_num_threads()
     assert main([*command, "--decay", "0", "--out", str(run)]) == 0
-    assert torch.get_num_threads() == threads or torch.get_num_threads() == 1
     assert main(["snapshot", "--run", str(run), "--out", str(small)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(small)
     card = (small / "README.md").read_text()
@@ -134,6 +135,34 @@ def test_a_branch_decays_off_a_run_that_stays_as_it_is(command: Command, tmp_pat
     assert [entry["step"] for entry in log] == list(range(1, 2 * STEPS + 1))
     assert [entry["seconds"] for entry in log] == sorted(entry["seconds"] for entry in log)
     assert measurement.read_measurements(branch)[-1].rate == 0
+
+
+def test_measuring_waits_for_its_turn_and_leaves_the_trainer_its_threads(
+    gathered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(measurement, "MEASURE_EVERY", 4 * STEP)
+    threads = torch.get_num_threads()
+    some = a_trainer(tmp_path)
+    held_out = read_documents(gathered / "heldout.jsonl")
+    step = measurement.MeasuringStep(some, bpe.load(gathered), held_out, 3)
+    try:
+        torch.set_num_threads(2)
+        for tokens in (STEP, 4 * STEP, 5 * STEP, 9 * STEP, 12 * STEP):  # the last is the run's end
+            some.progress.tokens = tokens
+            step(StopRequest())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert [each.tokens for each in measurement.read_measurements(tmp_path)] == [4 * STEP, 9 * STEP]
+
+    some.progress.tokens, some.progress.step = 8 * STEP, 8
+    stopped = StopRequest()
+    stopped.requested = True
+    (tmp_path / measurement.MEASUREMENTS).unlink()
+    with pytest.raises(KeyboardInterrupt):
+        measurement.MeasuringStep(some, bpe.load(gathered), held_out, 3)(stopped)
+    assert checkpoint.newest(tmp_path).name == "checkpoint-0000008"  # from which it is measured on --resume
+    assert not measurement.read_measurements(tmp_path)
 
 
 def test_a_snapshot_needs_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
