@@ -28,7 +28,7 @@ class Learner:
     loss: Callable[[Tensor], Tensor]
 
 
-AfterStep = Callable[[StopRequest], None]  # called after each step that is not to be the last
+AfterStep = Callable[[StopRequest], None]  # called after each step
 
 
 def device() -> torch.device:
