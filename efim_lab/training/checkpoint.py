@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,18 +11,24 @@ from safetensors.torch import load_model, save_model  # pyright: ignore[reportUn
 
 from efim_lab.errors import WorkError
 
+WEIGHTS, STATE = "model.safetensors", "run.json"
+_OPTIMIZERS = "optimizers.pt"
+
 
 @dataclass(slots=True)
 class RunProgress:
-    """The progress of a run: steps, tokens, seconds, and the position in its data (`Batches`).
+    """The progress of a run: steps, tokens, seconds of computing, and the position in its data (`Batches`).
 
-    Steps and tokens continue those of the run that this one started from; `earlier` is the seconds which that took.
+    Steps and tokens continue those of the run that this one branched off, at `branched` tokens after `earlier`
+    seconds. `fresh` are the tokens at which it went on from a snapshot, with fresh optimizer state.
     """
 
     step: int = 0
     tokens: int = 0
     elapsed: float = 0.0
     earlier: float = 0.0
+    branched: int = 0
+    fresh: list[int] = field(default_factory=list[int])
     shard: int = 0
     row: int = 0
     length: int = 0
@@ -30,7 +36,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What a checkpoint keeps of a run; `settings` must be the same when it is resumed."""
+    """What a checkpoint keeps of a run; `settings` but for `tokens` must be the same when it is resumed."""
 
     model: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
@@ -59,34 +65,55 @@ def found(folder: Path) -> list[Path]:
     return sorted(folder.glob("checkpoint-*"))
 
 
-def resume(folder: Path, run: RunState) -> RunProgress:
-    """Load the newest checkpoint of `folder` into a run of the same settings."""
+def newest(folder: Path) -> Path:
+    """Return a run's newest checkpoint; a snapshot is its own."""
+    if (folder / STATE).exists():
+        return folder
     if not found(folder):
-        raise WorkError(f"no checkpoint in {folder}: start without --resume")
-    newest = found(folder)[-1]
-    return _load(newest, run, _read_state(newest), set(run.settings))
+        raise WorkError(f"no checkpoint in {folder}: start without --resume, or name the folder of a run")
+    return found(folder)[-1]
+
+
+def resume(folder: Path, run: RunState) -> RunProgress:
+    """Load the newest checkpoint of `folder`, or a snapshot, into a run of the same settings."""
+    source = newest(folder)
+    state = read_state(source)
+    progress = _load(source, run, state, set(run.settings) - {"tokens"})
+    _refuse_second_rise(source, run.settings, state["settings"], progress)
+    return progress
 
 
 def branch(folder: Path, run: RunState) -> RunProgress:
     """Load the newest checkpoint of another run of the same shape; restart the clock at the data's next shard."""
-    if not found(folder):
-        raise WorkError(f"no checkpoint in {folder}: name a run's folder")
-    newest = found(folder)[-1]
-    at = _load(newest, run, _read_state(newest), {"shape"})
-    return RunProgress(step=at.step, tokens=at.tokens, earlier=at.earlier + at.elapsed, shard=at.shard + 1)
+    source = newest(folder)
+    at = _load(source, run, read_state(source), {"shape"})
+    return replace(at, earlier=at.earlier + at.elapsed, elapsed=0.0, branched=at.tokens, shard=at.shard + 1, row=0)
+
+
+def _refuse_second_rise(source: Path, wanted: dict[str, Any], before: dict[str, Any], progress: RunProgress) -> None:
+    """Refuse another number of tokens once the rate has begun to fall, because it would jump."""
+    tokens = before.get("tokens")
+    if tokens is None or tokens == wanted["tokens"]:
+        return
+    begun = progress.branched + (1 - before["decay"]) * tokens
+    if before["decay"] and progress.tokens > begun:
+        raise WorkError(
+            f"{source} lies in the decay of its learning rate, which began at {begun / 1e6:g} million tokens: "
+            f"resume it with --tokens {tokens / 1e6:g}, or branch off with --from into another folder"
+        )
 
 
 def _write(partial: Path, run: RunState, progress: RunProgress) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    save_model(run.model, str(partial / "model.safetensors"))
-    torch.save([o.state_dict() for o in run.optimizers], partial / "optimizers.pt")
+    save_model(run.model, str(partial / WEIGHTS))
+    torch.save([o.state_dict() for o in run.optimizers], partial / _OPTIMIZERS)
     state = {"settings": run.settings, "progress": asdict(progress)}
-    (partial / "run.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    (partial / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
 
 
 def _load(checkpoint: Path, run: RunState, state: dict[str, Any], same: set[str]) -> RunProgress:
-    """Load weights and optimizers; the settings named in `same` must be those of the run."""
+    """Load weights and, unless it is a snapshot, optimizers; the settings named in `same` must be the run's."""
     wanted = json.loads(json.dumps(run.settings))
     differing = sorted(name for name in same if state["settings"].get(name) != wanted[name])
     if differing:
@@ -95,17 +122,21 @@ def _load(checkpoint: Path, run: RunState, state: dict[str, Any], same: set[str]
             "or start in another folder"
         )
     try:
-        load_model(run.model, checkpoint / "model.safetensors")
-        states = torch.load(checkpoint / "optimizers.pt", weights_only=True)
+        load_model(run.model, checkpoint / WEIGHTS)
+        progress = RunProgress(**state["progress"])
+        if not (checkpoint / _OPTIMIZERS).exists():  # a snapshot
+            return replace(progress, fresh=[*progress.fresh, progress.tokens])
+        states = torch.load(checkpoint / _OPTIMIZERS, weights_only=True)
         for optimizer, saved in zip(run.optimizers, states, strict=True):
             optimizer.load_state_dict(saved)
-        return RunProgress(**state["progress"])
+        return progress
     except Exception as error:  # whatever the libraries raise for a damaged file
         raise WorkError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
 
 
-def _read_state(checkpoint: Path) -> dict[str, Any]:
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Read the settings and the progress of a checkpoint or a snapshot."""
     try:
-        return cast("dict[str, Any]", json.loads((checkpoint / "run.json").read_text(encoding="utf-8")))
+        return cast("dict[str, Any]", json.loads((checkpoint / STATE).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise WorkError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error

@@ -1,7 +1,8 @@
-"""The command line of `efim-ls train`: corpus, tokenizer, run, cache, or fine-tuning an existing model."""
+"""The command line of `efim-ls train`: corpus, tokenizer, run, snapshot, cache, or fine-tuning an existing model."""
 
 import argparse
 import itertools
+import math
 import random
 import signal
 import sys
@@ -63,6 +64,10 @@ def build_parser() -> argparse.ArgumentParser:
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the tokenizer to")
     step.set_defaults(step=_tokenizer)
     _add_run(_add_step(steps, "run", "train the model, export it and measure it"))
+    step = _add_step(steps, "snapshot", "write a run's weights, settings and place in the data to a small folder")
+    step.add_argument("--run", type=Path, required=True, metavar="DIR", help="the folder of the run")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the snapshot")
+    step.set_defaults(step=_snapshot)
     step = _add_step(steps, "cache", "fit the local cache to a model; `run` does this for the model it trains")
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
     step.add_argument("--data", type=Path, required=True, metavar="FILE", help="a tuning.jsonl written by `corpus`")
@@ -77,16 +82,18 @@ def _add_step(steps: "_Steps", name: str, summary: str) -> argparse.ArgumentPars
 def _add_run(step: argparse.ArgumentParser) -> None:
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
     step.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help=_TOKENIZER)
-    step.add_argument("--minutes", type=float, required=True, metavar="N", help="the training time in minutes")
-    step.add_argument("--resume", action="store_true", help="continue from the newest checkpoint in --out")
-    start = "start with the weights of another run"
+    tokens = "the millions of tokens to train on; may be raised on --resume until the learning rate begins to fall"
+    step.add_argument("--tokens", type=_millions, required=True, metavar="N", help=tokens)
+    resume = "continue from the newest checkpoint in --out or, if it has none, from the snapshot in --from"
+    step.add_argument("--resume", action="store_true", help=resume)
+    start = "branch off another run: its weights, optimizer state and the data after its position, for N more tokens"
     step.add_argument("--from", dest="start", type=Path, metavar="DIR", help=start)
-    decay = "the part of the time, at its end, in which the learning rate falls to zero (default: %(default)s)"
-    step.add_argument("--decay", type=float, default=1.0, metavar="SHARE", help=decay)
+    decay = "the share of the tokens, at the end, in which the learning rate falls to zero (default: %(default)s)"
+    step.add_argument("--decay", type=float, default=0.2, metavar="SHARE", help=decay)
     step.add_argument("--shares", type=_shares, default=Shares(), metavar="KIND=SHARE,...", help=_SHARES)
     beside = "another model to compare with in the model card; may be repeated"
     step.add_argument("--beside", type=Path, action="append", default=[], metavar="DIR", help=beside)
-    lines = "the number of held-out lines to measure on, 0 for none (default: %(default)s)"
+    lines = "held-out lines to measure on every 25 million tokens and at the end, 0 for none (default: %(default)s)"
     step.add_argument("--lines", type=int, default=1000, metavar="N", help=lines)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the run")
     step.set_defaults(step=_run)
@@ -109,6 +116,13 @@ def _shares(text: str) -> Shares:
         )
     except (ValueError, TypeError) as error:
         raise argparse.ArgumentTypeError(f"expected KIND=SHARE,..., got {text!r}: {error}") from error
+
+
+def _millions(text: str) -> int:
+    count = round(float(text) * 1e6) if math.isfinite(float(text)) else 0
+    if count <= 0:
+        raise argparse.ArgumentTypeError(f"expected a positive number of millions, got {text!r}")
+    return count
 
 
 def _size(text: str) -> int:
@@ -146,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> int:
         corpus=arguments.corpus,
         tokenizer=arguments.tokenizer,
         out=arguments.out,
-        seconds=arguments.minutes * 60,
+        tokens=arguments.tokens,
         resume=arguments.resume,
         start=arguments.start,
         decay=arguments.decay,
@@ -155,6 +169,13 @@ def _run(arguments: argparse.Namespace) -> int:
         beside=arguments.beside,
     )
     print(pretrain(job))
+    return 0
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    from efim_lab.training.run.snapshot import write_snapshot  # importing torch takes seconds
+
+    print(write_snapshot(arguments.run, arguments.out))
     return 0
 
 

@@ -18,8 +18,12 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
     config.architectures = ["LlamaForCausalLM"]
     config.dtype = torch.float16
     config.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
+    save_halves(model, folder / "model.safetensors")
+
+
+def save_halves(model: LlamaForCausalLM, weights: Path) -> None:
+    """Write a model's weights in fp16, without the tied output layer."""
     tensors = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
     halves = {name: tensor.to(torch.float16).contiguous() for name, tensor in tensors.items()}
-    weights = folder / "model.safetensors"
     save_file(halves, weights, metadata={"format": "pt"})
     weights.chmod(0o644)

@@ -1,4 +1,4 @@
-"""The training loop: steps within a time budget, resumable, for any model."""
+"""The training loop: steps within a budget, resumable, for any model."""
 
 import shutil
 import time
@@ -11,25 +11,12 @@ from torch import Tensor
 
 from efim_lab.training import checkpoint
 from efim_lab.training.report import Reporter
+from efim_lab.training.run.clock import StopRequest
+from efim_lab.training.run.schedule import Budget, Schedule
 from efim_lab.training.samples.stream import Batches, ShardSource
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """The schedule of a run; `lengths` are (share of the time at which it begins, tokens in a row).
-
-    The rate falls to zero over the last share of the time, `decay`; with a decay of 0 the run is meant to be
-    continued by others. A step's rows go through the model in passes of `tokens_at_once`, which bounds memory.
-    """
-
-    seed: int = 0
-    rate: float = 3e-3
-    warmup_steps: int = 60
-    decay: float = 1.0
-    tokens_per_step: int = 4096
-    tokens_at_once: int = 4096
-    lengths: tuple[tuple[float, int], ...] = ((0.0, 512), (0.6, 2048))
-    clip: float = 1.0
+SAVE_EVERY = 600.0  # seconds of training between checkpoints
+SAVE_SHARE = 0.1  # of the budget; a short run saves more often
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +26,9 @@ class Learner:
     trained: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
     loss: Callable[[Tensor], Tensor]
+
+
+AfterStep = Callable[[StopRequest], None]  # called after each step
 
 
 def device() -> torch.device:
@@ -52,14 +42,14 @@ def worth_compiling(seconds: float) -> bool:
 
 
 class TrainingLoop:
-    """One run: steps until `seconds` of training have passed."""
+    """One run: steps until its budget is spent."""
 
     def __init__(
         self,
         learner: Learner,
         schedule: Schedule,
         folder: Path,
-        seconds: float,
+        budget: Budget,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.device = device()
@@ -67,36 +57,47 @@ class TrainingLoop:
         self._learner = learner
         self._schedule = schedule
         self.folder = folder
-        self._seconds = seconds
+        self._budget = budget
         self._now = now
 
-    def resume(self) -> None:
-        """Continue from the newest checkpoint in the run's folder."""
-        self.progress = checkpoint.resume(self.folder, self.state())
+    def resume(self, start: Path | None = None) -> None:
+        """Continue from the newest checkpoint in the run's folder, or from `start`, a snapshot of this run."""
+        self.progress = checkpoint.resume(start or self.folder, self.state())
 
-    def learn(self, source: ShardSource) -> None:
+    def learn(self, source: ShardSource, after_step: AfterStep | None = None) -> None:
         """Train on a source's rows from the run's current position, with a log beside the checkpoints."""
         done = self.progress
         batches = Batches(source, done.shard, done.row, done.length)
         try:
             with Reporter(self.folder / "log.jsonl", done.step) as reporter:
-                self.train(batches, reporter)
+                self.train(batches, reporter, after_step)
         finally:
             batches.close()
 
-    def train(self, batches: Batches, reporter: Reporter) -> None:
-        """Train until the time is up; save every five minutes or tenth of the time, and at the end."""
-        checkpoint_every = min(300.0, self._seconds / 10)
-        saved, before = self.progress.elapsed, self._now()
-        while self.progress.elapsed < self._seconds:
-            loss = self._step(batches)
-            after = self._now()
-            self.progress.elapsed, before = self.progress.elapsed + after - before, after
-            reporter.step(self.progress, loss, self._seconds)
-            if self.progress.elapsed - saved >= checkpoint_every:
-                self.save()
-                saved = self.progress.elapsed
+    def train(self, batches: Batches, reporter: Reporter, after_step: AfterStep | None = None) -> None:
+        """Train until the budget is spent; save every ten minutes or tenth of it, when told to stop, and at the end.
+
+        SIGINT and SIGTERM take effect, as KeyboardInterrupt, once the step is done and saved.
+        """
+        saved = self.progress.elapsed, self.share()
+        with StopRequest() as stop:
+            while self.share() < 1.0:
+                before = self._now()
+                loss = self._step(batches)
+                self.progress.elapsed += self._now() - before
+                reporter.step(self.progress, loss, self.share())
+                is_due = self.progress.elapsed - saved[0] >= SAVE_EVERY or self.share() - saved[1] >= SAVE_SHARE
+                if is_due or stop.requested:
+                    self.save()
+                    saved = self.progress.elapsed, self.share()
+                stop.check()
+                if after_step:
+                    after_step(stop)
         self.save()
+
+    def share(self) -> float:
+        """Return the share of the budget that is spent."""
+        return self._budget.share(self.progress)
 
     def save(self) -> None:
         """Write a checkpoint."""
@@ -107,7 +108,7 @@ class TrainingLoop:
         return checkpoint.RunState(self._learner.trained, self._learner.optimizers, asdict(self._schedule))
 
     def _step(self, batches: Batches) -> float:
-        length = self._length()
+        length = self._schedule.length_at(self.progress, self.share())
         rows = torch.tensor(batches.take(self._schedule.tokens_per_step // length, length), device=self.device)
         loss = self._descend(rows)
         self.progress.step += 1
@@ -133,13 +134,5 @@ class TrainingLoop:
         loss.backward()  # pyright: ignore[reportUnknownMemberType]
         return loss.item()
 
-    def _share(self) -> float:
-        return min(1.0, self.progress.elapsed / self._seconds)
-
-    def _length(self) -> int:
-        return max((start, length) for start, length in self._schedule.lengths if start <= self._share())[1]
-
     def _rate(self) -> float:
-        warm = min(1.0, (self.progress.step + 1) / self._schedule.warmup_steps)
-        falling = (1.0 - self._share()) / self._schedule.decay if self._schedule.decay else 1.0
-        return self._schedule.rate * warm * min(1.0, falling)
+        return self._schedule.rate_at(self.progress, self.share())

@@ -15,23 +15,28 @@ from efim_lab.training.corpus import corpus
 from efim_lab.training.export import export
 from efim_lab.training.loop import device, worth_compiling
 from efim_lab.training.report import plot, read_log
+from efim_lab.training.run.measurement import MeasuringStep, record
+from efim_lab.training.run.snapshot import MANIFEST, copy_history
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import Shares
 from efim_lab.training.samples.stream import ShardSource
 from efim_lab.training.trainer import PLANS, Trainer, TrainerSettings
 
+_TOKENS_PER_SECOND = 5_000  # of the smaller plan on two cores
+
 
 @dataclass(frozen=True, slots=True)
 class PretrainingJob:
-    """What to train, for how long, and on how many held-out `lines` to measure it.
+    """What to train, on how many tokens, and on how many held-out `lines` to measure it.
 
-    `start` is another run to start from; `beside` are models to compare with in the model card.
+    `start` is another run to branch off or, with `resume`, a snapshot of this run to continue; `beside` are models
+    to compare with in the model card.
     """
 
     corpus: Path
     tokenizer: Path
     out: Path
-    seconds: float
+    tokens: int
     resume: bool
     start: Path | None
     decay: float
@@ -42,10 +47,12 @@ class PretrainingJob:
 
 def pretrain(order: PretrainingJob) -> Path:
     """Train on a corpus; return the folder of the finished model."""
-    entries = corpus.read_manifest(order.corpus / "manifest.json")
+    entries = corpus.read_manifest(order.corpus / MANIFEST)
     tuning, held_out = (documents.read_documents(order.corpus / f"{part}.jsonl") for part in ("tuning", "heldout"))
     vocabulary = bpe.load(order.tokenizer)
-    trainer = _trained(order, _settings(order, vocabulary.get_vocab_size()))
+    trainer = _begun(order, _settings(order, vocabulary.get_vocab_size()))
+    source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
+    trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
     export(trainer.model, vocabulary, target)
     plot(order.out / "log.jsonl", target / "loss.png")
@@ -53,6 +60,7 @@ def pretrain(order: PretrainingJob) -> Path:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
         named = {"this model": target, **{folder.name: folder for folder in order.beside}}  # cards contain no paths
         measured = [replace(measure(folder, held_out, order.lines), model=name) for name, folder in named.items()]
+        record(trainer, measured[0])
         tables = CardTables(reports.table(*measured), mixed, reports.samples(measured[0]))
         card = model_card(_summary(trainer, order.out / "log.jsonl"), tables, entries)
         (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
@@ -62,20 +70,27 @@ def pretrain(order: PretrainingJob) -> Path:
 def _settings(order: PretrainingJob, vocabulary: int) -> TrainerSettings:
     plan = PLANS[device().type]
     shape = replace(plan.shape, vocabulary=vocabulary)
-    return replace(plan, shape=shape, shares=order.shares, decay=order.decay)
+    return replace(plan, shape=shape, shares=order.shares, tokens=order.tokens, decay=order.decay)
 
 
-def _trained(order: PretrainingJob, settings: TrainerSettings) -> Trainer:
-    trainer = Trainer(settings, order.out, order.seconds, worth_compiling(order.seconds))
+def _begun(order: PretrainingJob, settings: TrainerSettings) -> Trainer:
+    """Return a trainer at the point from which it is to train, with the history of that in its folder."""
+    trainer = Trainer(settings, order.out, worth_compiling(order.tokens / _TOKENS_PER_SECOND))
     order.out.mkdir(parents=True, exist_ok=True)
-    if order.resume:
+    holds_run = bool(checkpoint.found(order.out))
+    if order.resume and (holds_run or not order.start):
         trainer.resume()
-    elif checkpoint.found(order.out):
+    elif holds_run:
         raise WorkError(f"{order.out} holds a run: continue it with --resume or name another folder")
     elif order.start:
-        trainer.start_from(order.start)
-        shutil.copy(order.start / "log.jsonl", order.out)  # so that the plot shows the loss from the very start
-    trainer.learn(ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares))
+        (trainer.resume if order.resume else trainer.start_from)(order.start)
+        copy_history(order.start, order.out)  # so that the plot shows the loss from the very start
+    if trainer.progress.tokens in trainer.progress.fresh:
+        print(
+            f"continues at {trainer.progress.tokens / 1e6:.2f}M tokens with fresh optimizer state: "
+            f"the learning rate rises over {settings.warmup_tokens / 1e6:g}M tokens"
+        )
+    shutil.copy(order.corpus / MANIFEST, order.out)
     return trainer
 
 

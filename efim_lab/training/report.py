@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -20,9 +21,10 @@ class Reporter:
     def __init__(self, log: Path, done: int) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         kept = [entry for entry in read_log(log) if entry["step"] <= done] if log.exists() else []
-        log.write_text("".join(json.dumps(entry) + "\n" for entry in kept), encoding="utf-8")
+        write_log(log, kept)
         self._log = log.open("a", encoding="utf-8", buffering=1)
         self._average: float | None = None
+        self._mark: tuple[float, float, float] | None = None
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         self._bar = Progress(*columns, console=Console(file=sys.stdout), disable=not sys.stdout.isatty())
         self._task = self._bar.add_task("compiling", total=1.0)
@@ -37,28 +39,62 @@ class Reporter:
         self._bar.stop()
         self._log.close()
 
-    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
-        """Report one step's loss in nats per token; `seconds` is the time budget of the run."""
+    def step(self, progress: checkpoint.RunProgress, loss: float, share: float) -> None:
+        """Report one step's loss in nats per token; `share` is the share of the run's budget that is spent."""
         before = loss if self._average is None else self._average
         self._average = _SMOOTHING * before + (1 - _SMOOTHING) * loss
         entry = {
             "step": progress.step,
             "tokens": progress.tokens,
-            "seconds": round(progress.elapsed, 1),
+            "seconds": round(progress.earlier + progress.elapsed, 1),
             "loss": loss,
         }
         self._log.write(json.dumps(entry) + "\n")
         text = f"{progress.tokens / 1e6:.2f}M tokens, loss {self._average:.3f}"
-        self._bar.update(self._task, completed=progress.elapsed / seconds, description=text)
+        self._bar.update(self._task, completed=share, description=text)
         if self._bar.disable and progress.step % _LINE_EVERY == 0:
-            left = max(0.0, seconds - progress.elapsed) / 60
-            print(f"step {progress.step}: {text}, {left:.1f} min left", flush=True)
+            print(f"step {progress.step}: {text}{self._pace(progress, share)}", flush=True)
+
+    def _pace(self, progress: checkpoint.RunProgress, share: float) -> str:
+        """Format the speed since the line before, and how long the rest of the budget takes at it."""
+        here = (progress.tokens, progress.elapsed, share)
+        before, self._mark = self._mark, here
+        if before is None or here[1] <= before[1] or share <= before[2]:
+            return ""
+        tokens, seconds, spent = (now - then for now, then in zip(here, before, strict=True))
+        left = (1.0 - share) * seconds / spent / 3600
+        return f", {tokens / seconds:,.0f} tokens/s, {left:.1f} h left"
 
 
 def read_log(log: Path) -> list[dict[str, float]]:
-    """Read a run's log, one entry per step; an unfinished last line, left by a killed run, is ignored."""
+    """Read a run's log, one entry per step or stretch; an unfinished last line, left by a killed run, is ignored."""
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def thinned(entries: Sequence[Mapping[str, float]], tokens: int) -> list[dict[str, float]]:
+    """Merge the entries of each stretch of `tokens`: the last one's step, tokens and seconds, and the mean loss.
+
+    Entries weigh as many tokens as they cover, so that a thinned log can be continued and thinned again.
+    """
+    found: list[dict[str, float]] = []
+    before, weights = 0.0, 0.0
+    for entry in entries:
+        weight = entry["tokens"] - before
+        if found and (entry["tokens"] - 1) // tokens == (found[-1]["tokens"] - 1) // tokens:
+            weights += weight
+            loss = found[-1]["loss"] + (entry["loss"] - found[-1]["loss"]) * weight / weights
+            found[-1] = {**entry, "loss": loss}
+        else:
+            weights = weight
+            found.append(dict(entry))
+        before = entry["tokens"]
+    return found
+
+
+def write_log(log: Path, entries: Sequence[Mapping[str, float]]) -> None:
+    """Write a log, one JSON object on each line."""
+    log.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8", newline="\n")
 
 
 def plot(log: Path, image: Path) -> None:

@@ -1,6 +1,5 @@
 """Trains a model from scratch."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,26 +8,30 @@ from pathlib import Path
 import torch
 
 from efim_lab.training import checkpoint, network
-from efim_lab.training.loop import Learner, Schedule, TrainingLoop, device
+from efim_lab.training.loop import Learner, TrainingLoop, device
+from efim_lab.training.run.clock import ComputingClock
+from efim_lab.training.run.schedule import Schedule, TokenBudget
 from efim_lab.training.samples.sample_maker import Shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerSettings(Schedule):
-    """The settings of a pretraining run."""
+    """The settings of a pretraining run; `tokens` is its budget, which may be raised when it is resumed."""
 
+    decay: float = 0.2
+    tokens: int = 200_000_000
     shape: network.Shape = field(default_factory=network.Shape)
     shares: Shares = field(default_factory=Shares)
 
 
-# About 5,000 tokens a second on two cores, 25 million in an hour and a half; a data-centre GPU has time for many
-# passes over the corpus, with a model that still decodes at typing speed on one core.
+# A data-centre GPU has time for many passes over the corpus, with a model that still decodes at typing speed on one
+# core.
 PLANS = {
     "cpu": TrainerSettings(),
     "cuda": TrainerSettings(
         shape=network.LARGER,
         rate=2e-3,
-        warmup_steps=200,
+        warmup_tokens=13_000_000,
         tokens_per_step=65536,
         tokens_at_once=65536,
         lengths=((0.0, 1024), (0.6, 2048)),
@@ -43,9 +46,8 @@ class Trainer(TrainingLoop):
         self,
         settings: TrainerSettings,
         folder: Path,
-        seconds: float,
         compiled: bool = True,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] | None = None,
     ) -> None:
         torch.manual_seed(settings.seed)  # pyright: ignore[reportUnknownMemberType]
         self.settings = settings
@@ -54,8 +56,8 @@ class Trainer(TrainingLoop):
         compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
         loss = partial(compile_loss(network.loss_of) if compiled else network.loss_of, self.model)
         learner = Learner(self.model, network.optimizers(self.model, settings.rate), loss)
-        super().__init__(learner, settings, folder, seconds, now)
+        super().__init__(learner, settings, folder, TokenBudget(settings.tokens), now or ComputingClock())
 
     def start_from(self, folder: Path) -> None:
-        """Start with the weights of another run's newest checkpoint and the data after its position."""
+        """Branch off another run's newest checkpoint or snapshot, with the data after its position."""
         self.progress = checkpoint.branch(folder, self.state())

@@ -51,14 +51,15 @@ def _settings(order: FinetuningJob, found: BaseModel) -> TunerSettings:
     All rows have one length, because compiling for a second one would take a large part of a short run.
     """
     is_gpu = device().type == "cuda"
+    tokens_per_step = 32768 if is_gpu else 2048
     return TunerSettings(
         base=str(found.folder.resolve()),
         template=order.template,
         method=order.method,
         rank=order.rank,
         rate=order.rate or RATES[order.method] / found.hidden,
-        warmup_steps=20,
-        tokens_per_step=32768 if is_gpu else 2048,
+        warmup_tokens=20 * tokens_per_step,
+        tokens_per_step=tokens_per_step,
         tokens_at_once=8192 if is_gpu else 2048,
         lengths=((0.0, min(2048 if is_gpu else 1024, found.context)),),
     )

@@ -45,8 +45,8 @@ def a_tuner(origin: Path, folder: Path, method: Method = "lora", **settings: flo
     """Each step takes one second by its clock."""
     ticks = itertools.count()
     wanted = TunerSettings(
-        base=str(origin), method=method, rank=4, rate=1e-2, warmup_steps=2, tokens_per_step=256, tokens_at_once=128,
-        lengths=((0.0, 64),),
+        base=str(origin), method=method, rank=4, rate=1e-2, warmup_tokens=512, tokens_per_step=256,
+        tokens_at_once=128, lengths=((0.0, 64),),
     )  # fmt: skip
     wanted = replace(wanted, **settings)
     return Tuner(base.find_base(str(origin)), wanted, folder, STEPS, compiled=False, now=lambda: float(next(ticks)))
@@ -124,8 +124,8 @@ def test_the_attention_is_not_the_bases_to_choose(tmp_path: Path) -> None:
 
 
 class Interrupted(Reporter):
-    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
-        super().step(progress, loss, seconds)
+    def step(self, progress: checkpoint.RunProgress, loss: float, share: float) -> None:
+        super().step(progress, loss, share)
         if progress.step == STEPS // 2:
             raise KeyboardInterrupt
 

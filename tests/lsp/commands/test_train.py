@@ -1,4 +1,4 @@
-"""A minute of real training on a megabyte of files, killed and resumed; the server loads what comes of it."""
+"""A minute or so of real training on a megabyte of files, killed and resumed; the server loads what comes of it."""
 
 import json
 import shutil
@@ -41,9 +41,9 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_minute_of_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path):
+def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path):
     out = tmp_path / "run"
-    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--minutes", "1")
+    order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.2")
     order += ("--lines", "20", "--out", str(out))
     command = [sys.executable, "-m", "efim_ls", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -58,7 +58,7 @@ def test_a_minute_of_training_is_killed_resumed_and_served(gathered: Path, tmp_p
     assert finished.returncode == 0, finished.stderr
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == list(range(1, len(log) + 1))
-    assert log[-1]["seconds"] >= 60
+    assert log[-1]["tokens"] >= 200_000
     assert log[-1]["loss"] < log[0]["loss"] - 1
     assert (out / "export" / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert "exact" in (out / "export" / "README.md").read_text()
@@ -68,5 +68,5 @@ def test_a_minute_of_training_is_killed_resumed_and_served(gathered: Path, tmp_p
     completed = run("complete", f"{file}:5:17", "--json", "--model", str(out / "export"))
     assert completed.returncode == 0, completed.stderr
     answer = json.loads(completed.stdout)
-    # After a minute it may well think that the line ends here: that it was asked, and said so, is what is checked.
+    # It may well think that the line ends here: that it was asked, and said so, is what is checked.
     assert answer["costs"]["new_tokens"] > 0 and answer["reason"] in (None, "empty", "duplicate", "no fit")

@@ -1,5 +1,4 @@
 import errno
-import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,62 +7,17 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
-from efim_lab.training import card, checkpoint, network, pretraining, trainer
+from efim_lab.training import checkpoint, network, pretraining
 from efim_lab.training.command import main
-from efim_lab.training.corpus import corpus
-from efim_lab.training.corpus.sources import CorpusSource
 from efim_lab.training.export import export
 from efim_lab.training.report import Reporter, read_log
-from efim_lab.training.samples import bpe, sample_maker, spans
+from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.samples.stream import Batches, ShardSource
-from efim_lab.training.trainer import Trainer, TrainerSettings
+from efim_lab.training.trainer import TrainerSettings
 from model_runtime.engine import ngram_cache as local_cache
-
-SHAPE = network.Shape(vocabulary=500, width=32, layers=1, heads=2, kv_heads=1, head_dim=16, feed_forward=48)
-SETTINGS = TrainerSettings(shape=SHAPE, warmup_steps=2, tokens_per_step=256, lengths=((0.0, 64), (0.5, 128)))
-STEPS = 12
-
-
-@pytest.fixture(scope="module")
-def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of a few files with its tokenizer in the same folder."""
-    folder = tmp_path_factory.mktemp("corpus")
-    modules = (bpe, corpus, card, network, sample_maker, spans, trainer)
-    documents = [CodeDocument(m.__name__, Path(m.__file__ or "").read_text(encoding="utf-8")) for m in modules]
-    learnt = CorpusSource("learnt", "1.0", "MIT", folder, ())
-    held_out = CorpusSource("jinja2", "1.0", "BSD-3-Clause", folder, ())
-    tuning = CorpusSource("click", "1.0", "BSD-3-Clause", folder, ())
-    corpus.write(folder, {learnt: documents[:-2], held_out: documents[-2:-1], tuning: documents[-1:]}, [])
-    bpe.save(bpe.train((d.text for d in documents), SHAPE.vocabulary), folder)
-    return folder
-
-
-def a_trainer(folder: Path, settings: TrainerSettings = SETTINGS) -> Trainer:
-    """Each step takes one second by its clock."""
-    ticks = itertools.count()
-    return Trainer(settings, folder, STEPS, compiled=False, now=lambda: float(next(ticks)))
-
-
-def train(some: Trainer, source: Path, folder: Path, reporter: type[Reporter] = Reporter) -> None:
-    done = some.progress
-    batches = Batches(
-        ShardSource(source / "train.jsonl", source, characters=10_000), done.shard, done.row, done.length
-    )
-    try:
-        with reporter(folder / "log.jsonl", done.step) as report:
-            some.train(batches, report)
-    finally:
-        batches.close()
-
-
-class Interrupted(Reporter):
-    def step(self, progress: checkpoint.RunProgress, loss: float, seconds: float) -> None:
-        super().step(progress, loss, seconds)
-        if progress.step == STEPS // 2:
-            raise KeyboardInterrupt
+from tests.unit.training.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
 
 
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_path: Path):
@@ -89,29 +43,22 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path):
         a_trainer(tmp_path, TrainerSettings(shape=SHAPE, rate=1.0)).resume()
 
 
-def test_a_run_goes_on_from_another_with_the_next_data_and_its_own_time(gathered: Path, tmp_path: Path):
+def test_a_run_branches_off_another_with_the_next_data_and_its_own_budget(gathered: Path, tmp_path: Path):
     trunk = a_trainer(tmp_path / "trunk", replace(SETTINGS, decay=0.0))
     train(trunk, gathered, tmp_path / "trunk")
     branch = a_trainer(tmp_path / "branch")
     branch.start_from(tmp_path / "trunk")
+    tokens = STEPS * STEP
     assert branch.progress == checkpoint.RunProgress(
-        step=STEPS, tokens=trunk.progress.tokens, earlier=STEPS, shard=trunk.progress.shard + 1
+        step=STEPS, tokens=tokens, earlier=STEPS, branched=tokens, shard=trunk.progress.shard + 1, length=128
     )
     torch.testing.assert_close(branch.model.state_dict(), trunk.model.state_dict())
+    for ours, theirs in zip(branch.state().optimizers, trunk.state().optimizers, strict=True):
+        torch.testing.assert_close(ours.state_dict()["state"], theirs.state_dict()["state"])
+    assert branch._rate() == SETTINGS.rate  # without a second warm-up
     train(branch, gathered, tmp_path / "branch")
     assert [entry["step"] for entry in read_log(tmp_path / "branch" / "log.jsonl")] == list(range(13, 25))
-    assert branch.progress.tokens == 2 * trunk.progress.tokens
-
-
-def test_the_rate_falls_over_the_last_part_only(gathered: Path, tmp_path: Path):
-    rates = {}
-    for decay in (0.0, 0.5, 1.0):
-        some = a_trainer(tmp_path, replace(SETTINGS, decay=decay, rate=1.0, warmup_steps=1))
-        rates[decay] = []
-        for elapsed in (0.0, STEPS / 4, STEPS / 2, 3 * STEPS / 4, float(STEPS)):
-            some.progress.elapsed = elapsed
-            rates[decay].append(some._rate())
-    assert rates == {0.0: [1, 1, 1, 1, 1], 0.5: [1, 1, 1, 0.5, 0], 1.0: [1, 0.75, 0.5, 0.25, 0]}
+    assert branch.progress.tokens == 2 * trunk.progress.tokens and branch._rate() == 0
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path):
@@ -193,7 +140,7 @@ def test_a_run_ends_with_a_measured_model_and_its_card(
     gathered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(pretraining, "PLANS", {"cpu": SETTINGS, "cuda": SETTINGS})
-    command = ["run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--minutes", "0.001", "--lines", "6"]
+    command = ["run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.002", "--lines", "6"]
     first, second = tmp_path / "first", tmp_path / "second"
     assert main([*command, "--out", str(first)]) == 0
     assert main([*command, "--out", str(first)]) == 1

@@ -1,0 +1,1 @@
+"""What a run of training is made of besides its steps: plan, clock, measurements, and the snapshot to commit."""

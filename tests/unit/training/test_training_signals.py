@@ -1,0 +1,81 @@
+"""A run that is told to stop, as a real process: it ends its step and writes a checkpoint, from which it resumes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from efim_lab.training import checkpoint
+from efim_lab.training.report import read_log
+from efim_lab.training.run.clock import StopRequest
+
+PATIENCE = 120.0  # seconds
+STEP = 4096  # tokens
+
+Command = list[str]
+
+
+@pytest.fixture
+def command(gathered: Path, tmp_path: Path) -> Command:
+    words = ("--corpus", gathered, "--tokenizer", gathered, "--out", tmp_path / "run", "--lines", 0, "--tokens")
+    return [sys.executable, "-m", "efim_ls", "train", "run", *map(str, words)]
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def started(command: Command, log: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a run; it has made a step and is in the midst of the next."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", env=environment) as process:
+        try:
+            wait_until(lambda: process.poll() is not None or (log.exists() and bool(read_log(log))))
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_stop_writes_a_checkpoint(command: Command, tmp_path: Path, number: signal.Signals):
+    run = tmp_path / "run"
+    with started([*command, "1"], run / "log.jsonl") as process:
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors.splitlines()) == (
+        130,
+        ["stopped: continue a run from its last checkpoint with --resume"],
+    )
+    (last,) = checkpoint.found(run)
+    progress = json.loads((last / "run.json").read_text())["progress"]
+    assert progress["step"] == read_log(run / "log.jsonl")[-1]["step"]  # not one step is lost
+
+    tokens = progress["tokens"] + STEP
+    again = subprocess.run([*command, str(tokens / 1e6), "--resume"], capture_output=True, timeout=PATIENCE)
+    assert again.returncode == 0, again.stderr
+    log = read_log(run / "log.jsonl")
+    assert [entry["step"] for entry in log] == list(range(1, progress["step"] + 2)) and log[-1]["tokens"] == tokens
+    assert (run / "export" / "model.safetensors").exists()
+
+
+def test_a_second_signal_interrupts_at_once():
+    before = signal.getsignal(signal.SIGINT)
+    with StopRequest() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.requested
+        with pytest.raises(KeyboardInterrupt):
+            stop.check()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
