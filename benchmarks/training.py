@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmarks.table import show
 from efim_lab.training import network
-from efim_lab.training.autograd import AutogradGradients
+from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.native.gradients import NativeGradients
 from efim_lab.training.samples.stream import Batches, ShardSource
 

@@ -21,11 +21,33 @@ SAVE_SHARE = 0.1  # of the budget; a short run saves more often
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """What is trained: the parameters that change, their optimizers, and the loss of rows of token ids."""
+    """What is trained: the parameters that change, their optimizers, and what computes their gradients.
+
+    `gradients` adds those of rows of token ids to the parameters' and returns the mean loss in nats per token.
+    """
 
     trained: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
-    loss: Callable[[Tensor], Tensor]
+    gradients: Callable[[Tensor], float]
+
+
+class AutogradGradients:
+    """Gradients by autograd in bf16, of passes of at most `tokens_at_once` tokens, which bounds memory."""
+
+    def __init__(self, loss: Callable[[Tensor], Tensor], tokens_at_once: int) -> None:
+        self._loss = loss
+        self._at_once = tokens_at_once
+
+    def __call__(self, rows: Tensor) -> float:
+        """Add the gradients of rows [rows, length] to those of the parameters; return the mean loss."""
+        at_once = max(1, self._at_once // rows.shape[1])
+        return sum(self._add(rows[at : at + at_once], len(rows)) for at in range(0, len(rows), at_once))
+
+    def _add(self, rows: Tensor, of: int) -> float:
+        with torch.autocast(rows.device.type, torch.bfloat16):
+            loss = self._loss(rows) * (len(rows) / of)
+        loss.backward()  # pyright: ignore[reportUnknownMemberType]
+        return loss.item()
 
 
 AfterStep = Callable[[StopRequest], None]  # called after each step
@@ -117,8 +139,7 @@ class TrainingLoop:
         return loss
 
     def _descend(self, rows: Tensor) -> float:
-        at_once = max(1, self._schedule.tokens_at_once // rows.shape[1])
-        loss = sum(self._pass(rows[at : at + at_once], len(rows)) for at in range(0, len(rows), at_once))
+        loss = self._learner.gradients(rows)
         torch.nn.utils.clip_grad_norm_(self._learner.trained.parameters(), self._schedule.clip)
         for optimizer in self._learner.optimizers:
             for group in optimizer.param_groups:
@@ -126,13 +147,6 @@ class TrainingLoop:
             optimizer.step()
             optimizer.zero_grad()
         return loss
-
-    def _pass(self, rows: Tensor, of: int) -> float:
-        """Add the gradients of some of a step's rows; return their part of the step's loss."""
-        with torch.autocast(self.device.type, torch.bfloat16):
-            loss = self._learner.loss(rows) * (len(rows) / of)
-        loss.backward()  # pyright: ignore[reportUnknownMemberType]
-        return loss.item()
 
     def _rate(self) -> float:
         return self._schedule.rate_at(self.progress, self.share())

@@ -6,9 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from transformers import LlamaForCausalLM
 
 from efim_lab.training import checkpoint, network
-from efim_lab.training.loop import Learner, TrainingLoop, device
+from efim_lab.training.loop import AutogradGradients, Learner, TrainingLoop, device
+from efim_lab.training.native import library
+from efim_lab.training.native.gradients import NativeGradients, why_unfit
 from efim_lab.training.run.clock import ComputingClock
 from efim_lab.training.run.schedule import Schedule, TokenBudget
 from efim_lab.training.samples.sample_maker import Shares
@@ -53,11 +57,22 @@ class Trainer(TrainingLoop):
         self.settings = settings
         self.model = network.build(settings.shape).to(device())  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
         self.model.train()
-        compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
-        loss = partial(compile_loss(network.loss_of) if compiled else network.loss_of, self.model)
-        learner = Learner(self.model, network.optimizers(self.model, settings.rate), loss)
+        gradients = _gradients(self.model, settings, compiled)
+        learner = Learner(self.model, network.optimizers(self.model, settings.rate), gradients)
         super().__init__(learner, settings, folder, TokenBudget(settings.tokens), now or ComputingClock())
 
     def start_from(self, folder: Path) -> None:
         """Branch off another run's newest checkpoint or snapshot, with the data after its position."""
         self.progress = checkpoint.branch(folder, self.state())
+
+
+def _gradients(model: LlamaForCausalLM, settings: TrainerSettings, compiled: bool) -> Callable[[Tensor], float]:
+    """Choose what computes gradients: our kernels on a CPU that has what they need, else autograd."""
+    if device().type == "cpu":
+        reason = library.why_unsupported() or why_unfit(settings.shape)
+        if not reason:
+            return NativeGradients(model, settings.shape)
+        print(f"gradients are computed by autograd, which is slower: {reason}")
+    compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
+    loss = partial(compile_loss(network.loss_of) if compiled else network.loss_of, model)
+    return AutogradGradients(loss, settings.tokens_at_once)

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from efim_lab.training.finetune import lora
 from efim_lab.training.finetune.base import BaseModel
-from efim_lab.training.loop import Learner, TrainingLoop, device
+from efim_lab.training.loop import AutogradGradients, Learner, TrainingLoop, device
 from efim_lab.training.network import loss_of
 from efim_lab.training.run.schedule import Schedule, TimeBudget
 from efim_lab.training.samples.sample_maker import Shares
@@ -64,7 +64,8 @@ class Tuner(TrainingLoop):
         optimizer = AdamW(trained, lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
         compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
         loss: Callable[[Tensor], Tensor] = partial(compile_loss(loss_of) if compiled else loss_of, self.model)
-        super().__init__(Learner(trained, [optimizer], loss), settings, folder, TimeBudget(seconds), **clock)
+        learner = Learner(trained, [optimizer], AutogradGradients(loss, settings.tokens_at_once))
+        super().__init__(learner, settings, folder, TimeBudget(seconds), **clock)
 
     def export(self, folder: Path) -> None:
         """Write a checkpoint folder like the base's, in its dtype."""

@@ -11,12 +11,21 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from efim_lab.training.native.chunk import ChunkPass
-from efim_lab.training.native.weights import LlamaWeights
+from efim_lab.training.native.weights import HEAD_DIM, PANEL, LlamaWeights
 from efim_lab.training.network import Shape
 from efim_lab.training.samples.packing import PADDING
 
 _CHUNK = 1024  # tokens that go through the model together, unless a row is longer: their activations fit the cache
 T = TypeVar("T")
+
+
+def why_unfit(shape: Shape) -> str | None:
+    """Return why the kernels cannot train a model of this shape, or None if they can."""
+    if shape.head_dim != HEAD_DIM:
+        return f"the kernels are written for heads of {HEAD_DIM} elements, not {shape.head_dim}"
+    sizes = {"width": shape.width, "feed_forward": shape.feed_forward, "vocabulary": shape.vocabulary}
+    odd = ", ".join(f"{name} {size}" for name, size in sizes.items() if size % PANEL)
+    return f"the kernels want sizes that are multiples of {PANEL}, unlike {odd}" if odd else None
 
 
 class NativeGradients:

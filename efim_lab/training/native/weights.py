@@ -14,6 +14,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 from efim_lab.training.native.library import addresses, library
 
 HEAD_DIM = 64
+PANEL = 32  # columns of a panel
 
 
 class Scratch:

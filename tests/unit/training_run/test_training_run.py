@@ -17,7 +17,7 @@ from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.samples.stream import Batches, ShardSource
 from efim_lab.training.trainer import TrainerSettings
 from model_runtime.engine import ngram_cache as local_cache
-from tests.unit.training.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
+from tests.unit.training_run.tiny_run import SETTINGS, SHAPE, STEP, STEPS, Interrupted, a_trainer, train
 
 
 def test_a_resumed_run_is_the_run_that_was_not_interrupted(gathered: Path, tmp_path: Path):
