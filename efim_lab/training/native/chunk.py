@@ -7,7 +7,8 @@ from torch import Tensor
 
 from efim_lab.training import network
 from efim_lab.training.native.library import addresses, library
-from efim_lab.training.native.weights import HEAD_DIM, LlamaWeights, Scratch, Weight, add_gradient
+from efim_lab.training.native.products import Scratch
+from efim_lab.training.native.weights import HEAD_DIM, LlamaWeights, Matrix, Weight
 from efim_lab.training.samples.packing import PADDING
 
 LOGIT_ROWS = 512  # tokens whose logits exist at a time: 8 MB, which stay in the cache
@@ -52,13 +53,13 @@ class ChunkPass:
         self._d_stream = torch.empty(tokens, self._width)
         self._d_mixed, self._d_qkv = torch.empty_like(self._records[0].mixed), torch.empty_like(self._records[0].qkv)
         self._d_gated = torch.empty_like(self._records[0].gated)
-        matrices = (m for layer in weights.layers[:1] for m in (layer.qkv, layer.out, layer.gate_up, layer.down))
-        self._scratch = Scratch(tokens, max(max(matrix.values.shape) for matrix in matrices))
+        layer = weights.layers[0]
+        matrices = [matrix.values for matrix in (layer.qkv, layer.out, layer.gate_up, layer.down)]
+        widest, largest = max(max(each.shape) for each in matrices), max(each.numel() for each in matrices)
+        self._scratch = Scratch(tokens, widest, largest)
         logit_rows = min(tokens, LOGIT_ROWS)
-        self._logits, self._logit_scratch = (
-            _halves(logit_rows, shape.vocabulary),
-            Scratch(logit_rows, shape.vocabulary),
-        )
+        self._logits = _halves(logit_rows, shape.vocabulary)
+        self._logit_scratch = Scratch(logit_rows, shape.vocabulary, weights.head.values.numel())
         self._attention_scratch = torch.empty(library().train_attention_scratch(tokens), dtype=torch.uint8)
         self._turns = _turns(tokens)
 
@@ -82,29 +83,30 @@ class ChunkPass:
         stream, added = self._embedded, None
         for layer, record in zip(self._weights.layers, self._records, strict=True):
             self._normalize(tokens, stream, added, layer.norm_in, record.norm_in)
-            layer.qkv.forward.multiply(tokens, record.norm_in.normed, record.qkv, scratch)
+            layer.qkv.products.forward.multiply(tokens, record.norm_in.normed, record.qkv, scratch)
             self._rotate(tokens, length, 1.0, record.qkv)
             attended = addresses(starts, record.qkv, record.mixed, record.log_sums, self._attention_scratch)
             lib.train_attend(tokens // length, length, *self._heads, *attended)
             added = self._added
-            layer.out.forward.multiply(tokens, record.mixed, added, scratch)
+            layer.out.products.forward.multiply(tokens, record.mixed, added, scratch)
             self._normalize(tokens, record.norm_in.stream, added, layer.norm_mlp, record.norm_mlp)
-            layer.gate_up.forward.multiply(tokens, record.norm_mlp.normed, record.gate_up, scratch)
+            layer.gate_up.products.forward.multiply(tokens, record.norm_mlp.normed, record.gate_up, scratch)
             lib.train_gate(tokens, self._shape.feed_forward, *addresses(record.gate_up, record.gated))
-            layer.down.forward.multiply(tokens, record.gated, added, scratch)
+            layer.down.products.forward.multiply(tokens, record.gated, added, scratch)
             stream = record.norm_mlp.stream
         self._normalize(tokens, stream, added, self._weights.norm, self._last)
 
     def _predict(self, targets: Tensor, scale: float) -> float:
         """Compute the loss, and the gradient of the last norm's output, some tokens at a time."""
         head, scratch, losses = self._weights.head, self._logit_scratch, 0.0
+        products, total = head.products, self.totals[head]
         for at in range(0, len(targets), LOGIT_ROWS):
             some, normed = targets[at : at + LOGIT_ROWS], self._last.normed[at:]
-            head.forward.multiply(len(some), normed, self._logits, scratch)
-            sizes = len(some), head.forward.columns
+            products.forward.multiply(len(some), normed, self._logits, scratch)
+            sizes = len(some), self._shape.vocabulary
             losses += library().train_cross_entropy(*sizes, some.data_ptr(), scale, self._logits.data_ptr())
-            head.backward.multiply(len(some), self._logits, self._d_normed[at:])
-            add_gradient(len(some), self._logits, normed, self.totals[head], scratch)
+            products.backward.multiply(len(some), self._logits, self._d_normed[at:], scratch)
+            products.add_gradient(len(some), self._logits, normed, total, scratch)
         return losses
 
     def _backward(self, ids: Tensor, starts: Tensor, length: int) -> None:
@@ -113,22 +115,25 @@ class ChunkPass:
         self._normalize_back(tokens, self._weights.norm, self._last)
         steps = zip(self._weights.layers, self._records, strict=True)
         for layer, record in reversed(list(steps)):
-            layer.down.backward.multiply(tokens, self._d_half, self._d_gated, scratch)
-            add_gradient(tokens, self._d_half, record.gated, self.totals[layer.down], scratch)
+            layer.down.products.backward.multiply(tokens, self._d_half, self._d_gated, scratch)
+            self._add_gradient(tokens, layer.down, self._d_half, record.gated)
             lib.train_gate_back(tokens, self._shape.feed_forward, *addresses(self._d_gated, record.gate_up))
-            layer.gate_up.backward.multiply(tokens, record.gate_up, self._d_normed, scratch)
-            add_gradient(tokens, record.gate_up, record.norm_mlp.normed, self.totals[layer.gate_up], scratch)
+            layer.gate_up.products.backward.multiply(tokens, record.gate_up, self._d_normed, scratch)
+            self._add_gradient(tokens, layer.gate_up, record.gate_up, record.norm_mlp.normed)
             self._normalize_back(tokens, layer.norm_mlp, record.norm_mlp)
-            layer.out.backward.multiply(tokens, self._d_half, self._d_mixed, scratch)
-            add_gradient(tokens, self._d_half, record.mixed, self.totals[layer.out], scratch)
+            layer.out.products.backward.multiply(tokens, self._d_half, self._d_mixed, scratch)
+            self._add_gradient(tokens, layer.out, self._d_half, record.mixed)
             forward = starts, record.qkv, record.mixed, self._d_mixed, record.log_sums
             attended = addresses(*forward, self._d_qkv, self._attention_scratch)
             lib.train_attend_back(tokens // length, length, *self._heads, *attended)
             self._rotate(tokens, length, -1.0, self._d_qkv)
-            layer.qkv.backward.multiply(tokens, self._d_qkv, self._d_normed, scratch)
-            add_gradient(tokens, self._d_qkv, record.norm_in.normed, self.totals[layer.qkv], scratch)
+            layer.qkv.products.backward.multiply(tokens, self._d_qkv, self._d_normed, scratch)
+            self._add_gradient(tokens, layer.qkv, self._d_qkv, record.norm_in.normed)
             self._normalize_back(tokens, layer.norm_in, record.norm_in)
         lib.train_embed_back(tokens, self._width, *addresses(ids, self._d_stream, self.totals[self._weights.table]))
+
+    def _add_gradient(self, tokens: int, matrix: Matrix, d: Tensor, x: Tensor) -> None:
+        matrix.products.add_gradient(tokens, d, x, self.totals[matrix], self._scratch)
 
     def _normalize(self, tokens: int, stream: Tensor, added: Tensor | None, weight: Weight, to: NormRecord) -> None:
         left = stream.data_ptr(), added.data_ptr() if added is not None else None, weight.values.data_ptr()

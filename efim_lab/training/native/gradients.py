@@ -11,7 +11,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from efim_lab.training.native.chunk import ChunkPass
-from efim_lab.training.native.weights import HEAD_DIM, PANEL, LlamaWeights
+from efim_lab.training.native.products import PANEL
+from efim_lab.training.native.weights import HEAD_DIM, LlamaWeights
 from efim_lab.training.network import Shape
 from efim_lab.training.samples.packing import PADDING
 

@@ -1,4 +1,4 @@
-"""The weights of a Llama as its native passes read them: packed for their products once a step."""
+"""The weights of a Llama as native passes read them: packed for their products once a step."""
 
 from __future__ import annotations
 
@@ -11,48 +11,9 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from efim_lab.training.native.library import addresses, library
+from efim_lab.training.native.products import products
 
 HEAD_DIM = 64
-PANEL = 32  # columns of a panel
-
-
-class Scratch:
-    """Room for the packed forms of a product's operands, `rows` by at most `widest`; each product overwrites it."""
-
-    def __init__(self, rows: int, widest: int) -> None:
-        self.bytes = torch.empty(rows * widest, dtype=torch.uint8)
-        self.scales = torch.empty(rows)
-        self.left, self.right = (torch.empty(rows * widest, dtype=torch.bfloat16) for _ in range(2))
-
-
-class PackedOperand:
-    """The right operand [depth, columns] of a product, in panels of int8."""
-
-    def __init__(self, depth: int, columns: int) -> None:
-        self.depth, self.columns = depth, columns
-        self.panels = torch.empty(depth * columns, dtype=torch.int8)
-        self.scales = torch.empty(columns)
-        self.shifts = torch.empty(columns, dtype=torch.int32)
-
-    def multiply(self, rows: int, left: Tensor, out: Tensor, scratch: Scratch) -> None:
-        """Write left [rows, depth] times this operand to `out` [rows, columns]; both are bf16."""
-        a = scratch.bytes, scratch.scales
-        library().train_quantize(rows, self.depth, *addresses(left, *a))
-        operands = addresses(*a, self.panels, self.scales, self.shifts, out)
-        library().train_multiply_int8(rows, self.columns, self.depth, *operands)
-
-
-class PackedHalves:
-    """The right operand [depth, columns] of a product, in panels of bf16."""
-
-    def __init__(self, depth: int, columns: int) -> None:
-        self.depth, self.columns = depth, columns
-        self.panels = torch.empty(depth * columns, dtype=torch.bfloat16)
-
-    def multiply(self, rows: int, left: Tensor, out: Tensor) -> None:
-        """Write left [rows, depth] times this operand to `out` [rows, columns]; both are bf16."""
-        library().train_multiply(rows, self.columns, self.depth, *addresses(left, self.panels, out))
 
 
 class Weight:
@@ -76,49 +37,17 @@ class Weight:
 
 
 class Matrix(Weight):
-    """The weights [outputs, inputs] of one product.
+    """The weights [outputs, inputs] of one product; `exact_back` is as in KernelProducts."""
 
-    Forward and for the gradient of its input it is multiplied in int8, as SwitchBack does (arXiv 2304.13013); the
-    gradient of the weights is a product of bf16.
-    """
-
-    def __init__(self, part: Tensor, *others: Tensor) -> None:
+    def __init__(self, part: Tensor, *others: Tensor, exact_back: bool = False) -> None:
         super().__init__(part, *others)
         outputs, inputs = self.values.shape
-        self.forward, self.backward = PackedOperand(inputs, outputs), PackedOperand(outputs, inputs)
+        self.products = products(outputs, inputs, exact_back)
 
     def pack(self) -> None:
         """Take over the parameters' present values."""
         super().pack()
-        for name, packed in (("rows", self.forward), ("columns", self.backward)):
-            pack = getattr(library(), f"train_pack_{name}_int8")
-            pack(packed.columns, packed.depth, *addresses(self.values, packed.panels, packed.scales, packed.shifts))
-
-
-class Head(Weight):
-    """The output layer [vocabulary, width], which may be the embedding, too.
-
-    The gradient of the logits holds many small shares beside one large one, which int8 would lose: it stays in bf16.
-    """
-
-    def __init__(self, parameter: Tensor) -> None:
-        super().__init__(parameter)
-        vocabulary, width = parameter.shape
-        self.forward, self.backward = PackedOperand(width, vocabulary), PackedHalves(vocabulary, width)
-
-    def pack(self) -> None:
-        """Take over the parameter's present values."""
-        f, b = self.forward, self.backward
-        library().train_pack_rows_int8(f.columns, f.depth, *addresses(self.values, f.panels, f.scales, f.shifts))
-        library().train_pack_columns(b.columns, b.depth, *addresses(self.values, b.panels))
-
-
-def add_gradient(tokens: int, d: Tensor, x: Tensor, total: Tensor, scratch: Scratch) -> None:
-    """Add d^T x to `total` [columns of d, columns of x], over the first `tokens` rows of both."""
-    outputs, inputs = total.shape
-    library().train_pair_tokens(tokens, outputs, *addresses(d, scratch.left))
-    library().train_pair_tokens(tokens, inputs, *addresses(x, scratch.right))
-    library().train_multiply_tokens(outputs, inputs, tokens, *addresses(scratch.left, scratch.right, total))
+        self.products.pack(self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +67,7 @@ class LlamaWeights:
 
     def __init__(self, model: LlamaForCausalLM) -> None:
         decoder = model.model
-        self.head = Head(model.lm_head.weight)
+        self.head = Matrix(model.lm_head.weight, exact_back=True)
         self.table = self.head if model.config.tie_word_embeddings else Weight(decoder.embed_tokens.weight)
         self.layers = [_layer(layer) for layer in cast("Iterable[LlamaDecoderLayer]", decoder.layers)]
         self.norm = Weight(decoder.norm.weight)
