@@ -1,4 +1,4 @@
-"""The command line of `efim-ls train`: corpus, tokenizer, run, cache, or fine-tuning an existing model."""
+"""The command line of `efim-ls train`: fetch, corpus, tokenizer, run, cache, or fine-tuning an existing model."""
 
 import argparse
 import itertools
@@ -51,11 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"to fine-tune an existing model instead:\n\n{finetune_command.build_parser().format_help()}",
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
-    text = (
-        "download further distributions for `corpus` with pip, by hash; nothing is installed, nothing of them is run"
-    )
-    step = _add_step(steps, "fetch", text)
-    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to unpack them to")
+    step = _add_step(steps, "fetch", "download more distributions for `corpus` with pip; none is installed or run")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder to unpack them to")
     step.set_defaults(step=_fetch)
     step = _add_step(steps, "corpus", "gather Python files under permissive licences")
     text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
@@ -126,8 +123,8 @@ def _size(text: str) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    for folder in wheels.fetch(arguments.out):
-        print(folder)
+    wheels.fetch(arguments.out)
+    print(arguments.out)
     return 0
 
 

@@ -144,10 +144,11 @@ def _entries(gathered: Gathered, kept: list[CodeDocument]) -> list[dict[str, obj
     found: dict[str, list[CodeDocument]] = {}
     for document in kept:
         found.setdefault(document.path.partition("/")[0], []).append(document)
+    named = {f"{source.name}-{source.version}": source for source in gathered}
     entries = [
-        ManifestEntry(s.name, s.version, s.licence, is_learnt(s.name), len(documents), _size(documents))
-        for s in gathered
-        if (documents := found.get(f"{s.name}-{s.version}"))
+        ManifestEntry(s.name, s.version, s.licence, is_learnt(s.name), len(found[key]), _size(found[key]))
+        for key, s in named.items()
+        if key in found
     ]
     return [asdict(entry) for entry in sorted(entries, key=lambda e: (e.name, e.version))]
 

@@ -4,6 +4,7 @@ import ast
 import doctest
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 
 from efim_lab.training.corpus.cleanup import parsed, without_tool_comments
@@ -67,7 +68,7 @@ def _snippets(docstring: str) -> Iterator[str]:
     """Yield a docstring's doctests as one snippet without prompts and outputs, then each of its code blocks."""
     blocks = [found[2] for pattern in (_FENCED, _DIRECTIVE) for found in pattern.finditer(docstring)]
     for snippet in (_doctests(docstring), *blocks):
-        code = without_tool_comments(inspect.cleandoc(snippet)).strip()
+        code = without_tool_comments(textwrap.dedent(snippet)).strip()
         if code and ">>> " not in code and _is_code(code):
             yield code
 

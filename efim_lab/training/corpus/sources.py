@@ -16,7 +16,7 @@ from efim_lab.training.corpus.splits import MEASURED, canonical, holds_copy, is_
 
 _TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
 _OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules|build|dist)/")
-_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
+_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?(_[^/]*)?|_?extern(al)?|externals|libs|_?third_?party)/")
 
 
 @dataclass(frozen=True, slots=True)

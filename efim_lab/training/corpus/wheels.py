@@ -4,18 +4,19 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PureWindowsPath
 
 from efim_lab.errors import WorkError
 
-LIST = Path(__file__).with_name("distributions.txt")  # in pip's format, with hashes
+DISTRIBUTIONS = Path(__file__).with_name("distributions.txt")  # in pip's format, with hashes
+# Code that is only read may ask for any version of Python.
 _DOWNLOAD = ("download", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--ignore-requires-python")
 
 
-def fetch(out: Path, listed: Path = LIST) -> list[Path]:
+def fetch(out: Path, listed: Path = DISTRIBUTIONS) -> list[Path]:
     """Download the listed wheels with pip, which checks their hashes; return their unpacked folders, NAME-VERSION."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise WorkError(f"{out} is not an empty folder: name a new one")
+        raise WorkError(f"{out} is there already and not an empty folder: name a new one")
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as downloads:
         command = [sys.executable, "-m", "pip", *_DOWNLOAD, "--requirement", str(listed), "--dest", downloads]
@@ -30,9 +31,9 @@ def unpack(wheel: Path, out: Path) -> Path:
     folder = out / "-".join(wheel.name.split("-")[:2])
     try:
         with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                if not _stays_inside(name):
-                    raise WorkError(f"{wheel.name} holds {name!r}, outside its folder: take it from the list")
+            for path in map(PureWindowsPath, archive.namelist()):  # it splits at both kinds of slash
+                if path.anchor or ".." in path.parts:
+                    raise WorkError(f"{wheel.name} names the file {path} outside its folder: take it off the list")
             archive.extractall(folder)
     except (zipfile.BadZipFile, OSError) as error:
         raise WorkError(f"{wheel.name} cannot be unpacked ({error}): fetch it again") from error
@@ -45,8 +46,3 @@ def fetched(folder: Path) -> list[Path]:
     if not found:
         raise WorkError(f"{folder} holds no distributions: make it with `efim-ls train fetch`")
     return found
-
-
-def _stays_inside(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return not name.startswith("/") and ".." not in parts and "\\" not in name and ":" not in name
