@@ -115,6 +115,8 @@ def test_code_and_strings_are_the_same_without_comments(text: str):
         ('"""\nThe MIT License\n\nPermission is hereby granted.\n"""\n\nx = 1\n', "x = 1\n"),
         ('"""Does this.\n\nAuthor: A. Person\n"""\nx = 1\n', '"""Does this."""\nx = 1\n'),
         ("# Copyright A. Person\n\nx = 1\n", "x = 1\n"),
+        ("# What this does.\n\n# See the licence.\nx = 1\n", "x = 1\n"),
+        ("x = 1\n\n# reads the licence\ny = 2\n", "x = 1\n\n# reads the licence\ny = 2\n"),
     ],
 )
 def test_licences_go_and_what_stands_beside_them_stays(text: str, cleaned: str):
@@ -126,5 +128,5 @@ def test_dunder_names_about_authors_go_where_nothing_uses_them():
     assert clean(text) == '__version__ = "1"\n\nx = 1\n'
     used = '__author__ = "A. Person"\nprint(__author__)\n'
     assert clean(used) == used
-    beside = 'x = 1; __author__ = "A. Person"\n'
+    beside = '__author__ = "A. Person"; x = 1\n'
     assert clean(beside) == beside

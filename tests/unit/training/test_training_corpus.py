@@ -130,14 +130,13 @@ def test_examples_are_learnt_as_often_as_the_manifest_says(tmp_path: Path):
     install(tmp_path, "click", "MIT", {"click/a.py": other_code("tuned")})
     manifest = corpus.write(tmp_path / "out", gathered(tmp_path), [])
     program = "".join(f"call({n})\n" for n in range(5))
-    learnt = {d.path: d.text for d in documents.read_documents(tmp_path / "out" / "train.jsonl")}
-    assert learnt == {
-        "alpha-1.0/alpha/core.py": files["alpha/core.py"],
-        "alpha-1.0/alpha/examples/use.py": other_code("used"),
-        "alpha-1.0/alpha/examples/use.py.2": other_code("used"),
-        "alpha-1.0/examples/alpha/core.py": program,
-        "alpha-1.0/examples/alpha/core.py.2": program,
-    }
+    assert [(d.path, d.text) for d in documents.read_documents(tmp_path / "out" / "train.jsonl")] == [
+        ("alpha-1.0/alpha/core.py", files["alpha/core.py"]),
+        ("alpha-1.0/alpha/examples/use.py", other_code("used")),
+        ("alpha-1.0/alpha/examples/use.py.2", other_code("used")),
+        ("alpha-1.0/examples/alpha/core.py", program),
+        ("alpha-1.0/examples/alpha/core.py.2", program),
+    ]
     size = len(program) + len(other_code("used"))
     assert json.loads(manifest.read_text())["examples"] == {"documents": 2, "bytes": size, "copies": 2}
     assert [entry.files for entry in corpus.read_manifest(manifest)] == [2, 1, 1]

@@ -64,6 +64,13 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, wheel: Path):
     assert not list((tmp_path / "fetched").iterdir())
 
 
+def test_a_list_without_hashes_is_refused(tmp_path: Path, wheel: Path):
+    unpinned = tmp_path / "distributions.txt"
+    unpinned.write_text("alpha==1.0  # MIT\n")
+    with pytest.raises(WorkError, match="pip ended with status 1"):
+        wheels.fetch(tmp_path / "fetched", unpinned)
+
+
 def test_a_folder_that_holds_something_is_not_written_to(tmp_path: Path, wheel: Path):
     with pytest.raises(WorkError, match="not an empty folder: name a new one"):
         wheels.fetch(tmp_path, listed(tmp_path, "0" * 64))
