@@ -68,10 +68,10 @@ def write(folder: Path, gathered: Gathered, refused: Iterable[RefusedDistributio
         name: _changed(part, clean if name == "train" else without_notices) for name, part in _parts(gathered).items()
     }
     parts["train"] = [document for document in parts["train"] if looks_written(document.text)]
-    kept = [document for part in parts.values() for document in part]
+    written = [document for part in parts.values() for document in part]
     examples = _examples(parts["train"])
     content = {
-        "distributions": _entries(gathered, kept),
+        "distributions": _entries(gathered, written),
         "examples": {"documents": len(examples), "bytes": _size(examples), "copies": EXAMPLE_COPIES},
         "refused": [asdict(r) for r in sorted(set(refused), key=lambda r: (r.name, r.version))],
     }
@@ -139,17 +139,14 @@ def _with_copies(learnt: list[CodeDocument], examples: list[CodeDocument]) -> It
                 yield CodeDocument(path, document.text)
 
 
-def _entries(gathered: Gathered, kept: list[CodeDocument]) -> list[dict[str, object]]:
+def _entries(gathered: Gathered, written: list[CodeDocument]) -> list[dict[str, object]]:
     """Describe the distributions in the manifest, in order of name."""
-    found: dict[str, list[CodeDocument]] = {}
-    for document in kept:
-        found.setdefault(document.path.partition("/")[0], []).append(document)
-    named = {f"{source.name}-{source.version}": source for source in gathered}
-    entries = [
-        ManifestEntry(s.name, s.version, s.licence, is_learnt(s.name), len(found[key]), _size(found[key]))
-        for key, s in named.items()
-        if key in found
-    ]
+    by_path = {document.path: document for document in written}
+    entries: list[ManifestEntry] = []
+    for source, found in gathered.items():
+        if kept := [by_path[document.path] for document in found if document.path in by_path]:
+            learnt = is_learnt(source.name)
+            entries.append(ManifestEntry(source.name, source.version, source.licence, learnt, len(kept), _size(kept)))
     return [asdict(entry) for entry in sorted(entries, key=lambda e: (e.name, e.version))]
 
 
