@@ -119,6 +119,16 @@ def test_files_that_measure_for_want_of_packages_are_not_cleaned_either(tmp_path
     assert ["# noqa" in texts[part] for part in ("train", "heldout", "tuning")] == [False, True, True]
 
 
+def test_a_file_of_which_too_little_is_left_is_not_learnt(tmp_path: Path):
+    notice = "# Copyright A. Person\n" + "# A line about what may be done.\n" * 20
+    install(tmp_path, "alpha", "MIT", {"alpha/core.py": CODE, "alpha/empty.py": notice + "x = 1\n"})
+    install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": other_code("held")})
+    install(tmp_path, "click", "MIT", {"click/a.py": other_code("tuned")})
+    manifest = corpus.write(tmp_path / "out", gathered(tmp_path), [])
+    assert [d.path for d in documents.read_documents(tmp_path / "out" / "train.jsonl")] == ["alpha-1.0/alpha/core.py"]
+    assert corpus.read_manifest(manifest)[0].files == 1
+
+
 def test_examples_are_learnt_as_often_as_the_manifest_says(tmp_path: Path):
     doctests = "".join(f">>> call({n})\n" for n in range(5))
     files = {

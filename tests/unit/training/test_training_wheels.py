@@ -1,5 +1,6 @@
 import hashlib
 import re
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ CODE = "".join(f"def function_{n}(first, second):\n    return first + second * {
 def build_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
     info = f"{name}-1.0.dist-info"
     metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\nRequires-Python: <3\nLicense-Expression: MIT\n"
+    metadata += "Requires-Dist: not-listed\n"
     tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     record = "".join(f"{path},,\n" for path in files)
     wheel = folder / f"{name}-1.0-py3-none-any.whl"
@@ -62,6 +64,18 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, wheel: Path):
     with pytest.raises(WorkError, match="pip ended with status 1: see its message above"):
         wheels.fetch(tmp_path / "fetched", listed(tmp_path, "0" * 64))
     assert not list((tmp_path / "fetched").iterdir())
+
+
+def test_a_source_distribution_whose_code_would_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    (tmp_path / "setup.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
+    with tarfile.open(tmp_path / "alpha-1.0.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "setup.py", "alpha-1.0/setup.py")
+    digest = hashlib.sha256((tmp_path / "alpha-1.0.tar.gz").read_bytes()).hexdigest()
+    with pytest.raises(WorkError, match="pip ended with status 1"):
+        wheels.fetch(tmp_path / "fetched", listed(tmp_path, digest))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_list_without_hashes_is_refused(tmp_path: Path, wheel: Path):
