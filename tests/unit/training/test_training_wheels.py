@@ -69,6 +69,7 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, wheel: Path):
 def test_a_source_distribution_whose_code_would_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # builds with what is installed; pip reads 0 as "no isolation"
     (tmp_path / "setup.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
     with tarfile.open(tmp_path / "alpha-1.0.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "setup.py", "alpha-1.0/setup.py")
