@@ -1,4 +1,4 @@
-"""The command line of `efim-ls train`: corpus, tokenizer, run, snapshot, cache, or fine-tuning an existing model."""
+"""The command line of `efim-ls train`: the steps of pretraining, or fine-tuning an existing model."""
 
 import argparse
 import itertools
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from efim_lab import documents
 from efim_lab.errors import WorkError
-from efim_lab.training.corpus import corpus
+from efim_lab.training.corpus import corpus, wheels
 from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, found_in, running_python_folders
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
@@ -52,9 +52,14 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"to fine-tune an existing model instead:\n\n{finetune_command.build_parser().format_help()}",
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
+    step = _add_step(steps, "fetch", "download more distributions for `corpus` with pip; none is installed or run")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder to unpack them to")
+    step.set_defaults(step=_fetch)
     step = _add_step(steps, "corpus", "gather Python files under permissive licences")
     text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
     step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
+    added = "also read the distributions that `fetch` wrote to this folder"
+    step.add_argument("--fetched", type=Path, metavar="DIR", help=added)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
     step.set_defaults(step=_corpus)
     step = _add_step(steps, "tokenizer", "train the tokenizer on part of the corpus")
@@ -131,12 +136,26 @@ def _size(text: str) -> int:
     return int(text)
 
 
+def _fetch(arguments: argparse.Namespace) -> int:
+    wheels.fetch(arguments.out)
+    print(arguments.out)
+    return 0
+
+
 def _corpus(arguments: argparse.Namespace) -> int:
-    found = [item for folder in arguments.folders or running_python_folders() for item in found_in(folder)]
+    folders = arguments.folders or running_python_folders()
+    if arguments.fetched:
+        folders = [*folders, *wheels.fetched(arguments.fetched)]
+    found = [item for folder in folders for item in found_in(folder)]
     refused = [item for item in found if isinstance(item, RefusedDistribution)]
     sources = [item for item in found if isinstance(item, CorpusSource)]
-    print(corpus.write(arguments.out, corpus.gather(sources, _warn), refused))
+    gathered = corpus.gather(sources, _warn, progress=_report)
+    print(corpus.write(arguments.out, gathered, refused))
     return 0
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _warn(message: str) -> None:

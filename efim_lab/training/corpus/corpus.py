@@ -9,15 +9,14 @@ from pathlib import Path
 from efim_lab import documents
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
+from efim_lab.training.corpus.cleanup import clean
+from efim_lab.training.corpus.examples import FOLDERS, ExampleCollector
 from efim_lab.training.corpus.filters import SeenLines, looks_written, without_notices
 from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution
+from efim_lab.training.corpus.splits import APART, is_learnt
 
-CAP = 8_000_000  # bytes of each source
-# Whole packages, never trained on: to measure with (heldout) and to fit settings to (tuning).
-APART = {
-    "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
-    "tuning": frozenset({"click", "rich", "trio", "werkzeug"}),
-}
+CAP = 10_000_000  # bytes of each source: the whole standard library, a part of the few larger ones
+EXAMPLE_COPIES = 2  # of each example in the text to train on: short idiomatic programs are rare in libraries
 _APART_OF_FILES = 20  # without any of these packages, one file in this many is set apart for each part
 
 
@@ -36,25 +35,53 @@ class ManifestEntry:
 Gathered = dict[CorpusSource, list[CodeDocument]]
 
 
-def gather(sources: Iterable[CorpusSource], warn: Callable[[str], None], cap: int = CAP) -> Gathered:
+def gather(
+    sources: Iterable[CorpusSource],
+    warn: Callable[[str], None],
+    cap: int = CAP,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Gathered:
     """Read, filter and deduplicate the sources' files, at most `cap` bytes of each source.
 
     Packages set apart come first, so that no copy of them is trained on. Of a distribution's second version only
-    what differs is added. `warn` is called with a message for each file that cannot be read.
+    what differs is added. `warn` is called with a message for each file that cannot be read, `progress` with a line
+    for each source.
     """
     seen = SeenLines()
-    ordered = sorted(sources, key=lambda source: _is_learnt(source))
-    return {source: _capped(_documents(source, seen, warn), cap) for source in ordered}
+    gathered: Gathered = {}
+    for source in sorted(sources, key=lambda source: (is_learnt(source.name), source.name, source.version)):
+        kept = _capped(_documents(source, seen, warn), cap)
+        gathered[source] = kept
+        progress(f"{source.name} {source.version}: {len(kept)} files, {_size(kept) / 1e6:.1f} MB")
+    return gathered
 
 
 def write(folder: Path, gathered: Gathered, refused: Iterable[RefusedDistribution]) -> Path:
-    """Write train.jsonl, tuning.jsonl, heldout.jsonl and manifest.json; return the manifest's path."""
+    """Write train.jsonl, tuning.jsonl, heldout.jsonl and manifest.json; return the manifest's path.
+
+    Only the text to train on is cleaned. The other parts measure how files are completed as their authors left them:
+    they lose the notices at their start, nothing else.
+    """
     if not any(gathered.values()):
         raise WorkError("no Python file passed the filters: name a folder with more code, written by hand")
+    parts = {
+        name: _changed(part, clean if name == "train" else without_notices) for name, part in _parts(gathered).items()
+    }
+    parts["train"] = [document for document in parts["train"] if looks_written(document.text)]
+    written = [document for part in parts.values() for document in part]
+    examples = _examples(parts["train"])
+    content = {
+        "distributions": _entries(gathered, written),
+        "examples": {"documents": len(examples), "bytes": _size(examples), "copies": EXAMPLE_COPIES},
+        "refused": [asdict(r) for r in sorted(set(refused), key=lambda r: (r.name, r.version))],
+    }
+    parts["train"] = sorted(_with_copies(parts["train"], examples), key=lambda d: d.path)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, part in _parts(gathered).items():
-        documents.write_documents(folder / f"{name}.jsonl", sorted(part, key=lambda d: d.path))
-    return _write_manifest(folder / "manifest.json", gathered, refused)
+    for name, part in parts.items():
+        documents.write_documents(folder / f"{name}.jsonl", part)
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
+    return manifest
 
 
 def read_manifest(path: Path) -> list[ManifestEntry]:
@@ -66,17 +93,13 @@ def read_manifest(path: Path) -> list[ManifestEntry]:
         raise WorkError(f"cannot read {path} ({error}): make it with `corpus` first") from error
 
 
-def _is_learnt(source: CorpusSource) -> bool:
-    return not any(source.name in names for names in APART.values())
-
-
 def _parts(gathered: Gathered) -> dict[str, list[CodeDocument]]:
     """Group documents by the file they go to; a part none of whose packages are present gets files of all of them."""
     parts = {
         part: [d for source, found in gathered.items() if source.name in names for d in found]
         for part, names in APART.items()
     }
-    learnt = [d for source, found in gathered.items() if _is_learnt(source) for d in found]
+    learnt = [d for source, found in gathered.items() if is_learnt(source.name) for d in found]
     learnt.sort(key=lambda d: _order(d.path))
     count = max(len(learnt) > 2, len(learnt) // _APART_OF_FILES)
     for part in parts.values():
@@ -86,19 +109,50 @@ def _parts(gathered: Gathered) -> dict[str, list[CodeDocument]]:
     return {**parts, "train": learnt}
 
 
-def _write_manifest(path: Path, gathered: Gathered, refused: Iterable[RefusedDistribution]) -> Path:
-    entries = [_entry(source, found) for source, found in gathered.items() if found]
-    content = {
-        "distributions": [asdict(e) for e in sorted(entries, key=lambda e: (e.name, e.version))],
-        "refused": [asdict(r) for r in sorted(set(refused), key=lambda r: (r.name, r.version))],
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8", newline="\n")
-    return path
+def _changed(found: list[CodeDocument], change: Callable[[str], str]) -> list[CodeDocument]:
+    """Return the documents in order of path, with changed texts."""
+    changed = (CodeDocument(document.path, change(document.text)) for document in found)
+    return sorted(changed, key=lambda d: d.path)
 
 
-def _entry(source: CorpusSource, found: list[CodeDocument]) -> ManifestEntry:
-    size = sum(len(d.text.encode()) for d in found)
-    return ManifestEntry(source.name, source.version, source.licence, _is_learnt(source), len(found), size)
+def _examples(learnt: list[CodeDocument]) -> list[CodeDocument]:
+    """Return the examples in docstrings, one document for each file that has enough, and the files in FOLDERS."""
+    collector, seen = ExampleCollector(), SeenLines()
+    found: list[CodeDocument] = []
+    for document in learnt:
+        top, _, name = document.path.partition("/")
+        if not FOLDERS.isdisjoint(name.split("/")[:-1]):
+            found.append(document)
+        elif (program := collector.program(document.text)) and seen.add_if_new(program):
+            found.append(CodeDocument(f"{top}/examples/{name}", program))
+    return found
+
+
+def _with_copies(learnt: list[CodeDocument], examples: list[CodeDocument]) -> Iterator[CodeDocument]:
+    """Yield all documents, and each example EXAMPLE_COPIES times, with the number of the copy in its path."""
+    paths = {document.path for document in learnt}
+    yield from learnt
+    for document in examples:
+        for copy in range(1, EXAMPLE_COPIES + 1):
+            path = document.path if copy == 1 else f"{document.path}.{copy}"
+            if path not in paths:
+                yield CodeDocument(path, document.text)
+
+
+def _entries(gathered: Gathered, written: list[CodeDocument]) -> list[dict[str, object]]:
+    """Describe the distributions in the manifest, in order of name."""
+    by_path = {document.path: document for document in written}
+    entries: list[ManifestEntry] = []
+    for source, found in gathered.items():
+        if kept := [by_path[document.path] for document in found if document.path in by_path]:
+            learnt = is_learnt(source.name)
+            entries.append(ManifestEntry(source.name, source.version, source.licence, learnt, len(kept), _size(kept)))
+    return [asdict(entry) for entry in sorted(entries, key=lambda e: (e.name, e.version))]
+
+
+def _size(found: Iterable[CodeDocument]) -> int:
+    """Return the size of documents in bytes of UTF-8."""
+    return sum(len(document.text.encode()) for document in found)
 
 
 def _documents(source: CorpusSource, seen: SeenLines, warn: Callable[[str], None]) -> Iterator[CodeDocument]:
@@ -106,7 +160,7 @@ def _documents(source: CorpusSource, seen: SeenLines, warn: Callable[[str], None
     texts = {name: text for name in source.files if (text := _read_text(source.root / name, warn))}
     for name in sorted(texts, key=lambda n: (-len(texts[n]), n)):
         if looks_written(texts[name]) and seen.add_if_new(texts[name]):
-            yield CodeDocument(f"{source.name}-{source.version}/{name}", without_notices(texts[name]))
+            yield CodeDocument(f"{source.name}-{source.version}/{name}", texts[name])
 
 
 def _capped(found: Iterator[CodeDocument], cap: int) -> list[CodeDocument]:

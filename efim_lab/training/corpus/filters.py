@@ -41,10 +41,18 @@ def looks_written(text: str) -> bool:
 
 def without_notices(text: str) -> str:
     """Drop a file's opening comments and docstring if they are about copyright: models repeat such notices."""
-    for opening in (_COMMENTS, _DOCSTRING):
-        if (found := opening.match(text)) and _OPENING_NOTICE.search(found[0]):
-            text = text[found.end() :]
-    return text
+    text = without_opening_comments(text)
+    return _without_notice(text, _DOCSTRING)
+
+
+def without_opening_comments(text: str) -> str:
+    """Drop the comments at a file's start if they are about copyright."""
+    return _without_notice(text, _COMMENTS)
+
+
+def _without_notice(text: str, opening: re.Pattern[str]) -> str:
+    found = opening.match(text)
+    return text[found.end() :] if found and _OPENING_NOTICE.search(found[0]) else text
 
 
 def _digest(line: str) -> bytes:

@@ -12,10 +12,11 @@ from typing import cast
 
 from efim_lab.errors import WorkError
 from efim_lab.training.corpus.licences import is_permissive, stated_licence
+from efim_lab.training.corpus.splits import MEASURED, canonical, holds_copy, is_learnt
 
 _TEST = re.compile(r"(^|/)(tests?|testing|conftest|idle_test|test_[^/]*|[^/]*_tests?)(\.py)?(/|$)")
 _OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules|build|dist)/")
-_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?|_?extern(al)?|externals)/")
+_VENDORED = re.compile(r"(^|/)(_?vendor(ed)?(_[^/]*)?|_?extern(al)?|externals|libs|_?third_?party)/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class CorpusSource:
 
 @dataclass(frozen=True, slots=True)
 class RefusedDistribution:
-    """A distribution left out because of the licence it states."""
+    """A distribution left out because of the licence it states, or because other measurements use it."""
 
     name: str
     version: str
@@ -44,12 +45,16 @@ def running_python_folders() -> list[Path]:
 
 
 def found_in(folder: Path) -> list[CorpusSource | RefusedDistribution]:
-    """List the sources in a folder: a standard library, installed distributions, or the user's own packages."""
+    """List the sources in a folder: a standard library, installed distributions, or the user's own packages.
+
+    Distributions with names in MEASURED are refused wherever they come from.
+    """
     if not folder.is_dir():
         raise WorkError(f"{folder} is not a folder: name one with Python files")
     if (folder / "asyncio" / "base_events.py").exists():
         return [*standard_library(folder)]
-    return [*(installed(folder) if any(folder.glob("*.dist-info")) else packages(folder))]
+    found = installed(folder) if any(folder.glob("*.dist-info")) else packages(folder)
+    return [_unless_measured(item) for item in found]
 
 
 def standard_library(root: Path) -> list[CorpusSource]:
@@ -78,17 +83,20 @@ def packages(folder: Path) -> list[CorpusSource]:
 
 def installed(folder: Path) -> Iterator[CorpusSource | RefusedDistribution]:
     """List a site-packages folder's distributions in order of name, each as a source or as refused."""
-    found = {_canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
+    found = {canonical(dist.metadata["Name"]): dist for dist in distributions(path=[str(folder)])}
     for name, dist in sorted(found.items()):
         licence = stated_licence(cast("Message", dist.metadata))
         if licence and is_permissive(licence):
-            yield CorpusSource(name, dist.version, licence, folder, _python_files(dist))
+            files = (file for file in _python_files(dist) if not (is_learnt(name) and holds_copy(file)))
+            yield CorpusSource(name, dist.version, licence, folder, tuple(files))
         else:
             yield RefusedDistribution(name, dist.version, licence or "not stated")
 
 
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _unless_measured(item: CorpusSource | RefusedDistribution) -> CorpusSource | RefusedDistribution:
+    if canonical(item.name) in MEASURED:
+        return RefusedDistribution(item.name, item.version, item.licence)
+    return item
 
 
 def _python_files(dist: Distribution) -> tuple[str, ...]:

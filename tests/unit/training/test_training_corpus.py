@@ -98,6 +98,79 @@ def test_the_manifest_names_licences_and_what_is_refused(site_packages: Path, tm
     assert len(held_out.text) == jinja2.bytes
 
 
+def test_only_what_is_learnt_is_cleaned(tmp_path: Path):
+    opening, pragma = "# Copyright A. Person\n", "import a  # noqa: F401\n"
+    install(tmp_path, "alpha", "MIT", {"alpha.py": opening + pragma + CODE})
+    install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": opening + pragma + other_code("held")})
+    install(tmp_path, "click", "MIT", {"click/a.py": opening + pragma + other_code("tuned")})
+    out = corpus.write(tmp_path / "out", gathered(tmp_path), []).parent
+    texts = {part: documents.read_documents(out / f"{part}.jsonl")[0].text for part in ("train", "heldout", "tuning")}
+    assert texts["train"] == "import a\n" + CODE
+    assert texts["heldout"] == pragma + other_code("held")
+    assert texts["tuning"] == pragma + other_code("tuned")
+
+
+def test_files_that_measure_for_want_of_packages_are_not_cleaned_either(tmp_path: Path):
+    for word in ("one", "two", "three"):
+        (tmp_path / word).mkdir()
+        (tmp_path / word / "a.py").write_text("import a  # noqa: F401\n" + other_code(word))
+    out = corpus.write(tmp_path / "out", corpus.gather(packages(tmp_path), pytest.fail), []).parent
+    texts = {part: documents.read_documents(out / f"{part}.jsonl")[0].text for part in ("train", "heldout", "tuning")}
+    assert ["# noqa" in texts[part] for part in ("train", "heldout", "tuning")] == [False, True, True]
+
+
+def test_a_file_of_which_too_little_is_left_is_not_learnt(tmp_path: Path):
+    notice = "# Copyright A. Person\n" + "# A line about what may be done.\n" * 20
+    install(tmp_path, "alpha", "MIT", {"alpha/core.py": CODE, "alpha/empty.py": notice + "x = 1\n"})
+    install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": other_code("held")})
+    install(tmp_path, "click", "MIT", {"click/a.py": other_code("tuned")})
+    manifest = corpus.write(tmp_path / "out", gathered(tmp_path), [])
+    assert [d.path for d in documents.read_documents(tmp_path / "out" / "train.jsonl")] == ["alpha-1.0/alpha/core.py"]
+    assert corpus.read_manifest(manifest)[0].files == 1
+
+
+def test_examples_are_learnt_as_often_as_the_manifest_says(tmp_path: Path):
+    doctests = "".join(f">>> call({n})\n" for n in range(5))
+    files = {
+        "alpha/core.py": f'"""Does this.\n\n{doctests}"""\n' + CODE,
+        "alpha/examples/use.py": other_code("used"),
+    }
+    install(tmp_path, "alpha", "MIT", files)
+    install(tmp_path, "jinja2", "MIT", {"jinja2/a.py": f'"""Holds this.\n\n{doctests}"""\n' + other_code("held")})
+    install(tmp_path, "click", "MIT", {"click/a.py": other_code("tuned")})
+    manifest = corpus.write(tmp_path / "out", gathered(tmp_path), [])
+    program = "".join(f"call({n})\n" for n in range(5))
+    assert [(d.path, d.text) for d in documents.read_documents(tmp_path / "out" / "train.jsonl")] == [
+        ("alpha-1.0/alpha/core.py", files["alpha/core.py"]),
+        ("alpha-1.0/alpha/examples/use.py", other_code("used")),
+        ("alpha-1.0/alpha/examples/use.py.2", other_code("used")),
+        ("alpha-1.0/examples/alpha/core.py", program),
+        ("alpha-1.0/examples/alpha/core.py.2", program),
+    ]
+    size = len(program) + len(other_code("used"))
+    assert json.loads(manifest.read_text())["examples"] == {"documents": 2, "bytes": size, "copies": 2}
+    assert [entry.files for entry in corpus.read_manifest(manifest)] == [2, 1, 1]
+
+
+def test_a_distribution_found_in_two_folders_is_named_once(tmp_path: Path):
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        install(folder, "alpha", "MIT", {"alpha.py": CODE})
+    found = [item for name in "ab" for item in installed(tmp_path / name) if isinstance(item, CorpusSource)]
+    manifest = corpus.write(tmp_path / "out", corpus.gather(found, pytest.fail), [])
+    assert [entry.files for entry in corpus.read_manifest(manifest)] == [1]
+
+
+def test_the_order_of_folders_does_not_matter(tmp_path: Path):
+    for number, name in enumerate(("alpha", "beta")):
+        install(tmp_path / name, name, "MIT", {f"{name}.py": CODE + other_code(name)[: 90 * number]})
+    found = [item for name in ("alpha", "beta") for item in installed(tmp_path / name)]
+    sources = [item for item in found if isinstance(item, CorpusSource)]
+    lines: list[str] = []
+    one = corpus.gather(sources, pytest.fail, progress=lines.append)
+    assert one == corpus.gather(sources[::-1], pytest.fail)
+    assert lines == ["alpha 1.0: 1 files, 0.0 MB", "beta 1.0: 0 files, 0.0 MB"]
+
+
 def test_no_distribution_gives_more_than_the_cap(tmp_path: Path):
     install(tmp_path, "many", "MIT", {f"many/m{n}.py": other_code(f"word{n}x") for n in range(6)})
     size = len(other_code("word0x"))
@@ -127,6 +200,41 @@ def test_a_users_own_folder_is_learnt_package_by_package(tmp_path: Path):
         [d.path for d in documents.read_documents(out / f"{part}.jsonl")] for part in ("train", "tuning", "heldout")
     ]
     assert [len(part) for part in parts] == [1, 1, 1] and len({path for part in parts for path in part}) == 3
+
+
+def test_packages_that_measure_are_refused_wherever_they_come_from(tmp_path: Path):
+    install(tmp_path / "site-packages", "Redis", "MIT", {"redis/client.py": CODE})
+    install(tmp_path / "site-packages", "alpha", "MIT", {"alpha.py": CODE})
+    (tmp_path / "own" / "celery").mkdir(parents=True)
+    (tmp_path / "own" / "celery" / "app.py").write_text(CODE)
+    assert found_in(tmp_path / "own") == [RefusedDistribution("celery", "0", "as its owner decides")]
+    refused, learnt = sorted(found_in(tmp_path / "site-packages"), key=lambda item: isinstance(item, CorpusSource))
+    assert (refused.name, learnt.name) == ("redis", "alpha")
+    assert isinstance(refused, RefusedDistribution)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "learnt"),
+    [
+        ("alpha", "alpha/core.py", True),
+        ("alpha", "redis/client.py", False),
+        ("alpha", "click.py", False),
+        ("alpha", "alpha/_vendor/any.py", False),
+        ("alpha", "alpha/libs/any.py", False),
+        ("alpha", "alpha/third_party/any.py", False),
+        ("alpha", "alpha/contrib/click/core.py", False),
+        ("alpha", "alpha/packages/networkx.py", False),
+        ("alpha", "alpha/server/bottle.py", False),
+        ("alpha", "alpha/ext/asyncio/engine.py", True),
+        ("alpha", "alpha/backends/redis.py", True),
+        ("jinja2", "jinja2/core.py", True),
+    ],
+)
+def test_copies_of_packages_that_measure_are_left_out(tmp_path: Path, name: str, path: str, learnt: bool):
+    install(tmp_path, name, "MIT", {path: CODE})
+    (source,) = installed(tmp_path)
+    assert isinstance(source, CorpusSource)
+    assert source.files == ((path,) if learnt else ())
 
 
 def test_what_a_folder_holds_is_seen_from_it(tmp_path: Path, site_packages: Path):

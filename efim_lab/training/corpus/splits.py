@@ -1,0 +1,40 @@
+"""Names the packages that are not trained on: they measure, or settings are fitted to them."""
+
+import re
+
+# Whole packages, each written to the part named: to measure with (heldout) and to fit settings to (tuning).
+APART = {
+    "heldout": frozenset({"asyncio", "cattrs", "jinja2", "networkx", "pygls"}),
+    "tuning": frozenset({"click", "rich", "trio", "werkzeug"}),
+}
+# Whole packages written to no part: other measurements use them. httpx2 continues httpx from the same code.
+MEASURED = frozenset(
+    """
+    aiohttp black bottle celery fabric falcon httpx httpx2 invoke luigi marshmallow peewee pyramid redis rq scrapy
+    structlog textual tornado
+    """.split()  # noqa: SIM905 - shorter than a list
+)
+_NOT_LEARNT = MEASURED.union(*APART.values())
+_ONE_FILE = frozenset({"bottle", "peewee"})
+_CARRIERS = frozenset({"", "bundled", "contrib", "deps", "lib", "libs", "packages", "thirdparty", "third-party"})
+
+
+def is_learnt(name: str) -> bool:
+    """Return whether a package may be trained on, by its canonical name."""
+    return name not in _NOT_LEARNT
+
+
+def holds_copy(path: str) -> bool:
+    """Return whether a file in a distribution looks like a copy of a package not trained on, by its relative path.
+
+    A copy lies at the top, or in a folder for the code of others, or anywhere if the package is one file. Other
+    modules of such a name, such as sqlalchemy/ext/asyncio, are the distribution's own code about that package.
+    """
+    parts = [canonical(part) for part in path.removesuffix(".py").split("/")]
+    carried = [part for before, part in zip(["", *parts], parts, strict=False) if before in _CARRIERS]
+    return not _NOT_LEARNT.isdisjoint(carried) or parts[-1] in _ONE_FILE
+
+
+def canonical(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
