@@ -16,11 +16,11 @@ ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a Llama decoder with tied embeddings; the default has 9.1 million parameters."""
+    """Sizes of a Llama decoder; the default has 11.2 million parameters."""
 
     vocabulary: int = bpe.VOCABULARY
     width: int = 320
-    layers: int = 6
+    layers: int = 8
     heads: int = 5
     kv_heads: int = 1
     head_dim: int = 64

@@ -14,6 +14,7 @@ from efim_lab.training.native.chunk import ChunkPass
 from efim_lab.training.native.products import PANEL
 from efim_lab.training.native.weights import HEAD_DIM, LlamaWeights
 from efim_lab.training.network import Shape
+from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 
 _CHUNK = 1024  # tokens that go through the model together, unless a row is longer: their activations fit the cache
@@ -53,7 +54,7 @@ class NativeGradients:
             own = self._passes[thread]
             for total in own.totals.values():
                 total.zero_()
-            return sum(own.run(chunk, _starts(chunk), 1 / targets) for chunk in chunks[thread::threads])
+            return sum(own.run(chunk, sample_starts(chunk), 1 / targets) for chunk in chunks[thread::threads])
 
         self._on_each(pack)
         losses = self._on_each(learn)
@@ -74,6 +75,12 @@ class NativeGradients:
             weight.set_gradient(total)
 
 
-def _starts(rows: Tensor) -> Tensor:
-    """Return the first place that each place may see."""
-    return torch.zeros(rows.shape, dtype=torch.int32)
+def sample_starts(rows: Tensor) -> Tensor:
+    """Return for each place of rows [rows, length] where its sample begins: it may see nothing before that.
+
+    A sample begins at a prefix marker, or after the token that ends another. Attention over whole rows learns less
+    from a token (docs/benchmarks.md), and a prompt has nothing before it either.
+    """
+    begins = rows == bpe.ID[bpe.PREFIX]
+    begins[:, 1:] |= rows[:, :-1] == bpe.ID[bpe.END]
+    return (torch.arange(rows.shape[1]) * begins).cummax(dim=1).values.to(torch.int32)

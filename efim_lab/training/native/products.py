@@ -1,7 +1,7 @@
 """The products of a training step, in the form that this CPU computes fastest.
 
-With AMX they are torch's, in bf16: tiles outdo AVX-512. Without, they are ours: forward and for the gradients of inputs
-in int8, as SwitchBack does (arXiv 2304.13013), for the gradients of weights in bf16.
+With AMX they are torch's, in bf16: tiles outdo AVX-512. Without, they are ours: forward and for the gradients of
+inputs in int8, as SwitchBack does (arXiv 2304.13013), for the gradients of weights in bf16.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from efim_lab.training import network
 from efim_lab.training.native import chunk, library
-from efim_lab.training.native.gradients import NativeGradients
+from efim_lab.training.native.gradients import NativeGradients, sample_starts
 from efim_lab.training.native.products import KernelProducts, Scratch
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
@@ -179,3 +179,26 @@ def test_a_chunk_of_many_logits_is_predicted_in_parts(monkeypatch: pytest.Monkey
     whole = NativeGradients(model, SMALL)(ids)
     monkeypatch.setattr(chunk, "LOGIT_ROWS", 64)
     assert NativeGradients(model, SMALL)(ids) == pytest.approx(whole, rel=1e-6)
+
+
+def test_a_sample_is_learnt_as_if_alone() -> None:
+    torch.manual_seed(0)
+    model = network.build(SMALL)
+    ordinary = torch.randint(len(bpe.SPECIAL), SMALL.vocabulary, (1, 127))
+    end, prefix = torch.tensor([[bpe.ID[bpe.END]]]), torch.tensor([[bpe.ID[bpe.PREFIX]]])
+    first, second = torch.cat([ordinary[:, :40], end], 1), torch.cat([prefix, ordinary[:, 40:86]], 1)
+    third = ordinary[:, 86:126]  # not a new one: no token says so
+    row = torch.cat([first, second, third], 1)
+    assert row.shape == (1, 128)
+    starts = sample_starts(row)
+    assert starts.tolist() == [[0] * 41 + [41] * 87]
+
+    apart = torch.full((2, 128), PADDING)
+    apart[0, :42], apart[1, :87] = row[0, :42], row[0, 41:]
+    gradients = NativeGradients(model, SMALL)
+    together = gradients(row)
+    wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    assert gradients(apart) == pytest.approx(together, rel=2e-3)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        assert off(parameter.grad, wanted[name]) < 0.07, name
