@@ -42,7 +42,7 @@ class Side:
         compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]
         by_autograd = AutogradGradients(partial(compiled, self._model), STEP)
         self._gradients: Gradients = NativeGradients(self._model, network.Shape()) if native else by_autograd
-        self._optimizers = network.optimizers(self._model, RATE)
+        self._optimizers = network.optimizers(self._model, RATE, native)
 
     def step(self, rows: Tensor, rate: float) -> float:
         """Train on rows; return their loss."""

@@ -8,10 +8,12 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.optim import AdamW, Muon
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
+from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 
 ROPE_BASE, NORM_EPSILON = 10000.0, 1e-5
+_DECAY = 0.1  # of matrices, times the learning rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,16 @@ def loss_of(model: torch.nn.Module, rows: Tensor) -> Tensor:
     return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PADDING)
 
 
-def optimizers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimizer]:
-    """Return Muon for the layers' matrices and AdamW for embeddings and norms."""
+def optimizers(model: LlamaForCausalLM, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
+    """Return Muon, torch's or our own, for the layers' matrices, and AdamW for embeddings and norms."""
     tables = {model.model.embed_tokens.weight, model.lm_head.weight}
     matrices = [p for p in model.parameters() if p.ndim == 2 and p not in tables]
     others = [p for p in model.parameters() if p.ndim != 2 or p in tables]
-    return [
-        Muon(matrices, lr=rate, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
-        AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
-    ]
+    if native:
+        muon = KernelMuon(matrices, lr=rate, weight_decay=_DECAY)
+    else:
+        muon = Muon(matrices, lr=rate, weight_decay=_DECAY, adjust_lr_fn="match_rms_adamw")
+    return [muon, AdamW(others, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)]
 
 
 def _attend(

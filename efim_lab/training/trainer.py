@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from efim_lab.training import checkpoint, network
@@ -28,7 +27,7 @@ class TrainerSettings(Schedule):
     shares: Shares = field(default_factory=Shares)
 
 
-# Long steps make the optimizers cheap; a day and a half of one core for 200 million tokens. A data-centre GPU has time
+# Long steps make the optimizers cheap; 200 million tokens take a core half a day. A data-centre GPU has time
 # for many passes over the corpus, with a model that still decodes at typing speed on one core.
 PLANS = {
     "cpu": TrainerSettings(rate=4e-3, tokens_per_step=16384),
@@ -57,8 +56,7 @@ class Trainer(TrainingLoop):
         self.settings = settings
         self.model = network.build(settings.shape).to(device())  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
         self.model.train()
-        gradients = _gradients(self.model, settings, compiled)
-        learner = Learner(self.model, network.optimizers(self.model, settings.rate), gradients)
+        learner = _learner(self.model, settings, compiled)
         super().__init__(learner, settings, folder, TokenBudget(settings.tokens), now or ComputingClock())
 
     def start_from(self, folder: Path) -> None:
@@ -66,13 +64,14 @@ class Trainer(TrainingLoop):
         self.progress = checkpoint.branch(folder, self.state())
 
 
-def _gradients(model: LlamaForCausalLM, settings: TrainerSettings, compiled: bool) -> Callable[[Tensor], float]:
-    """Choose what computes gradients: our kernels on a CPU that has what they need, else autograd."""
-    if device().type == "cpu":
-        reason = library.why_unsupported() or why_unfit(settings.shape)
-        if not reason:
-            return NativeGradients(model, settings.shape)
-        print(f"gradients are computed by autograd, which is slower: {reason}")
+def _learner(model: LlamaForCausalLM, settings: TrainerSettings, compiled: bool) -> Learner:
+    """Choose what computes gradients and Muon's steps: our kernels on a CPU that has what they need, else torch."""
+    reason = (library.why_unsupported() or why_unfit(settings.shape)) if device().type == "cpu" else "on a GPU"
+    if not reason:
+        optimizers = network.optimizers(model, settings.rate, native=True)
+        return Learner(model, optimizers, NativeGradients(model, settings.shape))
+    print(f"gradients are computed by autograd: {reason}")
     compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
     loss = partial(compile_loss(network.loss_of) if compiled else network.loss_of, model)
-    return AutogradGradients(loss, settings.tokens_at_once)
+    gradients = AutogradGradients(loss, settings.tokens_at_once)
+    return Learner(model, network.optimizers(model, settings.rate), gradients)

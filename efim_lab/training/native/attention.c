@@ -69,34 +69,13 @@ static void transpose(const Bf16 *from, int64_t stride, int64_t count, Bf16 *to)
         for (int i = 0; i < DIM; i++) to[i * count + token] = from[token * stride + i];
 }
 
-/* Sixteen rows of sixteen numbers become columns; rows of `from` are 64 apart. */
-INLINE void turn(const float *from, Floats to[LANES]) {
-    Floats a[LANES], b[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) a[i] = _mm512_load_ps(from + i * TILE);
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i += 2) b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]), b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES; i += 4)
-        for (int j = 0; j < 2; j++) {
-            __m512d x = (__m512d)b[i + j], y = (__m512d)b[i + j + 2];
-            a[i + 2 * j] = (Floats)_mm512_unpacklo_pd(x, y), a[i + 2 * j + 1] = (Floats)_mm512_unpackhi_pd(x, y);
-        }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        Floats low = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), high = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
-        Floats low2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88), high2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
-        to[i] = _mm512_shuffle_f32x4(low, low2, 0x88), to[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
-        to[i + 4] = _mm512_shuffle_f32x4(high, high2, 0x88), to[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xdd);
-    }
-}
-
 /* Rows of tokens from a tile [64 elements][64 tokens], each token times its factor. */
 static void write_tokens(const float *tile, const float *factors, Bf16 *to, int64_t stride) {
     for (int token = 0; token < TILE; token += LANES)
         for (int element = 0; element < DIM; element += LANES) {
             Floats rows[LANES];
-            turn(tile + element * TILE + token, rows);
+            for (int i = 0; i < LANES; i++) rows[i] = _mm512_load_ps(tile + (element + i) * TILE + token);
+            transpose_lanes(rows);
 #pragma GCC unroll 16
             for (int i = 0; i < LANES; i++)
                 narrowed(to + (token + i) * stride + element, _mm512_mul_ps(rows[i], spread(factors[token + i])));

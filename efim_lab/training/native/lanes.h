@@ -31,3 +31,27 @@ INLINE Floats power_of_two(Floats x) {
 }
 
 #define LOG2_E 1.44269504f
+
+/* Sixteen rows of sixteen numbers become columns. */
+INLINE void transpose_lanes(Floats rows[LANES]) {
+    Floats a[LANES], b[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        a[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+        a[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4)
+        for (int j = 0; j < 2; j++) {
+            __m512d x = (__m512d)a[i + j], y = (__m512d)a[i + j + 2];
+            b[i + 2 * j] = (Floats)_mm512_unpacklo_pd(x, y), b[i + 2 * j + 1] = (Floats)_mm512_unpackhi_pd(x, y);
+        }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        Floats low = _mm512_shuffle_f32x4(b[i], b[i + 4], 0x88), high = _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd);
+        Floats low2 = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0x88);
+        Floats high2 = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0xdd);
+        rows[i] = _mm512_shuffle_f32x4(low, low2, 0x88), rows[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xdd);
+        rows[i + 4] = _mm512_shuffle_f32x4(high, high2, 0x88), rows[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xdd);
+    }
+}

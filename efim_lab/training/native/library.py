@@ -27,6 +27,7 @@ _SIGNATURES = {
     "train_pack_columns": (*[c_int64] * 2, *[c_void_p] * 2),
     "train_pack_rows_int8": (*[c_int64] * 2, *[c_void_p] * 4),
     "train_pack_columns_int8": (*[c_int64] * 2, *[c_void_p] * 4),
+    "train_muon": (*[c_int64] * 2, *[c_float] * 3, *[c_void_p] * 4),
     "train_attend": (*[c_int64] * 4, *[c_void_p] * 5),
     "train_attend_back": (*[c_int64] * 4, *[c_void_p] * 7),
 }
@@ -42,6 +43,7 @@ class KernelLibrary(ctypes.CDLL):
             function.argtypes, function.restype = arguments, None
         self.train_cross_entropy.restype = c_double
         self.train_attention_scratch.argtypes, self.train_attention_scratch.restype = (c_int64,), c_int64
+        self.train_muon_scratch.argtypes, self.train_muon_scratch.restype = (c_int64,) * 2, c_int64
         self.train_supported.argtypes, self.train_supported.restype = (), c_int
 
 

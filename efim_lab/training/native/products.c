@@ -5,7 +5,7 @@
    32, the summed dimension of 4. int8 operands have a scale for each row on the left (whose bytes are shifted by 128,
    since one side has no sign) and for each column on the right. */
 
-#include "lanes.h"
+#include "products.h"
 #include <math.h>
 #include <string.h>
 
@@ -38,20 +38,31 @@ typedef __m512i Ints;
 BLOCK(block_bf16, Floats, DOT_BF16)
 BLOCK(block_int8, Ints, DOT_INT8)
 
-/* out[rows][columns] = a[rows][depth] b, all bf16. */
-void train_multiply(int64_t rows, int64_t columns, int64_t depth, const Bf16 *a, const Bf16 *b, Bf16 *out) {
+/* out[rows][columns] = times * a[rows][depth] b + plus * added, all bf16; `added` may be null. */
+void multiply_and_add(int64_t rows, int64_t columns, int64_t depth, const Bf16 *a, const Bf16 *b, float times,
+                      float plus, const Bf16 *added, Bf16 *out) {
     for (int64_t top = 0; top < rows; top += ROWS_AT_ONCE)
         for (int64_t column = 0; column < columns; column += PANEL)
             for (int64_t row = top; row < rows && row < top + ROWS_AT_ONCE; row += ROWS) {
                 Floats sums[ROWS][2];
 #pragma GCC unroll 8
                 for (int i = 0; i < ROWS; i++) sums[i][0] = sums[i][1] = spread(0);
-                block_bf16(sums, (const char *)(a + row * depth), 2 * depth, 4, (const char *)(b + column * depth), depth / 2);
+                const char *left = (const char *)(a + row * depth), *right = (const char *)(b + column * depth);
+                block_bf16(sums, left, 2 * depth, 4, right, depth / 2);
 #pragma GCC unroll 8
                 for (int i = 0; i < ROWS; i++)
-                    for (int half = 0; half < 2; half++)
-                        narrowed(out + (row + i) * columns + column + half * LANES, sums[i][half]);
+                    for (int half = 0; half < 2; half++) {
+                        int64_t at = (row + i) * columns + column + half * LANES;
+                        Floats value = sums[i][half];
+                        if (added) value = value * times + widened(added + at) * plus;
+                        narrowed(out + at, value);
+                    }
             }
+}
+
+/* out[rows][columns] = a[rows][depth] b, all bf16. */
+void train_multiply(int64_t rows, int64_t columns, int64_t depth, const Bf16 *a, const Bf16 *b, Bf16 *out) {
+    multiply_and_add(rows, columns, depth, a, b, 1, 0, 0, out);
 }
 
 /* The same from int8; `b_shifts` [columns] are the sums of b's columns times 128. */
@@ -77,12 +88,14 @@ void train_multiply_int8(int64_t rows, int64_t columns, int64_t depth, const uin
             }
 }
 
-/* sum[rows][columns] += a^T b, over tokens; both operands are panels of token pairs. */
-void train_multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum) {
+/* sum[rows][columns] += a^T b, over tokens; both operands are panels of token pairs. Of a symmetric product only the
+   panels of columns that reach the diagonal are computed. */
+static void multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
+                            int symmetric) {
     for (int64_t token = 0; token < tokens; token += TOKENS_AT_ONCE) {
         int64_t pairs = (tokens - token < TOKENS_AT_ONCE ? tokens - token : TOKENS_AT_ONCE) / 2;
         for (int64_t row = 0; row < rows; row += ROWS)
-            for (int64_t column = 0; column < columns; column += PANEL) {
+            for (int64_t column = 0; column < columns && !(symmetric && column > row); column += PANEL) {
                 Floats sums[ROWS][2];
                 float *to = sum + row * columns + column;
                 for (int i = 0; i < ROWS; i++)
@@ -94,6 +107,14 @@ void train_multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const 
                     for (int half = 0; half < 2; half++) _mm512_storeu_ps(to + i * columns + half * LANES, sums[i][half]);
             }
     }
+}
+
+void train_multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum) {
+    multiply_tokens(rows, columns, tokens, a, b, sum, 0);
+}
+
+void multiply_by_itself(int64_t columns, int64_t tokens, const Bf16 *a, float *sum) {
+    multiply_tokens(columns, columns, tokens, a, a, sum, 1);
 }
 
 /* Panels of token pairs from x[tokens][columns]. */

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from efim_lab.training import network
 from efim_lab.training.native import chunk, library
 from efim_lab.training.native.gradients import NativeGradients, sample_starts
+from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.native.products import KernelProducts, Scratch
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
@@ -202,3 +203,40 @@ def test_a_sample_is_learnt_as_if_alone() -> None:
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         assert off(parameter.grad, wanted[name]) < 0.07, name
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_steps_of_muon_are_those_of_torch(seed: int, rows: int, columns: int, steps: int) -> None:
+    torch.manual_seed(seed)
+    ours, theirs = (torch.nn.Parameter(torch.zeros(rows * 32, columns * 32)) for _ in range(2))
+    other = torch.nn.Parameter(torch.ones(32, 32))
+    kernel = KernelMuon([ours, other], lr=0.01, weight_decay=0.1)
+    muon = torch.optim.Muon([theirs], lr=0.01, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    for _ in range(steps):
+        ours.grad = torch.randn(ours.shape)
+        theirs.grad = ours.grad.clone()
+        kernel.step()
+        muon.step()
+    assert off(ours, theirs) < 0.05  # each is up to 0.02 from what exact sums would give
+    assert torch.equal(other, torch.ones(32, 32))  # it had no gradient
+
+
+def test_a_checkpoint_of_muon_goes_on() -> None:
+    torch.manual_seed(0)
+    gradients = [torch.randn(64, 32) for _ in range(4)]
+    whole, first, second = (torch.nn.Parameter(torch.zeros(64, 32)) for _ in range(3))
+    _descend(KernelMuon([whole], lr=0.01, weight_decay=0.1), whole, gradients)
+    stopped = KernelMuon([first], lr=0.01, weight_decay=0.1)
+    _descend(stopped, first, gradients[:2])
+    resumed = KernelMuon([second], lr=0.01, weight_decay=0.1)
+    resumed.load_state_dict(stopped.state_dict())
+    second.data.copy_(first.data)
+    _descend(resumed, second, gradients[2:])
+    assert torch.equal(whole, second)
+
+
+def _descend(optimizer: KernelMuon, matrix: torch.nn.Parameter, gradients: list[Tensor]) -> None:
+    for gradient in gradients:
+        matrix.grad = gradient
+        optimizer.step()
