@@ -85,6 +85,7 @@ def curves(corpus: Path, tokenizer: Path) -> list[tuple[int, float, float]]:
         if len(losses) * STEP >= STRETCH or step == steps:
             theirs, ours = (sum(each) / len(each) for each in zip(*losses, strict=True))
             found.append((step * STEP, theirs, ours))
+            print(f"{step * STEP / 1e6:.1f} million tokens: {theirs:.4f}, {ours:.4f}", flush=True)
             losses = []
     return found
 

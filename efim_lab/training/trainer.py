@@ -30,7 +30,7 @@ class TrainerSettings(Schedule):
 # Long steps make the optimizers cheap; 200 million tokens take a core half a day. A data-centre GPU has time
 # for many passes over the corpus, with a model that still decodes at typing speed on one core.
 PLANS = {
-    "cpu": TrainerSettings(rate=4e-3, tokens_per_step=16384),
+    "cpu": TrainerSettings(tokens_per_step=8192),
     "cuda": TrainerSettings(
         shape=network.LARGER,
         rate=2e-3,
