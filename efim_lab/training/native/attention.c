@@ -16,8 +16,8 @@
 #define NEVER -1e30f /* a score that nothing exceeds */
 
 typedef struct {
-    int64_t length, heads, kv_heads, stride; /* stride: elements of a token in qkv */
-    const int32_t *starts;                   /* [length]: the first key that each query may see */
+    int64_t length, heads, stride; /* stride: elements of a token in qkv */
+    const int32_t *starts;         /* [length]: the first key that each query may see */
 } Row;
 
 /* c[64][64] = (add ? c : 0) + a[64][2 * pairs] b[pairs][.. columns][2], by blocks of 8 x 32 in registers. */
@@ -157,7 +157,7 @@ void train_attend(int64_t rows, int64_t length, int64_t heads, int64_t kv_heads,
                   Bf16 *out, float *log_sums, Bf16 *scratch) {
     int64_t group = heads / kv_heads, stride = (heads + 2 * kv_heads) * DIM;
     for (int64_t r = 0; r < rows; r++, qkv += length * stride, out += length * heads * DIM, log_sums += length * heads) {
-        Row row = {length, heads, kv_heads, stride, starts + r * length};
+        Row row = {length, heads, stride, starts + r * length};
         for (int64_t head = 0; head < heads; head++) {
             const Bf16 *k = qkv + (heads + head / group) * DIM;
             if (head % group == 0) transpose(k + kv_heads * DIM, stride, length, scratch);
@@ -238,7 +238,7 @@ void train_attend_back(int64_t rows, int64_t length, int64_t heads, int64_t kv_h
     float *dk = scratch, *dv = dk + length * DIM;
     Bf16 *turned = (Bf16 *)(dv + length * DIM);
     for (int64_t r = 0; r < rows; r++) {
-        Row row = {length, heads, kv_heads, stride, starts + r * length};
+        Row row = {length, heads, stride, starts + r * length};
         for (int64_t head = 0; head < heads; head++) {
             const Bf16 *k = qkv + (heads + head / group) * DIM, *v = k + kv_heads * DIM;
             if (head % group == 0) {
