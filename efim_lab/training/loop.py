@@ -76,7 +76,7 @@ class TrainingLoop:
     ) -> None:
         self.device = device()
         self.progress = checkpoint.RunProgress()
-        self._learner = learner
+        self.learner = learner
         self._schedule = schedule
         self.folder = folder
         self._budget = budget
@@ -127,7 +127,7 @@ class TrainingLoop:
 
     def state(self) -> checkpoint.RunState:
         """Return what a checkpoint stores."""
-        return checkpoint.RunState(self._learner.trained, self._learner.optimizers, asdict(self._schedule))
+        return checkpoint.RunState(self.learner.trained, self.learner.optimizers, asdict(self._schedule))
 
     def _step(self, batches: Batches) -> float:
         length = self._schedule.length_at(self.progress, self.share())
@@ -139,9 +139,9 @@ class TrainingLoop:
         return loss
 
     def _descend(self, rows: Tensor) -> float:
-        loss = self._learner.gradients(rows)
-        torch.nn.utils.clip_grad_norm_(self._learner.trained.parameters(), self._schedule.clip)
-        for optimizer in self._learner.optimizers:
+        loss = self.learner.gradients(rows)
+        torch.nn.utils.clip_grad_norm_(self.learner.trained.parameters(), self._schedule.clip)
+        for optimizer in self.learner.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self._rate()
             optimizer.step()

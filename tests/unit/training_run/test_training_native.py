@@ -1,5 +1,8 @@
 """The kernels that train on a CPU, against torch in fp32."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,12 +11,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from efim_lab.training import network
+from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.native import chunk, library
-from efim_lab.training.native.gradients import NativeGradients, sample_starts
+from efim_lab.training.native.gradients import NativeGradients, sample_starts, why_unfit
 from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.native.products import KernelProducts, Scratch
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
+from efim_lab.training.trainer import Trainer, TrainerSettings
 
 UNSUPPORTED = library.why_unsupported()
 pytestmark = pytest.mark.skipif(UNSUPPORTED is not None, reason=UNSUPPORTED or "")
@@ -185,17 +190,17 @@ def test_a_chunk_of_many_logits_is_predicted_in_parts(monkeypatch: pytest.Monkey
 def test_a_sample_is_learnt_as_if_alone() -> None:
     torch.manual_seed(0)
     model = network.build(SMALL)
-    ordinary = torch.randint(len(bpe.SPECIAL), SMALL.vocabulary, (1, 127))
+    ordinary = torch.randint(len(bpe.SPECIAL), SMALL.vocabulary, (1, 125))
     end, prefix = torch.tensor([[bpe.ID[bpe.END]]]), torch.tensor([[bpe.ID[bpe.PREFIX]]])
-    first, second = torch.cat([ordinary[:, :40], end], 1), torch.cat([prefix, ordinary[:, 40:86]], 1)
-    third = ordinary[:, 86:126]  # not a new one: no token says so
-    row = torch.cat([first, second, third], 1)
-    assert row.shape == (1, 128)
-    starts = sample_starts(row)
-    assert starts.tolist() == [[0] * 41 + [41] * 87]
+    plain = torch.cat([ordinary[:, :40], end], 1)
+    prompt = torch.cat(
+        [prefix, ordinary[:, 40:86], ordinary[:, 86:106], end], 1
+    )  # no token says that a text follows it
+    row = torch.cat([plain, prompt, ordinary[:, 106:]], 1)
+    assert sample_starts(row).tolist() == [[0] * 41 + [41] * 68 + [109] * 19]
 
-    apart = torch.full((2, 128), PADDING)
-    apart[0, :42], apart[1, :87] = row[0, :42], row[0, 41:]
+    apart = torch.full((3, 128), PADDING)
+    apart[0, :42], apart[1, :69], apart[2, :19] = row[0, :42], row[0, 41:110], row[0, 109:]
     gradients = NativeGradients(model, SMALL)
     together = gradients(row)
     wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -240,3 +245,30 @@ def _descend(optimizer: KernelMuon, matrix: torch.nn.Parameter, gradients: list[
     for gradient in gradients:
         matrix.grad = gradient
         optimizer.step()
+
+
+def test_shapes_that_the_kernels_cannot_train_are_named() -> None:
+    assert why_unfit(SMALL) is None
+    assert "heads of 64 elements, not 32" in (why_unfit(replace(SMALL, head_dim=32)) or "")
+    assert "unlike width 100, vocabulary 500" in (why_unfit(replace(SMALL, width=100, vocabulary=500)) or "")
+
+
+@pytest.mark.parametrize("fit", [True, False])
+def test_the_trainer_says_why_it_does_without_the_kernels(
+    fit: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = SMALL if fit else replace(SMALL, vocabulary=500)
+    trainer = Trainer(TrainerSettings(shape=shape), tmp_path, compiled=False)
+    rows = torch.randint(len(bpe.SPECIAL), 500, (2, 64))
+    assert isinstance(trainer.learner.gradients, NativeGradients if fit else AutogradGradients)
+    assert trainer.learner.gradients(rows) > 0
+    assert ("autograd: the kernels want sizes" in capsys.readouterr().out) is not fit
+
+
+def test_missing_kernels_are_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library.library.cache_clear()
+    monkeypatch.setattr(library, "library_path", lambda: tmp_path / "missing.so")
+    try:
+        assert "were not compiled" in (library.why_unsupported() or "")
+    finally:
+        library.library.cache_clear()
