@@ -15,9 +15,10 @@ import pytest
 from efim_lab.training import checkpoint
 from efim_lab.training.report import read_log
 from efim_lab.training.run.clock import StopRequest
+from efim_lab.training.trainer import PLANS
 
 PATIENCE = 120.0  # seconds
-STEP = 4096  # tokens
+STEP = PLANS["cpu"].tokens_per_step
 
 Command = list[str]
 
