@@ -23,9 +23,11 @@ from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.native.gradients import NativeGradients
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.stream import Batches, ShardSource
+from efim_lab.training.trainer import PLANS
 
 REPEATS = 7
-STEP = 4096  # tokens
+STEP = 4096  # tokens; what steps were before ours
+LONG_STEP = PLANS["cpu"].tokens_per_step
 RATE, WARMUP, CLIP = 3e-3, 60, 1.0
 CURVE = 2_000_000  # tokens
 STRETCH = 200_000  # tokens of which a curve gives the mean
@@ -56,21 +58,20 @@ class Side:
         return loss
 
 
-def speed(threads: int, length: int, tokens: int) -> tuple[float, float]:
-    """Return the medians of the tokens a second of autograd and of ours, which take turns."""
+def speed(threads: int, length: int) -> tuple[float, float, float]:
+    """Return the medians of the tokens a second of autograd, ours, and ours in the plan's steps, which take turns."""
     torch.set_num_threads(threads)
-    sides = [Side(native=False), Side(native=True)]
-    rows = torch.randint(8, network.Shape().vocabulary, (tokens // length, length))
-    for side in sides:
-        side.step(rows, RATE)  # compiles
-    seconds: list[list[float]] = [[], []]
-    for _ in range(REPEATS):
-        for side, times in zip(sides, seconds, strict=True):
+    theirs, ours = Side(native=False), Side(native=True)
+    cases = [(theirs, STEP), (ours, STEP), (ours, LONG_STEP)]
+    seconds: list[list[float]] = [[] for _ in cases]
+    for _ in range(1 + REPEATS):  # the first time compiles
+        for (side, tokens), times in zip(cases, seconds, strict=True):
+            rows = torch.randint(len(bpe.SPECIAL), network.Shape().vocabulary, (tokens // length, length))
             before = perf_counter()
             side.step(rows, RATE)
             times.append(perf_counter() - before)
-    theirs, ours = (tokens / median(times) for times in seconds)
-    return theirs, ours
+    first, second, third = (tokens / median(times[1:]) for (_, tokens), times in zip(cases, seconds, strict=True))
+    return first, second, third
 
 
 def curves(corpus: Path, tokenizer: Path) -> list[tuple[int, float, float]]:
@@ -108,11 +109,13 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path)
     arguments = parser.parse_args()
     cases = [(threads, length) for threads in (1, 2) for length in (512, 2048)]
-    found = {f"{threads} threads, rows of {length}": speed(threads, length, STEP) for threads, length in cases}
+    found = {f"{threads} threads, rows of {length}": speed(threads, length) for threads, length in cases}
     table = [
-        (name, f"{theirs:,.0f}", f"{ours:,.0f}", f"{ours / theirs:.2f}") for name, (theirs, ours) in found.items()
+        (name, f"{theirs:,.0f}", f"{ours:,.0f}", ours / theirs, f"{long:,.0f}", long / theirs)
+        for name, (theirs, ours, long) in found.items()
     ]
-    show("training, tokens a second", ("", "autograd", "ours", "ratio"), table)
+    header = ("steps of tokens:", f"autograd, {STEP:,}", f"ours, {STEP:,}", "ratio", f"ours, {LONG_STEP:,}", "ratio")
+    show("training, tokens a second", header, table)
     results: dict[str, object] = {"tokens_per_second": found}
     if arguments.corpus:
         results["losses"] = losses = curves(arguments.corpus, arguments.tokenizer)
