@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmarks.table import show
 from efim_lab.training import network
-from efim_lab.training.loop import AutogradGradients
+from efim_lab.training.loop import AutogradGradients, Learner
 from efim_lab.training.native.gradients import NativeGradients
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.stream import Batches, ShardSource
@@ -31,44 +31,31 @@ LONG_STEP = PLANS["cpu"].tokens_per_step
 RATE, WARMUP, CLIP = 3e-3, 60, 1.0
 CURVE = 2_000_000  # tokens
 STRETCH = 200_000  # tokens of which a curve gives the mean
-Gradients = Callable[[Tensor], float]
 
 
-class Side:
-    """One way to train: a model of its own, from the same random weights, and its optimizers."""
-
-    def __init__(self, native: bool) -> None:
-        torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
-        self._model = network.build(network.Shape())
-        self._model.train()
-        compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]
-        by_autograd = AutogradGradients(partial(compiled, self._model), STEP)
-        self._gradients: Gradients = NativeGradients(self._model, network.Shape()) if native else by_autograd
-        self._optimizers = network.optimizers(self._model, RATE, native)
-
-    def step(self, rows: Tensor, rate: float) -> float:
-        """Train on rows; return their loss."""
-        loss = self._gradients(rows)
-        torch.nn.utils.clip_grad_norm_(self._model.parameters(), CLIP)
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.step()
-            optimizer.zero_grad()
-        return loss
+def side(native: bool) -> Learner:
+    """Make one way to train: a model of its own, from the same random weights, and its optimizers."""
+    torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
+    model = network.build(network.Shape())
+    model.train()
+    optimizers = network.optimizers(model, RATE, native)
+    if native:
+        return Learner(model, optimizers, NativeGradients(model, network.Shape()))
+    compiled = torch.compile(dynamic=False)(network.loss_of)  # pyright: ignore[reportUnknownMemberType]
+    return Learner(model, optimizers, AutogradGradients(partial(compiled, model), STEP))
 
 
 def speed(threads: int, length: int) -> tuple[float, float, float]:
     """Return the medians of the tokens a second of autograd, ours, and ours in the plan's steps, which take turns."""
     torch.set_num_threads(threads)
-    theirs, ours = Side(native=False), Side(native=True)
+    theirs, ours = side(native=False), side(native=True)
     cases = [(theirs, STEP), (ours, STEP), (ours, LONG_STEP)]
     seconds: list[list[float]] = [[] for _ in cases]
     for _ in range(1 + REPEATS):  # the first time compiles
-        for (side, tokens), times in zip(cases, seconds, strict=True):
+        for (learner, tokens), times in zip(cases, seconds, strict=True):
             rows = torch.randint(len(bpe.SPECIAL), network.Shape().vocabulary, (tokens // length, length))
             before = perf_counter()
-            side.step(rows, RATE)
+            learner.descend(rows, RATE, CLIP)
             times.append(perf_counter() - before)
     first, second, third = (tokens / median(times[1:]) for (_, tokens), times in zip(cases, seconds, strict=True))
     return first, second, third
@@ -76,13 +63,13 @@ def speed(threads: int, length: int) -> tuple[float, float, float]:
 
 def curves(corpus: Path, tokenizer: Path) -> list[tuple[int, float, float]]:
     """Train both sides on the same rows; return the mean losses of autograd and ours up to a number of tokens."""
-    sides = [Side(native=False), Side(native=True)]
+    sides = [side(native=False), side(native=True)]
     found: list[tuple[int, float, float]] = []
     losses: list[tuple[float, ...]] = []
     steps = CURVE // STEP
     for step, rows in enumerate(_rows(corpus, tokenizer, steps), 1):
         rate = RATE * min(1.0, step / WARMUP) * (1 - (step - 1) / steps)
-        losses.append(tuple(side.step(rows, rate) for side in sides))
+        losses.append(tuple(each.descend(rows, rate, CLIP) for each in sides))
         if len(losses) * STEP >= STRETCH or step == steps:
             theirs, ours = (sum(each) / len(each) for each in zip(*losses, strict=True))
             found.append((step * STEP, theirs, ours))

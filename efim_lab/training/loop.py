@@ -23,12 +23,24 @@ SAVE_SHARE = 0.1  # of the budget; a short run saves more often
 class Learner:
     """What is trained: the parameters that change, their optimizers, and what computes their gradients.
 
-    `gradients` adds those of rows of token ids to the parameters' and returns the mean loss in nats per token.
+    `gradients` leaves those of rows of token ids in the parameters, which had none before, and returns the mean loss
+    in nats per token.
     """
 
     trained: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
     gradients: Callable[[Tensor], float]
+
+    def descend(self, rows: Tensor, rate: float, clip: float) -> float:
+        """Take one step on rows, with gradients of at most the norm `clip`; return the mean loss."""
+        loss = self.gradients(rows)
+        torch.nn.utils.clip_grad_norm_(self.trained.parameters(), clip)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss
 
 
 class AutogradGradients:
@@ -132,20 +144,10 @@ class TrainingLoop:
     def _step(self, batches: Batches) -> float:
         length = self._schedule.length_at(self.progress, self.share())
         rows = torch.tensor(batches.take(self._schedule.tokens_per_step // length, length), device=self.device)
-        loss = self._descend(rows)
+        loss = self.learner.descend(rows, self._rate(), self._schedule.clip)
         self.progress.step += 1
         self.progress.tokens += rows.numel()
         self.progress.shard, self.progress.row, self.progress.length = batches.shard, batches.row, length
-        return loss
-
-    def _descend(self, rows: Tensor) -> float:
-        loss = self.learner.gradients(rows)
-        torch.nn.utils.clip_grad_norm_(self.learner.trained.parameters(), self._schedule.clip)
-        for optimizer in self.learner.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = self._rate()
-            optimizer.step()
-            optimizer.zero_grad()
         return loss
 
     def _rate(self) -> float:

@@ -18,7 +18,7 @@ _DECAY = 0.1  # of matrices, times the learning rate
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a Llama decoder; the default has 11.2 million parameters."""
+    """Sizes of a Llama decoder with tied embeddings; the default has 11.2 million parameters."""
 
     vocabulary: int = bpe.VOCABULARY
     width: int = 320
@@ -28,7 +28,6 @@ class Shape:
     head_dim: int = 64
     feed_forward: int = 864
     context: int = bpe.CONTEXT
-    tied: bool = True
 
 
 LARGER = Shape(width=512, layers=10, heads=8, kv_heads=2, feed_forward=1408)  # 32 million parameters
@@ -47,7 +46,7 @@ def build(shape: Shape) -> LlamaForCausalLM:
         max_position_embeddings=shape.context,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE},
         rms_norm_eps=NORM_EPSILON,
-        tie_word_embeddings=shape.tied,
+        tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=bpe.ID[bpe.END],
         pad_token_id=bpe.ID[bpe.PAD],
@@ -66,9 +65,9 @@ def loss_of(model: torch.nn.Module, rows: Tensor) -> Tensor:
 
 def optimizers(model: LlamaForCausalLM, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:
     """Return Muon, torch's or our own, for the layers' matrices, and AdamW for embeddings and norms."""
-    tables = {model.model.embed_tokens.weight, model.lm_head.weight}
-    matrices = [p for p in model.parameters() if p.ndim == 2 and p not in tables]
-    others = [p for p in model.parameters() if p.ndim != 2 or p in tables]
+    embedding = model.model.embed_tokens.weight
+    matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embedding]
+    others = [p for p in model.parameters() if p.ndim != 2 or p is embedding]
     if native:
         muon = KernelMuon(matrices, lr=rate, weight_decay=_DECAY)
     else:

@@ -59,7 +59,7 @@ class ChunkPass:
         self._scratch = Scratch(tokens, widest, largest)
         logit_rows = min(tokens, LOGIT_ROWS)
         self._logits = _halves(logit_rows, shape.vocabulary)
-        self._logit_scratch = Scratch(logit_rows, shape.vocabulary, weights.head.values.numel())
+        self._logit_scratch = Scratch(logit_rows, shape.vocabulary, weights.table.values.numel())
         self._attention_scratch = torch.empty(library().train_attention_scratch(tokens), dtype=torch.uint8)
         self._turns = _turns(tokens)
 
@@ -98,8 +98,8 @@ class ChunkPass:
 
     def _predict(self, targets: Tensor, scale: float) -> float:
         """Compute the loss, and the gradient of the last norm's output, some tokens at a time."""
-        head, scratch, losses = self._weights.head, self._logit_scratch, 0.0
-        products, total = head.products, self.totals[head]
+        table, scratch, losses = self._weights.table, self._logit_scratch, 0.0
+        products, total = table.products, self.totals[table]
         for at in range(0, len(targets), LOGIT_ROWS):
             some, normed = targets[at : at + LOGIT_ROWS], self._last.normed[at:]
             products.forward.multiply(len(some), normed, self._logits, scratch)

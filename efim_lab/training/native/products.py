@@ -38,22 +38,22 @@ class Operand(Protocol):
 
 
 class Int8Operand:
-    """An operand in panels of int8."""
+    """An operand in panels of int8, packed from values [depth, columns] or, if `transposed`, [columns, depth]."""
 
-    def __init__(self, depth: int, columns: int) -> None:
-        self._depth, self._columns = depth, columns
+    def __init__(self, depth: int, columns: int, transposed: bool) -> None:
+        self._depth, self._columns, self._transposed = depth, columns, transposed
         self._panels = torch.empty(depth * columns, dtype=torch.int8)
         self._scales = torch.empty(columns)
         self._shifts = torch.empty(columns, dtype=torch.int32)
 
-    def pack(self, values: Tensor, transposed: bool) -> None:
-        """Take over values [depth, columns], or [columns, depth] if they are transposed."""
+    def pack(self, values: Tensor) -> None:
+        """Copy the weight's present values into the panels."""
         lib = library()
-        pack = lib.train_pack_rows_int8 if transposed else lib.train_pack_columns_int8
+        pack = lib.train_pack_rows_int8 if self._transposed else lib.train_pack_columns_int8
         pack(self._columns, self._depth, *addresses(values, self._panels, self._scales, self._shifts))
 
     def multiply(self, rows: int, left: Tensor, out: Tensor, scratch: Scratch) -> None:
-        """As Operand; the left one is rounded to int8, too."""
+        """Multiply, see Operand; the left operand is rounded to int8, too."""
         a = scratch.bytes, scratch.scales
         library().train_quantize(rows, self._depth, *addresses(left, *a))
         operands = addresses(*a, self._panels, self._scales, self._shifts, out)
@@ -68,11 +68,11 @@ class Bf16Operand:
         self._panels = torch.empty(depth * columns, dtype=torch.bfloat16)
 
     def pack(self, values: Tensor) -> None:
-        """Take over values [depth, columns]."""
+        """Copy the weight's present values, [depth, columns], into the panels."""
         library().train_pack_columns(self._columns, self._depth, *addresses(values, self._panels))
 
     def multiply(self, rows: int, left: Tensor, out: Tensor, scratch: Scratch) -> None:
-        """As Operand."""
+        """Multiply, see Operand."""
         library().train_multiply(rows, self._columns, self._depth, *addresses(left, self._panels, out))
 
 
@@ -83,7 +83,7 @@ class TorchOperand:
         self._values = values
 
     def multiply(self, rows: int, left: Tensor, out: Tensor, scratch: Scratch) -> None:
-        """As Operand."""
+        """Multiply, see Operand."""
         torch.mm(left[:rows], self._values, out=out[:rows])
 
 
@@ -101,7 +101,7 @@ class Products(Protocol):
         ...
 
     def pack(self, values: Tensor) -> None:
-        """Take over the weight's present values."""
+        """Copy the weight's present values, in the form that its products read."""
         ...
 
     def add_gradient(self, tokens: int, d: Tensor, x: Tensor, total: Tensor, scratch: Scratch) -> None:
@@ -117,19 +117,17 @@ class KernelProducts:
     """
 
     def __init__(self, outputs: int, inputs: int, exact_back: bool) -> None:
-        self.forward = Int8Operand(inputs, outputs)
-        self.backward = Bf16Operand(outputs, inputs) if exact_back else Int8Operand(outputs, inputs)
+        self.forward = Int8Operand(inputs, outputs, transposed=True)
+        back = Bf16Operand(outputs, inputs) if exact_back else Int8Operand(outputs, inputs, transposed=False)
+        self.backward: Bf16Operand | Int8Operand = back
 
     def pack(self, values: Tensor) -> None:
-        """As Products."""
-        self.forward.pack(values, transposed=True)
-        if isinstance(self.backward, Int8Operand):
-            self.backward.pack(values, transposed=False)
-        else:
-            self.backward.pack(values)
+        """See Products."""
+        self.forward.pack(values)
+        self.backward.pack(values)
 
     def add_gradient(self, tokens: int, d: Tensor, x: Tensor, total: Tensor, scratch: Scratch) -> None:
-        """As Products."""
+        """See Products."""
         outputs, inputs = total.shape
         library().train_pair_tokens(tokens, outputs, *addresses(d, scratch.left))
         library().train_pair_tokens(tokens, inputs, *addresses(x, scratch.right))
@@ -144,11 +142,11 @@ class TorchProducts:
         self.forward, self.backward = TorchOperand(self._halves.T), TorchOperand(self._halves)
 
     def pack(self, values: Tensor) -> None:
-        """As Products."""
+        """See Products."""
         self._halves.copy_(values)
 
     def add_gradient(self, tokens: int, d: Tensor, x: Tensor, total: Tensor, scratch: Scratch) -> None:
-        """As Products."""
+        """See Products."""
         half = scratch.gradient[: total.numel()].view(total.shape)  # reused: fresh memory costs page faults
         total += torch.mm(d[:tokens].T, x[:tokens], out=half)
 

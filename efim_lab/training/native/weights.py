@@ -24,7 +24,7 @@ class Weight:
         self.values = torch.cat([each.detach() for each in self._parts]) if others else part.detach()
 
     def pack(self) -> None:
-        """Take over the parameters' present values."""
+        """Copy the parameters' present values, in the form that products read."""
         if len(self._parts) > 1:
             torch.cat([part.detach() for part in self._parts], out=self.values)
 
@@ -45,7 +45,7 @@ class Matrix(Weight):
         self.products = products(outputs, inputs, exact_back)
 
     def pack(self) -> None:
-        """Take over the parameters' present values."""
+        """Copy the parameters' present values, in the form that products read."""
         super().pack()
         self.products.pack(self.values)
 
@@ -67,15 +67,12 @@ class LlamaWeights:
 
     def __init__(self, model: LlamaForCausalLM) -> None:
         decoder = model.model
-        self.head = Matrix(model.lm_head.weight, exact_back=True)
-        self.table = self.head if model.config.tie_word_embeddings else Weight(decoder.embed_tokens.weight)
+        self.table = Matrix(decoder.embed_tokens.weight, exact_back=True)  # the output layer, too
         self.layers = [_layer(layer) for layer in cast("Iterable[LlamaDecoderLayer]", decoder.layers)]
         self.norm = Weight(decoder.norm.weight)
 
     def __iter__(self) -> Iterator[Weight]:
-        yield self.head
-        if self.table is not self.head:
-            yield self.table
+        yield self.table
         for layer in self.layers:
             yield from (layer.norm_in, layer.qkv, layer.out, layer.norm_mlp, layer.gate_up, layer.down)
         yield self.norm
