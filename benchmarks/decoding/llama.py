@@ -69,15 +69,35 @@ class Llama:
         c.llama_memory_seq_rm(self._memory, SEQUENCE, length, -1)
         self.ids = self.ids[:length]
 
-    def answer(self, ids: Ids) -> int:
+    def answer(self, ids: Ids, least_chunk: int = 0) -> int:
         """Compute the logits that follow a prompt, but not what it shares at the start with the last one.
 
-        Returns the number of tokens that were computed, at least one.
+        Runs of at least `least_chunk` tokens that the last prompt has elsewhere are moved instead of computed, as the
+        server's --cache-reuse does; 0 forbids it. Returns the number of tokens that were computed, at least one.
         """
-        self.truncate(min(common_prefix(self.ids, ids), len(ids) - 1))
-        computed = len(ids) - len(self.ids)
-        self.forward(ids[len(self.ids) :])
-        return computed
+        shared = common_prefix(self.ids, ids)
+        kept = min(self._move_runs(ids, shared, least_chunk) if least_chunk else shared, len(ids) - 1)
+        self.truncate(kept)
+        self.forward(ids[kept:])
+        return len(ids) - kept
+
+    def _move_runs(self, ids: Ids, shared: int, least: int) -> int:
+        """Move each run of tokens that is in both prompts, in order, to its new place; return the length held then.
+
+        Keys and values are not those of the new text: they were computed behind what stood before them then.
+        """
+        held, at = shared, shared  # tokens of the new prompt that are in place; where the old one is looked at
+        while held < len(ids) and len(places := np.flatnonzero(self.ids[at:] == ids[held])):
+            at += int(places[0])
+            run = common_prefix(self.ids[at:], ids[held:])
+            if run < least:
+                at += 1
+                continue
+            c.llama_memory_seq_rm(self._memory, SEQUENCE, held, at)
+            c.llama_memory_seq_add(self._memory, SEQUENCE, at, at + run, held - at)
+            held, at = held + run, at + run
+        self.ids = ids[:held]
+        return held
 
     def _arrays(self, capacity: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int8]]:
         """The batch's memory of tokens, positions, and whose logits are wanted; all are of one sequence."""

@@ -93,7 +93,8 @@ class Process:
 def serve(threads: int, folder: Path, *kind: str) -> None:
     """Load, tell of the model, and compute what each line of stdin asks for."""
     torch.set_num_threads(threads)
-    loaded = list((of_gguf if kind else of_torch)(folder, threads, LONGEST + CONTEXT))
+    capacity = LONGEST + CONTEXT
+    loaded = list(of_gguf(folder, threads, capacity) if kind else of_torch(folder, threads, CONTEXT, capacity))
     print(json.dumps({} if kind else _described(folder)), flush=True)
     for line in sys.stdin:
         work, rows = json.loads(line)

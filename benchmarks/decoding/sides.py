@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, get_args
 
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel, StaticCache
+from transformers.cache_utils import StaticLayer
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
@@ -20,6 +21,10 @@ from model_runtime.ids import Ids
 from model_runtime.loading.autotune import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
+COMPILED = ", compiled"  # ends the names of transformers' rows with a static cache
+STEP_ROWS = (
+    64  # at most so many rows in a compiled pass: wider ones are prefill, which its documentation leaves eager
+)
 
 
 class Side(Protocol):
@@ -59,9 +64,8 @@ class Own:
 class Transformers:
     """Its model as it is, eager, with the attention and the cache that it takes by itself."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
-        self._model, self._cache = model.eval(), DynamicCache()
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model, self._cache = model, DynamicCache()
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens."""
@@ -78,14 +82,38 @@ class Transformers:
         return self._model(row, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
 
 
-def of_torch(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
-    """Load a checkpoint's folder in every way but llama.cpp's."""
+class CompiledTransformers:
+    """Its model with a static cache, decode passes by torch.compile, which compiles each width at its first pass."""
+
+    def __init__(self, model: PreTrainedModel, capacity: int) -> None:
+        self._eager, self._compiled = model, torch.compile(model, dynamic=False)
+        self._cache = StaticCache(model.config, capacity)
+
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` tokens."""
+        for layer in self._cache.layers:
+            if isinstance(layer, StaticLayer):
+                layer.cumulative_length.fill_(length)
+
+    @torch.inference_mode()
+    def forward(self, ids: Ids) -> object:
+        """Append tokens."""
+        model = self._compiled if len(ids) <= STEP_ROWS else self._eager
+        row = torch.as_tensor(ids)[None].long()
+        return model(row, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
+
+
+def of_torch(folder: Path, threads: int, context: int, capacity: int) -> Iterator[Named]:
+    """Load a checkpoint's folder in every way but llama.cpp's; steps are taken behind `context` tokens."""
     config = read_config(folder)
     weights = read_weights(folder, config)
     for way in _ways(config):
         yield Named(f"{OURS} {way.form}", Own(way.decoder(config, weights, threads), capacity))
     for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
-        yield Named(f"{TRANSFORMERS} {name}", Transformers(folder, dtype))
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa").eval()
+        yield Named(f"{TRANSFORMERS} {name}", Transformers(model))
+        # No longer than it must be: attention reads all of a static cache at each step.
+        yield Named(f"{TRANSFORMERS} {name}{COMPILED}", CompiledTransformers(model, context + STEP_ROWS))
 
 
 def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:

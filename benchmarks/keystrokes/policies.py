@@ -8,28 +8,28 @@ from typing import Any
 from benchmarks.keystrokes import plot
 from benchmarks.table import show
 from efim_lab.replay import trace
-from efim_lab.replay.policies import POLICIES, count_rows
-from efim_lab.replay.report import KeystrokeRow, summary
+from efim_lab.replay.policies import POLICIES, count_radix_rows, count_rows
+from efim_lab.replay.report import summary
 from efim_ls.completion.window import Budget
 
 FOREGROUND = ("mean", "p50", "p90", "p95", "p99")
 HEADER = ("policy", "mean in all", "foreground", *FOREGROUND[1:], "background", "given up", "re-anchors")
-COMPARED = ("psm", "efim-paper")
+# The other orders once more, as by a server that keeps as many tokens as we do and reuses any of their beginnings.
+RADIX = {f"{policy}, radix": policy for policy in ("psm", "spm", "efim-paper")}
+COMPARED = ("psm", "efim-paper", *RADIX)
 
 
 def measure(recorded: trace.Trace, name: str, picture: Path | None) -> dict[str, Any]:
     """Count every policy on one trace, with the same budgets and windows; draw it where a path is given (PNG)."""
-    rows = {policy: _rows(recorded, policy) for policy in POLICIES}
+    rows = {policy: list(count_rows(trace.keystrokes(recorded), policy, Budget())) for policy in POLICIES}
+    for row, policy in RADIX.items():
+        rows[row] = list(count_radix_rows(trace.keystrokes(recorded), policy, Budget()))
     figures = {policy: summary(policy, found) for policy, found in rows.items()}
     title = f"{name}: tokens recomputed per keystroke, {len(rows['efim']):,} keystrokes"
     show(title, HEADER, [_line(each) for each in figures.values()])
     if picture:
         plot.draw({policy: rows[policy] for policy in plot.LABELS}, picture)
     return {"trace": name, "figures": figures, "ratios": {f"{p}/efim": _ratios(figures, p) for p in COMPARED}}
-
-
-def _rows(recorded: trace.Trace, policy: str) -> list[KeystrokeRow]:
-    return list(count_rows(trace.keystrokes(recorded), policy, Budget()))
 
 
 def _line(figures: dict[str, Any]) -> list[object]:

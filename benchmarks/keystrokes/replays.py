@@ -12,7 +12,8 @@ from efim_lab.replay.report import summary
 from efim_ls.settings import Settings
 
 SKIP, REQUESTS = 8_000, 300
-HEADER = ("policy", "foreground tokens", "ms to first token, p50", "p95", "in passes, p50", "p95", "typed through")
+TIMES = ("ms to first token, p50", "p95", "in passes, p50", "p95")
+HEADER = ("policy", "foreground tokens", *TIMES, "typed through", "s ahead, worst minute")
 
 
 def part_of(recorded: trace.Trace) -> trace.Trace:
@@ -34,4 +35,5 @@ def measure(part: trace.Trace, name: str) -> dict[str, Any]:
 def _line(figures: dict[str, Any]) -> list[object]:
     ms, steps = figures["ttft_ms"], figures["ttft_steps"]
     times = [ms["p50"], ms["p95"], steps["p50"], steps["p95"]]
-    return [figures["policy"], figures["foreground"]["mean"], *times, f"{figures['typed_through']:.0%}"]
+    through, ahead = f"{figures['typed_through']:.0%}", figures["background"]["seconds_in_worst_minute"]
+    return [figures["policy"], figures["foreground"]["mean"], *times, through, ahead]

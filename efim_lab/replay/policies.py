@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from efim_lab.replay.radix_cache import RadixCache
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.trace import Keystroke
 from efim_lab.simulation import simulate_prefill
@@ -64,6 +65,16 @@ def count_rows(
         prompt = prompts.prompt(key.text, key.cursor)
         recomputed = len(prompt.ids) if policy == "none" else _recompute(pool, prompt, False)
         yield KeystrokeRow(len(prompt.ids), recomputed, ahead, pool.wasted, prompt.new)
+
+
+def count_radix_rows(keystrokes: Iterable[Keystroke], policy: str, budget: Budget) -> Iterator[KeystrokeRow]:
+    """Count each keystroke's tokens under one of POLICIES where a radix cache holds as many tokens as our frames."""
+    _, _, tokenizer, template = read_checkpoint(EMBEDDED)
+    prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
+    cache = RadixCache(FRAMES * room.prompt_tokens)
+    for key in keystrokes:
+        prompt = prompts.prompt(key.text, key.cursor)
+        yield KeystrokeRow(len(prompt.ids), cache.prefill(prompt.ids), 0, 0, prompt.new)
 
 
 def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> int:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from efim_ls.session.idle_budget import WINDOW
+
 PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 COLUMNS = ("mean", *PERCENTILES, "max")
 BEFORE_FIRST_TOKEN = ("plan", "tokenize", "restore", "prefill")
@@ -37,7 +39,8 @@ class KeystrokeRow(NamedTuple):
     """One keystroke: tokens of its prompt, `recomputed` while its user waited, and computed `ahead` of need.
 
     `wasted` counts the tokens computed ahead since the start and discarded unused; `reanchored` is whether a new
-    frame was built; `made` is None if no model ran.
+    frame was built; `made` is None if no model ran. `time` is that of the recording, in seconds, and `ahead_seconds`
+    what the work ahead before this keystroke took.
     """
 
     prompt_tokens: int
@@ -46,6 +49,8 @@ class KeystrokeRow(NamedTuple):
     wasted: int
     reanchored: bool
     made: GenerationCosts | None = None
+    time: float = 0.0
+    ahead_seconds: float = 0.0
 
     @property
     def typed_through(self) -> bool:
@@ -93,6 +98,7 @@ def summary(policy: str, rows: Sequence[KeystrokeRow]) -> dict[str, Any]:
     made = [row.made for row in rows if row.made]
     if not made:
         return figures
+    figures["background"]["seconds_in_worst_minute"] = _worst_minute(rows)
     figures["typed_through"] = sum(row.typed_through for row in rows) / len(rows)
     return figures | _decoding(made) | _times(made)
 
@@ -112,6 +118,18 @@ def show(figures: Mapping[str, Any]) -> None:
 def percentile(values: Sequence[float], percent: float) -> float:
     """Return the nearest-rank percentile: the smallest value that at least `percent` of all values do not exceed."""
     return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]
+
+
+def _worst_minute(rows: Sequence[KeystrokeRow]) -> float:
+    """Return the most seconds of work ahead in any minute of the recording: what a server's idle budget bounds."""
+    worst, spent, first = 0.0, 0.0, 0
+    for row in rows:
+        spent += row.ahead_seconds
+        while rows[first].time <= row.time - WINDOW:
+            spent -= rows[first].ahead_seconds
+            first += 1
+        worst = max(worst, spent)
+    return worst
 
 
 def _decoding(made: Sequence[GenerationCosts]) -> dict[str, float]:
@@ -168,6 +186,7 @@ def _lines(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "decode passes": {"mean": figures["passes"]},
         "tokens of a decode pass": {"mean": figures["tokens_per_pass"]},
         "new tokens already computed": {"mean": f"{figures['known']:.0%}"},
+        "seconds ahead, worst minute": {"max": figures["background"]["seconds_in_worst_minute"]},
         "answers typed through": {"mean": f"{figures['typed_through']:.0%}"},
     }
 

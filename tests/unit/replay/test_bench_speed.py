@@ -2,15 +2,19 @@
 
 import os
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
 
 from benchmarks.decoding import other_processes, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, checkpoint
-from benchmarks.decoding.sides import Named
+from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Named, Transformers
 from benchmarks.decoding.targets import Reach
 from benchmarks.keystrokes.first_token import BATCH, Infill
 from model_runtime.checkpoint.config import EMBEDDED, read_config
@@ -60,7 +64,7 @@ def test_of_the_sides_of_one_row_the_faster_counts_and_of_its_times_the_lower_qu
 def test_processes_take_as_many_turns() -> None:
     ours, theirs = Canned(ours=[[1.0]]), Canned(llama=[[1.0]])
     speed.timed([ours, theirs], speed.STEPS[0], seconds=60.0)
-    assert ours.turns == theirs.turns == speed.MOST
+    assert ours.turns == theirs.turns == 1 + speed.MOST  # the first is not timed
 
 
 def test_a_pass_that_is_not_timed_comes_before_those_that_are() -> None:
@@ -81,10 +85,29 @@ def test_a_process_computes_in_every_way(tmp_path: Path) -> None:
     with Process(1, tmp_path) as process:
         assert process.model["layers"] == 3
         assert process.model["read_ms"].keys() == {"fp16", "int8"}
-        for work in (speed.PREFILL, *speed.STEPS):
-            rows = [row for row, ms in process.turn(work) if min(ms) > 0]
-            assert rows[0] == "ours fp32" and rows[-2:] == ["transformers fp32", "transformers bf16"]
+        rows = [row for row, ms in process.turn(speed.PREFILL) if min(ms) > 0]
+        assert rows[0] == "ours fp32"
+        assert rows[-4:] == [
+            f"transformers {name}" for dtype in ("fp32", "bf16") for name in (dtype, dtype + COMPILED)
+        ]
+        eager = [row for row in rows if not row.endswith(COMPILED)]  # compiling takes a while
+        for work in speed.STEPS:
+            assert [row for row, ms in process.turn(work, eager) if min(ms) > 0] == eager
         assert [row for row, _ in process.turn(speed.STEPS[0], ["ours fp32"])] == ["ours fp32"]
+
+
+def test_a_compiled_side_computes_what_an_eager_one_does(tmp_path: Path) -> None:
+    models.make(tmp_path, Tiny(context=1024))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    ids = np.arange(100, dtype=np.int32) % models.VOCABULARY
+    sides = (Transformers(model), CompiledTransformers(model, 100 + STEP_ROWS))
+    for side in sides:
+        side.forward(ids)
+    for start in (100, 90):  # once more behind fewer tokens
+        for side in sides:
+            side.truncate(start)
+        eager, compiled = (cast("torch.Tensor", side.forward(ids[:4])) for side in sides)
+        assert torch.allclose(eager, compiled, atol=1e-4)
 
 
 @pytest.mark.skipif(not other_processes.STAT.is_file(), reason="/proc/stat is Linux's")

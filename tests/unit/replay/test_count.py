@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efim_lab.replay.policies import POLICIES, count_rows
+from efim_lab.replay.policies import POLICIES, count_radix_rows, count_rows
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
 from efim_ls.completion.window import Budget
@@ -75,6 +75,14 @@ def test_every_policy_is_counted_by_hand() -> None:
 def test_prompt_and_recomputed_tokens_of_a_policy(policy: str) -> None:
     found = [(each.prompt_tokens, each.recomputed) for each in counted(policy, session(*DRAWN))]
     assert found == COUNTED[policy]
+
+
+# DRAWN[1] again after DRAWN[2]: one sequence has lost what follows the x, a radix cache only the last token's logits.
+@pytest.mark.parametrize(("policy", "one", "radix"), [("psm", 8, 1), ("spm", 1, 1), ("efim-paper", 1, 1)])
+def test_a_radix_cache_knows_the_prompts_before_the_last_one(policy: str, one: int, radix: int) -> None:
+    back = session(DRAWN[1], DRAWN[2], DRAWN[1])
+    assert counted(policy, back)[-1].recomputed == one
+    assert list(count_radix_rows(back, policy, BUDGET))[-1].recomputed == radix
 
 
 @pytest.mark.parametrize("policy", NEW)

@@ -58,6 +58,13 @@ def test_times_are_summed_up_where_a_model_ran():
     assert figures["ttft_steps"] == {"p50": 10.0, "p95": 19.0}
 
 
+def test_work_ahead_is_summed_up_in_the_worst_minute_of_the_recording():
+    spent = [(0.0, 2.0), (30.0, 1.0), (61.0, 4.0), (89.0, 0.5), (90.0, 0.25), (500.0, 5.0)]
+    rows = [row(ttft_ms=1.0)._replace(time=time, ahead_seconds=seconds) for time, seconds in spent]
+    assert summary("efim", rows[:5])["background"]["seconds_in_worst_minute"] == 5.5  # from 30 to just before 90
+    assert summary("efim", rows[3:])["background"]["seconds_in_worst_minute"] == 5.0
+
+
 def test_passes_and_tokens_of_all_answers_are_summed_up():
     figures = summary("efim", [row(passes=3, new_tokens=10, known=4, accepted=2), row(passes=1, new_tokens=2)])
     assert figures["passes"] == 2.0
