@@ -56,7 +56,7 @@ release: $(VSCODE)/dist/efim-ls.vsix
 # Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
 editors: .venv/develops
 	$(BIN)/python -m tests.editors.fetching
-	-$(MAKE) --no-print-directory vsix && $(NPM) run build-test
+	-$(MAKE) --no-print-directory release && $(NPM) run build-test
 
 pictures: editors
 	$(BIN)/python -m tests.editors.pictures

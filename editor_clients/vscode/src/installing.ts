@@ -96,7 +96,7 @@ class Installation {
         return {
             packages: needed.length,
             torch: needed.find(({ name }) => name === "torch")?.version,
-            hasCuda: needed.some(({ name }) => name.startsWith("nvidia-")),
+            hasCuda: needed.some(({ name }) => /^nvidia[-_]/i.test(name)),
         };
     }
 
