@@ -80,22 +80,10 @@ def test_a_python_without_the_server_is_named(opened: Opening):
 def test_an_installation_is_offered_where_no_server_is(opened: Opening):
     assert shutil.which("efim-ls", path=BARE) is None
     window = opened(python="", env={"PATH": BARE})
-    message = window.see_message("no server was found. Install it from a clone of its repository")
+    message = window.see_message("no server was found. Install it, or name a Python that has it")
     assert message.get_by_role("button", name="Install").is_visible()
     window.see_status("error", "no server was found")
     window.picture("no-server")
-
-
-def test_a_folder_that_is_no_clone_is_not_installed_from(opened: Opening, tmp_path: Path):
-    window = opened(python="", env={"PATH": BARE})
-    window.see_status("error", "no server was found")
-    window.command("efim-ls: Install or Update the Server")
-    window.page.locator(".quick-input-title", has_text="a clone of its repository").wait_for()
-    box = window.page.locator(".quick-input-widget input[type=text]")
-    eventually(box.input_value, lambda: "the dialog names no folder")
-    box.fill(f"{tmp_path}/project/")
-    window.page.locator(".quick-input-widget .monaco-button", has_text="Install").first.click()
-    window.see_message(f"{tmp_path}/project is not a clone of efim-ls")
 
 
 def test_the_menu_has_the_suggestion_where_it_is_asked_for(opened: Opening):

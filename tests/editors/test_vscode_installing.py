@@ -1,0 +1,146 @@
+"""What *Install or Update the Server* does: real pip, the wheel that came with the extension, and what it says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from playwright.sync_api import Browser, Locator
+
+from .conftest import Opening, need, opening
+from .drivers.shapes import BEGUN, HEAD, REST
+from .drivers.vscode import PYTHON, install
+from .drivers.waiting import eventually
+from .drivers.window import Window
+from .fetching import vscode as servers
+
+BARE = f"{Path(os.path.realpath(PYTHON)).parent}{os.pathsep}/usr/bin:/bin"  # Python, and no server
+OFFLINE = {"PATH": BARE, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
+OWN_ENVIRONMENT = Path("home/data/User/globalStorage/efim-ls.efim-ls/server")
+
+
+@pytest.fixture(scope="module")
+def installed(vsix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One VS Code, because pip does the same in all of them, and a folder of extensions with ours in it."""
+    program, extensions = need(servers.NEWEST), tmp_path_factory.mktemp("vscode") / "extensions"
+    install(program, extensions, vsix)
+    return program, extensions
+
+
+def dependencies(folder: Path, *but: str) -> dict[str, str]:
+    """Return an environment in which all that the server needs is installed, save these packages and the server."""
+    folder.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith(("__editable__", "efim_ls", *but)):
+            (folder / path.name).symlink_to(path)
+    return {"PYTHONPATH": str(folder)}
+
+
+def asked_to_install(window: Window) -> Locator:
+    """Press *Install*, and return the question that is asked before anything is fetched."""
+    window.see_message("no server was found").get_by_role("button", name="Install").click()
+    dialog = window.page.locator(".monaco-dialog-box")
+    eventually(dialog.count, lambda: f"nothing is asked, and shown are {window.page.inner_text('body')[-400:]}")
+    assert "Install the efim-ls server?" in dialog.inner_text()
+    return dialog
+
+
+def press(dialog: Locator, button: str) -> None:
+    dialog.get_by_role("button", name=button, exact=True).click()
+
+
+def test_it_installs_the_wheel_that_came_with_the_extension(opened: Opening, tmp_path: Path):
+    window = opened(python="", env=OFFLINE | dependencies(tmp_path / "packages"))
+    dialog = asked_to_install(window)
+    assert (
+        "The server comes with this extension. All packages that it needs are there already." in dialog.inner_text()
+    )
+    press(dialog, "Install")
+    window.see_status("ready")
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    [compiled] = (tmp_path / OWN_ENVIRONMENT).glob(
+        "lib/python*/site-packages/model_runtime/decoder/native/_native.so"
+    )
+    assert not (compiled.parents[3] / "tests").exists()
+
+
+def test_what_has_to_be_fetched_is_told_first(opened: Opening, tmp_path: Path):
+    """A registry that has PyTorch for GPUs only, as a plain pip on Linux sees it: another way is told."""
+    (shelf := tmp_path / "shelf").mkdir()
+    stub(shelf, "torch", "2.13.0", "nvidia-cublas")
+    stub(shelf, "nvidia_cublas", "13.1.1.3")
+    lacking_torch = dependencies(tmp_path / "packages", "torch", "nvidia")
+    window = opened(python="", env=OFFLINE | lacking_torch | {"PIP_FIND_LINKS": str(shelf)})
+    dialog = asked_to_install(window)
+    told = dialog.inner_text()
+    assert "PyTorch for GPUs only" in told and "uv" in told and "to download" in told and "on disk" in told
+    assert str(tmp_path / OWN_ENVIRONMENT) in told
+    window.picture("install")
+    press(dialog, "Cancel")
+    dialog.wait_for(state="detached")
+    assert not list((tmp_path / OWN_ENVIRONMENT).glob("lib/python*/site-packages/efim_ls"))
+    window.see_status("error", "no server was found")
+
+
+def stub(shelf: Path, name: str, version: str, *needs: str) -> None:
+    """Make a wheel that pip can choose; nothing is in it."""
+    metadata = [
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        *(f"Requires-Dist: {n}\n" for n in needs),
+    ]
+    files = {"METADATA": "".join(metadata), "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n", "RECORD": ""}
+    with ZipFile(shelf / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(f"{name}-{version}.dist-info/{file}", text)
+
+
+def test_a_failure_says_what_failed_and_shows_the_log(opened: Opening, tmp_path: Path):
+    window = opened(python="", env=OFFLINE | {"PIP_FIND_LINKS": str(tmp_path)})
+    window.see_message("no server was found").get_by_role("button", name="Install").click()
+    message = window.see_message(
+        "Could not install the server: looking up what it needs failed: Could not find a version"
+    )
+    window.picture("install-failed")
+    message.get_by_role("button", name="Show Log").click()
+    log = window.page.locator(".output-view-content, .part.panel")
+    log.get_by_text("No matching distribution found").first.wait_for()
+
+
+def test_a_python_without_venv_is_told_what_is_missing(opened: Opening, tmp_path: Path):
+    """What Debian's Python says where its package for environments is not installed."""
+    python = tmp_path / "debian" / "python3"
+    python.parent.mkdir()
+    said = r"The virtual environment was not created successfully.\n\n    apt install python3.11-venv\n"
+    python.write_text(f"#!/bin/sh\n[ \"$1\" = -c ] || {{ printf '{said}'; exit 1; }}\n", "utf-8")
+    python.chmod(0o755)
+    window = opened(python="", env={"PATH": f"{python.parent}{os.pathsep}/usr/bin:/bin"})
+    window.see_status("error", "no server was found")
+    window.command("efim-ls: Install or Update the Server")
+    window.see_message("Could not install the server: creating a Python environment failed: ")
+    window.see_message("Install python3.11-venv with your system's package manager")
+
+
+@pytest.fixture
+def damaged(installed: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """Our extension, in whose wheel for this machine one bit is wrong."""
+    program, extensions = installed
+    copied = shutil.copytree(extensions, tmp_path / "extensions")
+    [wheel] = copied.glob("efim-ls.*/dist/server/*manylinux*.whl")
+    content = bytearray(wheel.read_bytes())
+    content[len(content) // 2] ^= 1
+    wheel.write_bytes(content)
+    return program, copied
+
+
+def test_a_damaged_wheel_is_refused(browser: Browser, damaged: tuple[Path, Path], tmp_path: Path):
+    with opening(browser, damaged, tmp_path) as opened:
+        window = opened(python="", env=OFFLINE)
+        window.see_status("error", "no server was found")
+        window.command("efim-ls: Install or Update the Server")
+        window.see_message("manylinux_2_28_x86_64.whl, which came with the extension, is damaged or missing.")
+        assert not (tmp_path / OWN_ENVIRONMENT).exists()

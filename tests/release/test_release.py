@@ -1,0 +1,131 @@
+"""What `make release` leaves in dist/: whole, of these sources, and enough where there is no clone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from ..editors.conftest import EXTENSION, lacking
+from ..editors.fetching.part import ROOT
+
+DIST = ROOT / "dist"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+VERSION = PROJECT["version"]
+COMPILED, PURE = f"efim_ls-{VERSION}-py3-none-manylinux_2_28_x86_64.whl", f"efim_ls-{VERSION}-py3-none-any.whl"
+WHEELS = (COMPILED, PURE)
+SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
+LIBRARIES = {"model_runtime/decoder/native/_native.so", "efim_lab/training/native/_kernels.so"}
+MODEL = "model_runtime/embedded/model.safetensors"
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
+FILE = "def area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
+
+
+def released(name: str) -> Path:
+    if not (path := DIST / name).exists():
+        lacking(f"no dist/{name}: run `make release`")
+    return path
+
+
+def contents(wheel: str) -> dict[str, bytes]:
+    with ZipFile(released(wheel)) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_every_file_has_its_hash() -> None:
+    lines = released("SHA256SUMS").read_text("utf-8").splitlines()
+    hashes = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    assert set(hashes) == {*WHEELS, SDIST, VSIX, PLUGIN}
+    assert {name: sha256(released(name).read_bytes()) for name in hashes} == hashes
+
+
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_a_wheel_holds_the_packages_as_they_are_here(wheel: str) -> None:
+    """A difference is a change after the release was made: run `make release`."""
+    sources = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    found = {name: content for name, content in contents(wheel).items() if name.endswith(".py")}
+    assert set(found) == sources
+    assert [name for name, content in found.items() if content != (ROOT / name).read_bytes()] == []
+
+
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_a_wheel_holds_the_model_and_nothing_of_this_machine(wheel: str) -> None:
+    files = contents(wheel)
+    assert files[MODEL] == (ROOT / MODEL).read_bytes()
+    assert {name.split("/")[0] for name in files} == {*PACKAGES, f"efim_ls-{VERSION}.dist-info"}
+    ours = [str(ROOT).encode(), sys.base_prefix.encode()] if sys.base_prefix != "/usr" else [str(ROOT).encode()]
+    assert [name for name, content in files.items() if any(each in content for each in ours)] == []
+
+
+def test_one_wheel_serves_every_python_on_linux_and_one_all_else() -> None:
+    for wheel, pure, libraries in ((COMPILED, "false", LIBRARIES), (PURE, "true", set[str]())):
+        files = contents(wheel)
+        about = files[f"efim_ls-{VERSION}.dist-info/WHEEL"].decode()
+        assert f"Root-Is-Purelib: {pure}\n" in about
+        assert [line for line in about.splitlines() if line.startswith("Tag: ")] == [f"Tag: {wheel[14:-4]}"]
+        assert {name for name in files if name.endswith(".so")} == libraries
+
+
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) -> None:
+    """Outside the clone, with an empty PATH, so without a compiler; what the server needs is taken from here."""
+    environment, file = tmp_path / "environment", tmp_path / "area.py"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    python = environment / "bin" / "python"
+    install = ("install", "--quiet", "--no-deps", "--no-index", released(wheel))
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], check=True)
+    [packages] = environment.glob("lib/python*/site-packages")
+    (packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    file.write_text(FILE, "utf-8")
+    homes = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
+    env = {"PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1", **homes}
+
+    def run(*words: object) -> str:
+        return subprocess.run(words, cwd=tmp_path, env=env, check=True, capture_output=True, text=True).stdout
+
+    assert run(environment / "bin" / "efim-ls", "--version") == f"efim-ls {VERSION}\n"
+    answer = json.loads(run(environment / "bin" / "efim-ls", "complete", "--json", f"{file}:5:15"))
+    assert answer["text"].startswith("rcle(radius):")
+    seen = run(python, "-c", "import efim_ls, model_runtime.decoder.native.library as l; print(efim_ls, l.library())")
+    assert str(packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
+
+
+def test_the_extension_holds_the_wheels_and_their_hashes() -> None:
+    with ZipFile(released(VSIX)) as archive:
+        read = archive.read
+        server = {Path(name).name for name in archive.namelist() if "/dist/server/" in name}
+        assert server == {*WHEELS, "SHA256SUMS", "constraints.txt"}
+        for wheel in WHEELS:
+            assert read(f"extension/dist/server/{wheel}") == released(wheel).read_bytes()
+        hashes = "".join(f"{sha256(released(wheel).read_bytes())}  {wheel}\n" for wheel in sorted(WHEELS))
+        assert read("extension/dist/server/SHA256SUMS").decode() == hashes
+        assert read("extension/dist/server/constraints.txt") == (ROOT / "constraints.txt").read_bytes()
+        assert json.loads(read("extension/package.json"))["version"] == VERSION
+    assert json.loads((EXTENSION / "package-lock.json").read_text("utf-8"))["version"] == VERSION
+
+
+def test_the_plugin_and_the_source_are_whole() -> None:
+    with tarfile.open(released(PLUGIN)) as archive:
+        plugin = ROOT / "editor_clients" / "neovim"
+        there = {name.removeprefix("efim-ls/"): archive.extractfile(name) for name in archive.getnames()}
+        sources = [path for path in plugin.rglob("*") if path.is_file()]
+        for path in [*sources, ROOT / "LICENSE"]:
+            name = path.relative_to(plugin if path in sources else ROOT).as_posix()
+            assert (found := there[name]) and found.read() == path.read_bytes(), name
+    with tarfile.open(released(SDIST)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"setup.py", "LICENSE", "constraints.txt", "docs/editors.md", MODEL} <= names
+    compiled = [path for package in PACKAGES for path in (ROOT / package).rglob("*.[ch]")]
+    assert {path.relative_to(ROOT).as_posix() for path in compiled} <= names
