@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import math
-import mmap
 import platform
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +21,7 @@ from model_runtime.decoder.decoder import CHUNK, Span
 from model_runtime.decoder.layers import Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
+from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
@@ -56,6 +54,7 @@ class NativeDecoder:
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._rope = rotations(config.rope, config.head_dim, config.context)
+        self._memory = WeightMemory()
         self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
@@ -141,7 +140,7 @@ class NativeDecoder:
             raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
         else:
             whole, scales = weight.half(), 0
-        stored = _zeros((outputs, inputs), whole.dtype)
+        stored = self._memory.zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
         self._tensors.append(stored)
         # numpy, since torch would convert all of it to int32 first
@@ -152,17 +151,8 @@ class NativeDecoder:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
-        self._tensors.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
+        self._tensors.append(self._memory.zeros(tensor.shape, tensor.dtype).copy_(tensor))
         return self._tensors[-1].data_ptr()
-
-
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Allocate zeros in large pages if the system has them, which saves misses of the page table."""
-    memory = mmap.mmap(-1, max(math.prod(shape) * dtype.itemsize, 1))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a system without such pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 def _round_up(size: int, unit: int) -> int:
