@@ -53,9 +53,9 @@ class NativeDecoder:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
-        self._rope = rotations(config.rope, config.head_dim, config.context)
         self._memory = WeightMemory()
         self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
+        self._rope = self._kept(torch.view_as_real(rotations(config.rope, config.head_dim, config.context)))
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -69,7 +69,7 @@ class NativeDecoder:
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
         """Factors of the keys in arenas, [context, head_dim / 2], a view."""
-        return self._rope.numpy()
+        return torch.view_as_complex(self._rope).numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
         """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
@@ -107,7 +107,7 @@ class NativeDecoder:
         config = self.config
         layers = (c.NativeLayer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
         return c.NativeModel(
-            layers, self._norm(norm(config, weights, "model.norm")), self._keep(torch.view_as_real(self._rope)),
+            layers, self._norm(norm(config, weights, "model.norm")), self._rope.data_ptr(),
             self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
             _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
             _round_up(config.context, 16), form == "int8", config.gated,
@@ -151,8 +151,11 @@ class NativeDecoder:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
+        return self._kept(tensor).data_ptr()
+
+    def _kept(self, tensor: torch.Tensor) -> torch.Tensor:
         self._tensors.append(self._memory.zeros(tensor.shape, tensor.dtype).copy_(tensor))
-        return self._tensors[-1].data_ptr()
+        return self._tensors[-1]
 
 
 def _round_up(size: int, unit: int) -> int:
