@@ -11,7 +11,7 @@ GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix docs vsix editors pictures bench gpu-check gpu-run eval clean
+.PHONY: demo test lint types fix docs vsix release editors pictures bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -41,6 +41,17 @@ docs: .venv/develops
 	$(BIN)/python -m efim_lab.reference
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
+
+# What users without a clone install from, in dist/, the same bytes from the same commit: the server as source and as
+# wheels, the VS Code extension with those wheels in it, the Neovim plugin, and the hashes of all that.
+release: $(VSCODE)/dist/efim-ls.vsix
+	rm -rf build/release && mkdir -p build/release
+	tar -xzf $(SDIST) -C build/release
+	cd build/release && $(TAR) $(notdir $(SDIST:.tar.gz=)) | gzip -9n > ../../$(SDIST)
+	cp -r editor_clients/neovim build/release/efim-ls && cp LICENSE build/release/efim-ls
+	cd build/release && $(TAR) efim-ls | gzip -9n > ../../dist/efim-ls-$(VERSION)-neovim.tar.gz
+	cp $(VSCODE)/dist/efim-ls.vsix dist/efim-ls-$(VERSION).vsix
+	cd dist && sha256sum *-$(VERSION)[.-]* > SHA256SUMS && cat SHA256SUMS
 
 # Real editors for the tests, kept in the user's cache. Tests of what cannot be had say so, and fail where CI is set.
 editors: .venv/develops
@@ -88,10 +99,33 @@ $(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json | .venv/d
 	$(NPM) ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+SDIST := dist/efim_ls-$(VERSION).tar.gz
+export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
+TAR = tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX
+# No cache: pip would take a wheel that it has once made of a file with this name. The linker leaves out what debuggers
+# need, and with it the paths of this machine.
+WHEEL = LDSHARED='$(CC) -shared -s' $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir
+SERVER := $(shell git ls-files efim_ls model_runtime kv_store efim_lab editor_clients/headless) \
+	pyproject.toml setup.py MANIFEST.in constraints.txt README.md
+
+# Two wheels: one with the compiled parts, for Linux on x86-64 with the glibc that torch's own wheels need, and one
+# without them for all else. Where they cannot be compiled there is only the latter.
+dist/wheels: $(SERVER) | .venv/develops
+	rm -rf dist/efim_ls-* dist/wheels build/wheels
+	$(BIN)/python -m build --sdist --no-isolation --outdir dist . > /dev/null
+	CC=false $(WHEEL) --wheel-dir dist $(SDIST)
+	$(WHEEL) --wheel-dir build/wheels $(SDIST)
+	! ls build/wheels/*-linux_x86_64.whl > /dev/null 2>&1 || PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair \
+		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
+	cd dist && sha256sum efim_ls-*.whl > wheels
+
 EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.json .vscodeignore) \
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
-$(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION)
+$(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt
+	rm -rf $(VSCODE)/dist/server && mkdir -p $(VSCODE)/dist/server
+	cp dist/efim_ls-*.whl constraints.txt $(VSCODE)/dist/server && cp dist/wheels $(VSCODE)/dist/server/SHA256SUMS
 	$(NPM) run package
 
 # No constraints: torch for CUDA is another build than the one that tests run on everywhere.

@@ -42,7 +42,7 @@ export async function findServer(ownEnvironment: string): Promise<Server> {
         }
     }
     throw new NoServer(
-        `no server was found. Install it from a clone of its repository, or name a Python that has it in the setting ${SECTION}.${PYTHON}.`,
+        `no server was found. Install it, or name a Python that has it in the setting ${SECTION}.${PYTHON}.`,
         "not found",
     );
 }

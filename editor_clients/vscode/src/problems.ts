@@ -45,7 +45,9 @@ export interface Installing {
 
 /** Install the server and start it; a setting that names a Python without the server is removed. */
 export async function installServer({ service, log, ownEnvironment }: Installing): Promise<void> {
-    await install(ownEnvironment, log);
+    if (!(await install(ownEnvironment, log))) {
+        return;
+    }
     const { condition } = service;
     if (condition.kind === "failed" && condition.cause === "misnamed") {
         await forgetPython(); // a change of that setting restarts the server

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sysconfig
 from ctypes import c_double, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -49,7 +48,7 @@ class KernelLibrary(ctypes.CDLL):
 
 def library_path() -> Path:
     """Return the file of the compiled kernels, which may be missing."""
-    return Path(__file__).with_name(f"_kernels{sysconfig.get_config_var('EXT_SUFFIX')}")
+    return Path(__file__).with_name("_kernels.so")
 
 
 @cache

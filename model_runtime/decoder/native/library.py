@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sysconfig
 from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p, sizeof
 from functools import cache
 from pathlib import Path
@@ -67,7 +66,7 @@ class NativeModel(Structure):
 
 def library_path() -> Path | None:
     """Return the file of the compiled part, or None if it was not built."""
-    path = Path(__file__).with_name(f"_native{sysconfig.get_config_var('EXT_SUFFIX')}")
+    path = Path(__file__).with_name("_native.so")
     return path if path.is_file() else None
 
 
