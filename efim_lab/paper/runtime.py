@@ -14,7 +14,7 @@ from model_runtime.decoder.decoder import Runtime
 from model_runtime.decoder.gpu.device import choose_device
 from model_runtime.errors import ModelError
 from model_runtime.loading.load import DecoderOptions, load_on_cpu
-from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 
 MIB = 1 << 20
 THREADS = 1  # the server's default
@@ -34,7 +34,7 @@ def load_runtime(
     if device.device == "cpu":
         notes = SpeedFile(measured) if measured else None
         wanted = DecoderOptions(weights="auto", threads=THREADS, speed_notes=notes)
-        forms = usable_formats(config, "auto", arenas * arena_bytes(config, capacity))
+        forms = usable_formats(config, "auto", kv_bytes(config, capacity, arenas))
         return "CPU, one thread", load_on_cpu(config, weights, capacity, arenas, wanted, forms)
 
     from model_runtime.decoder.gpu.load import load_on_gpu  # on a CPU it may not be installed

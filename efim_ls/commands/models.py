@@ -16,7 +16,7 @@ from efim_ls.completion.model_from_settings import capacity, fit_budget
 from efim_ls.completion.speed_file import SpeedFile
 from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
-from model_runtime.arena.arena import FP32, arena_bytes
+from model_runtime.arena.arena import FP32
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
@@ -25,7 +25,14 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import PASS_COUNTS, remembered_ms, supported_formats
 from model_runtime.loading.checkpoint_reader import read_architecture
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
-from model_runtime.loading.memory_fit import FORMAT_BYTES, ModelSize, fitting_formats, model_size, usable_gpu_formats
+from model_runtime.loading.memory_fit import (
+    FORMAT_BYTES,
+    ModelSize,
+    fitting_formats,
+    kv_bytes,
+    model_size,
+    usable_gpu_formats,
+)
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -133,7 +140,7 @@ def _costs(
 
 def _frame(config: ModelConfig) -> int:
     """Return the bytes of one frame's keys and values on the CPU."""
-    return arena_bytes(config, min(capacity(DEFAULTS, fit_budget(DEFAULTS, config)), config.context))
+    return kv_bytes(config, min(capacity(DEFAULTS, fit_budget(DEFAULTS, config)), config.context), 1)
 
 
 def _size(folder: Path) -> int:

@@ -23,7 +23,7 @@ KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two hal
 class KvFormat:
     """fp32 [layers, kv_heads, tokens, head_dim], keys and values alike.
 
-    `rotations`, complex64 [context, head_dim / 2], are the factors of the key at each position, or None if unknown:
+    `rotations`, complex64 [capacity, head_dim / 2], are the factors of the key at each position, or None if unknown:
     dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes, differs whenever the same tokens
     may have different keys and values, or a different meaning.
     """

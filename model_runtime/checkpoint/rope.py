@@ -8,6 +8,8 @@ from typing import Literal
 
 import torch
 
+COMPLEX64 = 8  # bytes
+
 RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
 
 
@@ -31,10 +33,15 @@ class Rope:
     truncated: bool = True
 
 
-def rotations(rope: Rope, head_dim: int, context: int) -> torch.Tensor:
-    """Return the complex rotations [context, head_dim / 2], all of length 1."""
-    angles = torch.outer(torch.arange(context, dtype=torch.float32), frequencies(rope, head_dim))
+def rotations(rope: Rope, head_dim: int, tokens: int) -> torch.Tensor:
+    """Return the complex rotations [tokens, head_dim / 2], all of length 1."""
+    angles = torch.outer(torch.arange(tokens, dtype=torch.float32), frequencies(rope, head_dim))
     return torch.polar(torch.ones_like(angles), angles)
+
+
+def rotation_bytes(head_dim: int, tokens: int) -> int:
+    """Return the bytes that these rotations take."""
+    return COMPLEX64 * tokens * (head_dim // 2)
 
 
 def frequencies(rope: Rope, head_dim: int) -> torch.Tensor:

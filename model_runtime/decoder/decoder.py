@@ -57,7 +57,7 @@ class AnyDecoder(Protocol):
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64] | None:
-        """Factors of the keys in arenas, [context, head_dim / 2], or None if unknown."""
+        """Factors of the keys in arenas, at least [capacity, head_dim / 2], or None if unknown."""
         ...
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 
@@ -15,6 +15,7 @@ from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
+from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights
 from model_runtime.decoder import attention
@@ -25,12 +26,13 @@ from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
-from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
+GPU_TABLES = 2  # of the size of the rotations: their cosines and sines, each number twice
 
 OpenSource = Callable[[KvFormat, str], KvSource]  # from the format of keys and values and the model's name
 
@@ -110,12 +112,12 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
     config, mib = checkpoint.config, options["kv_memory_mib"]
     capacity = min(options["capacity"], config.context)
-    frame = arena_bytes(config, capacity) // FP32 * BF16
+    frame = arena_bytes(config, capacity) // FP32 * BF16 + GPU_TABLES * rotation_bytes(config.head_dim, capacity)
     choice = choose_device(
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
     )
     arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
-    kv = arenas * arena_bytes(config, capacity)
+    kv = kv_bytes(config, capacity, arenas)
     forms = usable_formats(config, options["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
     return LoadPlan(choice, capacity, arenas, forms)
 
@@ -194,6 +196,7 @@ def load_on_cpu(
     forms: Collection[Format],
 ) -> Runtime:
     """Load a model on the CPU by the fastest method that the options and the formats allow."""
+    config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
     way, reason = choose_method(config, options["weights"], options["threads"], options["speed_notes"], forms)
     return Runtime(
         parameters=count_parameters(tensors),

@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple, get_args
 
 import torch
 
+from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
 from model_runtime.decoder.linear import Format
@@ -54,6 +56,11 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
         return ModelSize(*hf_size(folder))
     sizes = [prod(shape) for shape in expected_shapes(config).values()]
     return ModelSize(sum(sizes), max(*sizes, 2 * config.hidden * config.intermediate))
+
+
+def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
+    """Return the bytes of arenas of `capacity` tokens on a CPU, and of the rotations that they share."""
+    return arenas * arena_bytes(config, capacity) + rotation_bytes(config.head_dim, capacity)
 
 
 def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:

@@ -62,7 +62,7 @@ class GpuDecoder:
         self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(config.layers)]
         self._cos, self._sin = (
             each.to(slab.k.device)
-            for each in rotation_factors(rotations_of(config.rope, config.head_dim, config.context))
+            for each in rotation_factors(rotations_of(config.rope, config.head_dim, slab.capacity))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         with torch.no_grad():
@@ -70,7 +70,7 @@ class GpuDecoder:
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """Factors of the keys in arenas, [context, head_dim / 2], a copy."""
+        """Factors of the keys in arenas, [capacity, head_dim / 2], a copy."""
         return torch.complex(self._cos[:, ::2], self._sin[:, 1::2]).cpu().numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:

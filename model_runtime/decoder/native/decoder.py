@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import math
-import mmap
 import platform
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +21,7 @@ from model_runtime.decoder.decoder import CHUNK, Span
 from model_runtime.decoder.layers import Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
+from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
@@ -55,8 +53,9 @@ class NativeDecoder:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
-        self._rope = rotations(config.rope, config.head_dim, config.context)
+        self._memory = WeightMemory()
         self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
+        self._rope = self._kept(torch.view_as_real(rotations(config.rope, config.head_dim, config.context)))
         lib = c.library()
         assert lib is not None and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -70,7 +69,7 @@ class NativeDecoder:
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
         """Factors of the keys in arenas, [context, head_dim / 2], a view."""
-        return self._rope.numpy()
+        return torch.view_as_complex(self._rope).numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
         """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
@@ -108,7 +107,7 @@ class NativeDecoder:
         config = self.config
         layers = (c.NativeLayer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
         return c.NativeModel(
-            layers, self._norm(norm(config, weights, "model.norm")), self._keep(torch.view_as_real(self._rope)),
+            layers, self._norm(norm(config, weights, "model.norm")), self._rope.data_ptr(),
             self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
             _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
             _round_up(config.context, 16), form == "int8", config.gated,
@@ -141,7 +140,7 @@ class NativeDecoder:
             raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
         else:
             whole, scales = weight.half(), 0
-        stored = _zeros((outputs, inputs), whole.dtype)
+        stored = self._memory.zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
         self._tensors.append(stored)
         # numpy, since torch would convert all of it to int32 first
@@ -152,17 +151,11 @@ class NativeDecoder:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
 
     def _keep(self, tensor: torch.Tensor) -> int:
-        self._tensors.append(_zeros(tensor.shape, tensor.dtype).copy_(tensor))
-        return self._tensors[-1].data_ptr()
+        return self._kept(tensor).data_ptr()
 
-
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Allocate zeros in large pages if the system has them, which saves misses of the page table."""
-    memory = mmap.mmap(-1, max(math.prod(shape) * dtype.itemsize, 1))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a system without such pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=dtype).view(shape)
+    def _kept(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._tensors.append(self._memory.zeros(tensor.shape, tensor.dtype).copy_(tensor))
+        return self._tensors[-1]
 
 
 def _round_up(size: int, unit: int) -> int:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
+import torch
 
 from model_runtime.arena.arena import arena_bytes
-from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.config import parse_config, read_config
+from model_runtime.checkpoint.rope import Rope, rotation_bytes, rotations
+from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import MIB, MOST_ARENAS, Model, load
-from tests.models import Tiny, make
+from model_runtime.loading.load import (
+    MIB,
+    MOST_ARENAS,
+    DecoderOptions,
+    LoadOptions,
+    Model,
+    load,
+    load_on_cpu,
+    plan_load,
+)
+from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
+from tests.compiled import require_compiled
+from tests.models import Tiny, config, make
 
 ROOMY = Tiny(context=4096)  # a frame of it takes two MiB
 
@@ -62,3 +79,68 @@ def test_as_many_frames_as_fit_in_the_memory_are_kept(tmp_path: Path, mib: int, 
 def test_a_context_smaller_than_the_capacity_is_what_a_frame_takes(tmp_path: Path) -> None:
     loaded = load_within(make(tmp_path, Tiny(context=1024)), 1, capacity=10**9)
     assert (loaded.engine.capacity, loaded.description.arenas) == (1024, 2)
+
+
+LONG = Tiny(context=1 << 20, head_dim=128, heads=1, kv_heads=1)  # half a GiB of rotations
+LOADED = """
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+import sys
+import tests.engine.loading.test_load_memory as here
+from model_runtime.machine import releasable_memory
+before, least = releasable_memory(), getrusage(RUSAGE_SELF).ru_maxrss
+kept = here.long_model(*sys.argv[1:])
+print(releasable_memory() - before, (getrusage(RUSAGE_SELF).ru_maxrss - least) << 10)
+"""
+
+
+def long_model(weights: Literal["fp32", "int8"], capacity: str) -> object:
+    """A decoder for arenas of so many tokens, made by the process that counts its memory."""
+    shape = parse_config(config(LONG))
+    tensors = {name: torch.ones(sizes) for name, sizes in expected_shapes(shape).items()}
+    options = DecoderOptions(weights=weights, threads=1, speed_notes=None)
+    return load_on_cpu(shape, tensors, int(capacity), 1, options, [weights])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted where Linux tells it")
+@pytest.mark.parametrize("weights", ["fp32", "int8"])
+def test_a_context_of_a_million_tokens_takes_memory_for_the_tokens_of_an_arena(weights: str) -> None:
+    if weights == "int8":
+        require_compiled()
+
+    def taken(capacity: int) -> list[int]:
+        """What is kept, and the peak, of a model that another process loads."""
+        command = [sys.executable, "-c", LOADED, weights, str(capacity)]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3])
+        return [int(each) for each in ran.stdout.split()]
+
+    assert max(taken(512)) < 100 * MIB
+    capacity = 1 << 17
+    counted = rotation_bytes(LONG.head_dim, capacity)
+    assert counted == 64 * MIB
+    kept, _ = taken(capacity)
+    assert 0.9 * counted < kept < 1.2 * counted + 16 * MIB, "once"
+
+
+def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(tmp_path: Path) -> None:
+    loaded = load_within(make(tmp_path, ROOMY), 1, 300)
+    found = loaded.kv.rotations
+    assert found is not None and len(found) == loaded.engine.capacity == 300
+    head_dim = read_config(tmp_path).head_dim
+    assert torch.equal(torch.from_numpy(found), rotations(Rope(), head_dim, 4096)[:300])
+
+
+def test_rotations_are_counted_before_the_weights_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = read_checkpoint(make(tmp_path, LONG))
+    shape, capacity = checkpoint.config, LONG.context
+    frame = arena_bytes(shape, capacity)
+    assert kv_bytes(shape, capacity, 3) == 3 * frame + 512 * MIB
+    needed = memory_need(model_size(shape), "fp32", frame).total + 512 * MIB
+    options = LoadOptions(
+        device="cpu", weights="fp32", threads=1, speed_notes=None, capacity=capacity, kv_memory_mib=1
+    )
+    monkeypatch.setattr(fits, "available_memory", lambda: needed)
+    assert plan_load(checkpoint, **options).arenas == 1
+    monkeypatch.setattr(fits, "available_memory", lambda: needed - 1)
+    with pytest.raises(ModelError, match="needs .* of memory"):
+        plan_load(checkpoint, **options)

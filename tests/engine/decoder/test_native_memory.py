@@ -1,0 +1,119 @@
+"""Memory of the compiled decoder's weights: private to the process, counted as its own, in huge pages if allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model_runtime.checkpoint.config import parse_config
+from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.decoder.native.memory import ALIGNMENT, REGION, WeightMemory
+from model_runtime.errors import ModelError
+from model_runtime.loading import memory_fit
+from model_runtime.loading.memory_fit import memory_need, model_size, usable_formats
+from tests.compiled import require_compiled
+from tests.models import Tiny, config
+
+ROOT = Path(__file__).parents[3]
+MIB = 1 << 20
+SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiled decoder is for Linux")
+
+shapes = st.tuples(st.integers(0, 70), st.integers(1, 3)) | st.just((REGION // 2 + 1, 1))
+kinds = st.sampled_from([torch.int8, torch.float16, torch.float32])
+
+
+@given(wanted=st.lists(st.tuples(shapes, kinds), min_size=1, max_size=8))
+def test_tensors_are_zero_aligned_and_do_not_overlap(wanted: list[tuple[tuple[int, int], torch.dtype]]) -> None:
+    memory = WeightMemory()
+    made = [memory.zeros(shape, kind) for shape, kind in wanted]
+    for number, (tensor, (shape, kind)) in enumerate(zip(made, wanted, strict=True), 1):
+        assert (tensor.shape, tensor.dtype) == (shape, kind) and tensor.is_contiguous()
+        assert tensor.data_ptr() % ALIGNMENT == 0 or not tensor.numel()
+        assert not tensor[-100:].any()
+        tensor[:100].fill_(number)
+        tensor[-100:].fill_(number)
+    assert all((t[:100] == n).all() and (t[-100:] == n).all() for n, t in enumerate(made, 1))
+
+
+def mapping_of(tensor: torch.Tensor) -> str:
+    """What the system says about the mapping that a tensor lies in."""
+    for entry in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
+        if found := re.match("([0-9a-f]+)-([0-9a-f]+) ", entry):
+            start, end = (int(each, 16) for each in found.groups())
+            if start <= tensor.data_ptr() < end:
+                return entry
+    raise AssertionError("no mapping holds the tensor")
+
+
+def test_weights_lie_in_huge_pages_where_the_system_allows_it() -> None:
+    tensor = WeightMemory().zeros((64 * MIB,), torch.int8).fill_(1)
+    entry = mapping_of(tensor)
+    flags = re.search("VmFlags:(.*)", entry)
+    assert flags and "sh" not in flags[1].split(), "shared memory is put into huge pages by another setting"
+    if not SETTING.exists() or "[never]" in SETTING.read_text():
+        pytest.skip("this system has no huge pages, or was told to use none")
+    assert "hg" in flags[1].split()
+    pages = re.search(r"AnonHugePages: *(\d+) kB", entry)
+    assert pages and int(pages[1]) > 0
+
+
+IMPORTS = """
+import torch
+from dataclasses import replace
+from model_runtime.checkpoint.config import parse_config
+from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.decoder.native.decoder import NativeDecoder
+from model_runtime.decoder.native.memory import WeightMemory
+from model_runtime.machine import releasable_memory
+from tests.models import Tiny, config
+held = [releasable_memory()]
+"""
+RELEASED = """
+memory = WeightMemory()
+tensors = [memory.zeros((64 << 20,), torch.int8).fill_(1) for _ in range(2)]
+held.append(releasable_memory())
+del tensors, memory
+"""
+LOADED = """
+shape = replace(parse_config(config(Tiny(hidden=512))), vocab=64 << 10)
+weights = {name: torch.ones(sizes) for name, sizes in expected_shapes(shape).items()}
+held.append(releasable_memory())
+decoder = NativeDecoder(shape, weights, "fp16", 1)
+"""
+
+
+def held_after(code: str) -> list[int]:
+    """The bytes that a process of its own could release, as it runs some code and at its end."""
+    told = f"{IMPORTS}{code}held.append(releasable_memory())\nprint(held)"
+    ran = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True, cwd=ROOT)
+    return json.loads(ran.stdout)
+
+
+def test_memory_goes_back_to_the_system_with_the_last_tensor() -> None:
+    before, full, after = held_after(RELEASED)
+    assert full - before > 120 * MIB
+    assert after - before < 16 * MIB
+
+
+def test_the_memory_check_for_a_second_model_counts_the_weights_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_compiled()
+    shape = replace(parse_config(config(Tiny(hidden=512))), vocab=64 << 10)
+    _, before, after = held_after(LOADED)
+    weights = 2 * prod(expected_shapes(shape)["model.embed_tokens.weight"])
+    assert after - before > 0.9 * weights
+    second = memory_need(model_size(shape), "fp16", 0).total
+    monkeypatch.setattr(memory_fit, "available_memory", lambda: second - weights // 2)
+    assert usable_formats(shape, "fp16", 0, soon=after - before) == ["fp16"]
+    with pytest.raises(ModelError, match="of memory"):
+        usable_formats(shape, "fp16", 0)
