@@ -10,8 +10,8 @@ ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, 
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
-    "unknown document", "binary text", "line too long", "low confidence", "empty", "duplicate", "no fit",
-    "superseded", "cancelled", "error",
+    "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
+    "no fit", "superseded", "cancelled", "error",
 ]  # fmt: skip
 
 

@@ -22,6 +22,8 @@ SENTENCES: dict[Reason, str] = {
     "loading": "the model is still loading: suggestions start once it is ready",
     "no model": "no model is loaded: {cause}",
     "unknown document": "the editor has not opened this document on the server: open it again",
+    "out of step": "the editor sent an edit of this document that cannot be understood, so its text here may be "
+    "outdated: save it, or close and reopen it",
     "binary text": "the text around the cursor contains NUL characters, so it looks like binary data: "
     "if it is text, reopen it in the right encoding",
     "line too long": "the lines around the cursor do not fit into the model's context: break them into shorter ones",

@@ -6,6 +6,7 @@ workspace, the language, the file and its size.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -17,6 +18,8 @@ from efim_ls.paths import file_path
 from efim_ls.settings import Settings
 
 Paths = frozenset[str]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,12 @@ class Rules:
 
     def verdict(self, uri: str, language: str) -> Verdict:
         """Return the verdict by name and language; follows links, which is too slow to do for every key."""
-        paths = _paths(uri)
-        return Verdict(self._off(paths, language), looks_secret(paths), self._settings.max_file_kib * 1024)
+        try:
+            paths = _paths(uri)
+            return Verdict(self._off(paths, language), looks_secret(paths), self._settings.max_file_kib * 1024)
+        except Exception as error:  # a document that cannot be judged must not stop the others
+            logger.error("a document could not be judged, so it is off", exc_info=error)
+            return Verdict(refusal("error"), secret=True, most_characters=0)
 
     def _off(self, paths: Paths, language: str) -> Refusal | None:
         settings = self._settings

@@ -15,7 +15,7 @@ from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.kv_persistence import KvPersistence
 from efim_ls.completion.model_from_settings import load_model
-from efim_ls.completion.planner import Frame, Plan, Planner
+from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
 from efim_ls.completion.window import Budget
 from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
 from efim_ls.settings import Settings
@@ -74,12 +74,12 @@ class Completer:
             self._focused = request.uri
             self._persistence.focus(request.uri)
         document = self._document(request.uri)
-        frame = document.plan(request)
-        plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
-        meter.lap("plan")
-        meter.frame(frame)
-        left = document.suggestions.left(request.text, request.cursor, request.others)
         try:
+            frame = document.plan(request, stopped)
+            plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
+            meter.lap("plan")
+            meter.frame(frame)
+            left = document.suggestions.left(request.text, request.cursor, request.others)
             known = left and not request.explicit
             prompt = frame.prompt if known else self._with_surroundings(request, frame, stopped)
             meter.lap("tokenize")
@@ -98,7 +98,7 @@ class Completer:
                 others = self._model.engine.alternatives.generate(
                     owner, prompt, made.choices, rule, limit, count, stopped
                 )
-        except Stopped:
+        except (Stopped, PlanStopped):
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")
         return self._answer(document, request, plan, made, others, meter)
@@ -106,15 +106,15 @@ class Completer:
     def prefetch(self, request: Request) -> Preparation:
         """Return work that prefetches what a completion for this request will need."""
 
-        def frames() -> list[Frame | None]:
-            planner = self._document(request.uri).planner
-            return [planner.plan(request.text, request.cursor), planner.renewed(request.text, request.cursor)]
+        def frames(stopped: ShouldStop) -> list[Frame | None]:
+            planner, place = self._document(request.uri).planner, (request.text, request.cursor, stopped)
+            return [planner.plan(*place), planner.renewed(*place)]
 
         return self._preparation(request.uri, frames)
 
     def prefetch_opened(self, uri: str, text: str) -> Preparation:
         """Return work that prefetches what a first completion in a document will need."""
-        return self._preparation(uri, lambda: [self._document(uri).planner.opening(text)])
+        return self._preparation(uri, lambda stopped: [self._document(uri).planner.opening(text, stopped)])
 
     def explain(self, request: Request) -> dict[str, object]:
         """Return the exact prompt that a request would send, as text, and its costs; changes nothing."""
@@ -197,14 +197,17 @@ class Completer:
     def _arena(self, uri: str, frame: Frame) -> Arena | None:
         return self._model.engine.arena(Owner(uri, frame.plan.number))
 
-    def _preparation(self, uri: str, frames_of: Callable[[], list[Frame | None]]) -> Preparation:
+    def _preparation(self, uri: str, frames_of: Callable[[ShouldStop], list[Frame | None]]) -> Preparation:
         """Return work that plans once, when it starts: the document may change while the work is interrupted."""
         frames: list[Frame | None] = []
 
         def prepare(stopped: ShouldStop) -> bool:
             began = perf_counter()
-            frames[:] = frames or frames_of()
-            done = all(self._prepare(uri, frame, stopped) for frame in frames if frame)
+            try:
+                frames[:] = frames or frames_of(stopped)
+                done = all(self._prepare(uri, frame, stopped) for frame in frames if frame)
+            except PlanStopped:
+                done = False
             self._ahead_ms += (perf_counter() - began) * 1e3
             return done
 

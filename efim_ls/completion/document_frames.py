@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from efim_ls.completion.planner import Frame, Plan, Planner
-from efim_ls.request import Request
+from efim_ls.request import Request, ShouldStop
 
 MOST_SUGGESTIONS = 16  # per document
 NEARBY = 500  # characters on each side that, with both lengths, identify a place
@@ -92,9 +92,9 @@ class DocumentFrames:
         """Whether there may be unsaved frames."""
         return self._planner is not None
 
-    def plan(self, request: Request) -> Frame:
-        """Return the frame for a request."""
-        frame = self.planner.plan(request.text, request.cursor)
+    def plan(self, request: Request, stopped: ShouldStop) -> Frame:
+        """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
+        frame = self.planner.plan(request.text, request.cursor, stopped)
         self._asked[frame.plan.number] = frame
         return frame
 

@@ -10,9 +10,10 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeVar
 
 from efim_ls.completion.window import MOST_CHARACTERS, Budget, Pieces, Window
-from efim_ls.request import FrameKind
+from efim_ls.request import FrameKind, ShouldStop
 from efim_ls.text.lines import enclosing_line, line_start, lines_upwards
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.prompt.prompt import Prompt
@@ -43,6 +44,16 @@ class Plan:
 
 
 PromptOf = Callable[[Plan], Prompt]
+T = TypeVar("T")
+
+
+class PlanStopped(Exception):
+    """A newer request took precedence; nothing was remembered of the plan."""
+
+
+def never() -> bool:
+    """Return false: a plan that nothing stops."""
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +82,14 @@ class Planner:
         self._frames: list[Frame] = []
         self._made = 0
 
-    def plan(self, text: str, cursor: int) -> Frame:
-        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one."""
-        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor)))
+    def plan(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
+        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one.
 
-    def opening(self, text: str) -> Frame:
+        Raises PlanStopped soon after `stopped()` is true, as the methods below do.
+        """
+        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor, stopped), stopped))
+
+    def opening(self, text: str, stopped: ShouldStop = never) -> Frame:
         """Return a frame to prefetch for a text without a known cursor: where the last frame ended.
 
         Without one, return a frame whose head is as much of the text's beginning as fits: the prompt of any place in
@@ -83,16 +97,16 @@ class Planner:
         """
         if self._frames:
             last = self._frames[-1].plan
-            return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)))
-        return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)))
+            return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
+        return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
 
-    def renewed(self, text: str, cursor: int) -> Frame | None:
+    def renewed(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame | None:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
             return None
         last = self._frames[-1]
         others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
-        frame = self._remember(self._cheapest(others, self._new(text, cursor)))
+        frame = self._remember(self._cheapest(others, self._new(text, cursor, stopped), stopped))
         self._frames.append(self._frames.pop(self._frames.index(last)))  # it is used until it is outgrown
         return frame
 
@@ -112,11 +126,11 @@ class Planner:
         other._frames = list(self._frames)
         return other
 
-    def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan]) -> Frame:
-        kept = self._least(fitting)
+    def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan], stopped: ShouldStop) -> Frame:
+        kept = self._least(_until(stopped, fitting))
         if kept is not None and kept[0] <= CHEAP:
             return kept[1]
-        made = self._least(new)
+        made = self._least(_until(stopped, new))
         assert made is not None
         return made[1] if kept is None or made[0] < kept[0] else kept[1]
 
@@ -156,12 +170,12 @@ class Planner:
                 start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
                 yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
 
-    def _new(self, text: str, cursor: int) -> Iterator[Plan]:
+    def _new(self, text: str, cursor: int, stopped: ShouldStop) -> Iterator[Plan]:
         """Yield plans of new frames at the cursor, one for each distinct window start."""
         _, line_end, below = enclosing_line(text, cursor)
         anchor, tail = new_anchor(self._window, self._budget, text, cursor), self._window.tail(text, below)
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
-        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in windows):
+        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(stopped, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
             yield Plan("new", self._made, start, head, typed, rest, tail)
 
@@ -185,6 +199,14 @@ class Planner:
         if below + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
             return True
         return last.tail == self._window.tail(text, below)
+
+
+def _until(stopped: ShouldStop, items: Iterable[T]) -> Iterator[T]:
+    """Yield the items; raises PlanStopped instead of the next one once `stopped()` is true."""
+    for item in items:
+        if stopped():
+            raise PlanStopped
+        yield item
 
 
 def new_anchor(window: Window, budget: Budget, text: str, cursor: int) -> int:

@@ -14,6 +14,7 @@ MOST_CHARACTERS = 8  # per token: text longer than this times the budget is not 
 STARVED = 8  # a head below 1/8 of its budget, with more text above, shows the model too little
 BLANK_LINES = re.compile(r"\s*[\r\n]")
 OPENING = 256  # characters that identify a window's start
+FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not searched for, but made again
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,14 @@ def _found_again(text: str, start: int, head: str) -> int | None:
     opening = head[:OPENING]
     if start == 0 or (text.startswith(opening, start) and starts_line(text, start)):
         return start
-    found = (match.start() for match in re.finditer(re.escape(opening), text)) if opening else ()
-    return min((s for s in found if starts_line(text, s)), key=lambda s: abs(s - start), default=None)
+    if not opening:
+        return None
+    low, high = max(0, start - FURTHEST_MOVE), start + FURTHEST_MOVE + len(opening)
+    found = [0] if low == 0 and text.startswith(opening) else list[int]()
+    for end in "\n", "\r":  # searched for with the line end before it: text that repeats itself matches at lines only
+        above, below = text.rfind(end + opening, low, start + len(opening)), text.find(end + opening, start, high)
+        found += [at + 1 for at in (above, below) if at >= 0]
+    return min((s for s in sorted(found) if starts_line(text, s)), key=lambda s: abs(s - start), default=None)
 
 
 def _first_line(text: str, at: int, end: int) -> int | None:

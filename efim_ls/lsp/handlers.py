@@ -23,6 +23,7 @@ from efim_ls.lsp.protocol import (
     STATS,
     STATUS,
 )
+from efim_ls.lsp.text_sync import changes_of, document_uri, language_and_text, version_of
 from efim_ls.request import Request
 from efim_ls.session.open_documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
@@ -75,33 +76,42 @@ def did_change_folders(ls: EfimServer, _: types.DidChangeWorkspaceFoldersParams)
     ls.session.work_in(ls.folders)
 
 
-def did_open(ls: EfimServer, params: types.DidOpenTextDocumentParams) -> None:
+def did_open(ls: EfimServer, params: object) -> None:
     """Open a document, synchronously like all changes, so that requests see them in order."""
-    item = params.text_document
-    ls.session.open(item.uri, item.language_id, item.text, item.version)
+    uri, (language, text) = _uri(ls, params), language_and_text(params)
+    document = ls.session.open(uri, language, text or "", version_of(params))
+    if text is None:
+        document.out_of_step = True
+        ls.report_out_of_step(uri)
 
 
-def did_change(ls: EfimServer, params: types.DidChangeTextDocumentParams) -> None:
-    """Apply edits to a document."""
-    document = ls.documents.use(params.text_document.uri)
+def did_change(ls: EfimServer, params: object) -> None:
+    """Apply edits to a document, up to the first that cannot be understood."""
+    document = ls.documents.use(_uri(ls, params))
     if document is None:
         logger.warning("ignoring a change to a document that is not open")
         return
-    ls.session.edit(document, map(_change, params.content_changes), ls.encoding)
-    document.version = params.text_document.version
+    was_in_step = not document.out_of_step
+    ls.session.edit(document, changes_of(params), ls.encoding)
+    if was_in_step and document.out_of_step:
+        ls.report_out_of_step(document.uri)
+    document.version = version_of(params)
 
 
-def did_save(ls: EfimServer, params: types.DidSaveTextDocumentParams) -> None:
+def did_save(ls: EfimServer, params: object) -> None:
     """Adopt the saved text if it differs, in case an edit went wrong."""
-    document = ls.documents.get(params.text_document.uri)
-    if document is not None and params.text not in (None, document.text):
-        logger.warning("a document differed from the text that its editor saved; now using the saved text")
-        document.edit(Change(params.text or ""), ls.encoding)
+    document = ls.documents.get(_uri(ls, params))
+    match params:
+        case {"text": str(text)} if document is not None and (document.out_of_step or text != document.text):
+            logger.warning("a document differed from the text that its editor saved; now using the saved text")
+            ls.session.edit(document, [Change(text)], ls.encoding)
+        case _:
+            pass
 
 
-def did_close(ls: EfimServer, params: types.DidCloseTextDocumentParams) -> None:
+def did_close(ls: EfimServer, params: object) -> None:
     """Close a document."""
-    ls.session.close_document(params.text_document.uri)
+    ls.session.close_document(_uri(ls, params))
 
 
 def did_move_cursor(ls: EfimServer, params: types.TextDocumentPositionParams) -> None:
@@ -251,11 +261,13 @@ def _snapshot(
     return Snapshot(document, ls.session.request_at(document, cursor, explicit), at)
 
 
-def _change(change: types.TextDocumentContentChangeEvent) -> Change:
-    if isinstance(change, types.TextDocumentContentChangeWholeDocument):
-        return Change(change.text)
-    start, end = change.range.start, change.range.end
-    return Change(change.text, (start.line, start.character), (end.line, end.character))
+def _uri(ls: EfimServer, params: object) -> str:
+    """Return the URI in a message about a document's text; without one, report it and raise JsonRpcInvalidParams."""
+    uri = document_uri(params)
+    if uri is None:
+        ls.report_out_of_step("an unnamed document")
+        raise JsonRpcInvalidParams("expected {textDocument: {uri}}")
+    return uri
 
 
 def _wants_status(experimental: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import uuid
 from typing import cast
 
@@ -18,6 +19,13 @@ from efim_ls.session.session import Session
 from efim_ls.settings import parse
 from efim_ls.text.document import Encoding
 from efim_ls.version import installed_version
+
+OUT_OF_STEP = (
+    "the editor sent an edit that cannot be understood, so its document gets no suggestions: save it, or close and "
+    "reopen it"
+)
+
+logger = logging.getLogger(__name__)
 
 
 class EfimServer(LanguageServer):
@@ -104,6 +112,14 @@ class EfimServer(LanguageServer):
         while (report := await reports.get()) is not None:
             shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
         shown.end(token, types.WorkDoneProgressEnd())
+
+    def report_out_of_step(self, name: str) -> None:
+        """Log that a message about a document's text cannot be understood, and show once what follows from that."""
+        logger.warning("a message about a document's text cannot be understood")
+        cause = f"efim-ls: a message about the text of {name} cannot be understood"
+        self.window_log_message(types.LogMessageParams(types.MessageType.Warning, cause))
+        self._show_once(types.MessageType.Warning, OUT_OF_STEP)
+        self.status_reporter.changed()
 
     def _show_once(self, kind: types.MessageType, message: str) -> None:
         if message not in self._shown:

@@ -20,6 +20,8 @@ from pygls.exceptions import (
 )
 from pygls.protocol import LanguageServerProtocol, default_converter
 
+from efim_ls.lsp.text_sync import position_of
+
 # pygls' copy of a text breaks at form feeds and some line ends, and costs O(file) for every keystroke.
 NOT_MIRRORED = (
     types.TEXT_DOCUMENT_DID_OPEN,
@@ -30,13 +32,20 @@ NOT_MIRRORED = (
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
 HANDLED_DOLLAR = (types.CANCEL_REQUEST, types.SET_TRACE)  # a server may ignore other $/ notifications
+# An edit that is dropped falsifies every later one: `text_sync` reads these, less strictly than LSP's types would.
+READ_LENIENTLY = (
+    types.TEXT_DOCUMENT_DID_OPEN,
+    types.TEXT_DOCUMENT_DID_CHANGE,
+    types.TEXT_DOCUMENT_DID_SAVE,
+    types.TEXT_DOCUMENT_DID_CLOSE,
+)
 # Messages that LSP does not have: our own, and those that clients in use send.
 STATUS, SETTLED, STATS, EXPLAIN = "efim/status", "efim/settled", "efim/stats", "efim/explain"
 DID_MOVE_CURSOR, DID_CHANGE_STATUS = "efim/didMoveCursor", "efim/didChangeStatus"
 DID_FOCUS, DID_SHOW = "textDocument/didFocus", "textDocument/didShowCompletion"
 DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
 LSP_TYPES = cast("dict[str, tuple[Any, ...]]", types.METHOD_TO_TYPES)  # pyright: ignore[reportUnknownMemberType]
-PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items()} | dict.fromkeys(
+PARAMS = {method: kinds[2] for method, kinds in LSP_TYPES.items() if method not in READ_LENIENTLY} | dict.fromkeys(
     (EXPLAIN, DID_MOVE_CURSOR), types.TextDocumentPositionParams
 )
 
@@ -157,11 +166,20 @@ class EfimProtocol(LanguageServerProtocol):
 def converter() -> Converter:
     """Return a converter from JSON to LSP types that tolerates known client errors."""
     made = default_converter()
+    made.register_structure_hook(types.Position, _position)
     made.register_structure_hook(types.InlineCompletionParams, partial(_inline_params, made))
     capabilities = types.TextDocumentClientCapabilities
     structure = made.get_structure_hook(capabilities)
     made.register_structure_hook(capabilities, partial(_capabilities, structure))
     return made
+
+
+def _position(raw: object, _: object) -> types.Position:
+    """Accept numbers above LSP's limit, which some clients send for the end of a line or a text."""
+    position = position_of(raw)
+    if position is None:
+        raise ValueError("expected a position: {line, character}")
+    return types.Position(*position)
 
 
 def _capabilities(structure: Callable[[object, object], Any], raw: dict[str, Any], kind: object) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -16,6 +17,9 @@ from efim_ls.usage.suggestions import RetentionTracker
 
 # More text slows every token; more files would outgrow the cache of their tokens.
 MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
+
+
+logger = logging.getLogger(__name__)
 
 
 class IdleTimer:
@@ -50,7 +54,10 @@ class IdleTimer:
         begin = self._begin
         self.cancel()
         if begin is not None:
-            begin()
+            try:
+                begin()
+            except Exception as error:  # there is no caller to raise it to, and other documents' timers go on
+                logger.error("work after a pause failed", exc_info=error)
 
     async def elapsed(self) -> None:
         """Wait until no call is pending."""
@@ -62,7 +69,8 @@ class OpenDocument(Document):
     """An open document: its text, and the event loop's state until it is closed.
 
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
-    suggestions. `prefetch_timer` and `save_timer` wait for the user to pause.
+    suggestions. `prefetch_timer` and `save_timer` wait for the user to pause. `out_of_step`: an edit could not be
+    understood, so the text may differ from the editor's until its whole text is known again.
     """
 
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
@@ -70,12 +78,16 @@ class OpenDocument(Document):
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
+        self.out_of_step = False
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
 
     def edit(self, change: Change, encoding: Encoding) -> None:
-        """Apply a change and track accepted suggestions through it."""
-        self.retention.follow(self.apply(change, encoding), self.text)
+        """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
+        if change.is_whole:
+            self.out_of_step = False
+        if not self.out_of_step:
+            self.retention.follow(self.apply(change, encoding), self.text)
 
     def verdict(self, rules: Rules) -> Verdict:
         """Return the rules' verdict on it, cached while the same rules are in force."""
@@ -152,7 +164,8 @@ class OpenDocuments:
         """Return why the rules allow no suggestions in a document, open or not; `size` overrides its characters."""
         if (document := self._documents.get(uri)) is None:
             return self.rules.verdict(uri, "").refusal(size or 0)
-        return document.verdict(self.rules).refusal(len(document.text) if size is None else size)
+        off = document.verdict(self.rules).refusal(len(document.text) if size is None else size)
+        return refusal("out of step") if off is None and document.out_of_step else off
 
     def others(self, document: OpenDocument) -> tuple[str, ...]:
         """Return the texts of other documents in its language that fit whole, most recently used last."""
@@ -160,7 +173,7 @@ class OpenDocuments:
         for other in reversed(self._documents.values()):
             size = len(other.text)
             alike = other is not document and other.language == document.language and size <= room
-            if alike and other.verdict(self.rules).may_be_read(size):
+            if alike and not other.out_of_step and other.verdict(self.rules).may_be_read(size):
                 room -= size
                 texts.append(other.text)
         return tuple(reversed(texts[:MOST_OTHERS]))

@@ -66,14 +66,22 @@ class Session:
         if await self._model.load(self.settings, progress) and (document := self.documents.last_used):
             self.background.rested(document)
 
-    def open(self, uri: str, language: str, text: str, version: int | None = None) -> None:
-        """Open a document."""
-        self.background.rested(self.documents.open(uri, language, text, version))
+    def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
+        """Open a document and return it."""
+        document = self.documents.open(uri, language, text, version)
+        self.background.rested(document)
+        return document
 
-    def edit(self, document: OpenDocument, changes: Iterable[Change], encoding: Encoding) -> None:
-        """Apply changes to a document and drop its outdated prefetching."""
+    def edit(self, document: OpenDocument, changes: Iterable[Change | None], encoding: Encoding) -> None:
+        """Apply changes to a document and drop its outdated prefetching.
+
+        None is a change that cannot be understood: none after it is applied, and the document is out of step.
+        """
         self.background.drop_prefetch(document)
         for change in changes:
+            if change is None:
+                document.out_of_step = True
+                return
             document.edit(change, encoding)
 
     def close_document(self, uri: str) -> None:
@@ -142,9 +150,15 @@ class Session:
         """Apply the current settings and folders to all documents; drop the work of those that are off."""
         self.documents.rules = Rules(self.settings, self._folders)
         for document in self.documents:
-            if self.documents.why_off(document.uri):
-                self.background.drop(document)
-                self.background.close_document(document.uri, save=False)
+            try:
+                self._drop_if_off(document)
+            except Exception as error:  # one document must not keep the settings from the others
+                logger.error("a document could not be judged by new rules", exc_info=error)
+
+    def _drop_if_off(self, document: OpenDocument) -> None:
+        if self.documents.why_off(document.uri):
+            self.background.drop(document)
+            self.background.close_document(document.uri, save=False)
 
     def _why_not(self, request: Request) -> Refusal | None:
         """Return why a request would not reach the model, None if it would."""

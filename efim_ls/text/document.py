@@ -23,6 +23,11 @@ class Change:
     start: Position | None = None
     end: Position | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it replaces the whole document."""
+        return self.start is None or self.end is None
+
 
 @dataclass(frozen=True)
 class Edit:

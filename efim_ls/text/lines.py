@@ -31,8 +31,9 @@ def line_start(text: str, offset: int) -> int:
 
 
 def starts_line(text: str, offset: int) -> bool:
-    """Return whether a line starts at an offset."""
-    return line_start(text, offset) == offset
+    """Return whether a line starts at an offset; looks at two characters, however long the line above is."""
+    before = text[max(0, offset - 1) : offset]
+    return offset == 0 or before == "\n" or (before == "\r" and not text.startswith("\n", offset))
 
 
 def lines_upwards(text: str, offset: int) -> Iterator[int]:

@@ -91,6 +91,17 @@ def loaded(folder: Path) -> Completer:
     return completer_of(folder)
 
 
+def test_a_request_that_is_stopped_is_not_planned(loaded: Completer) -> None:
+    stopped = Request("file:///stopped.py", CODE, PLACE)
+    answer = loaded.complete(stopped, lambda: True)
+    assert (answer.text, answer.reason, answer.costs.head, answer.costs.recomputed) == ("", "superseded", 0, 0)
+    prepare = loaded.prefetch(stopped)
+    assert prepare(lambda: True) is False
+    assert loaded._document(stopped.uri).planner.frames == ()
+    assert prepare(lambda: False) is True
+    assert len(loaded._document(stopped.uri).planner.frames) == 1
+
+
 def test_a_loaded_completer_answers_and_tells_the_costs(loaded: Completer) -> None:
     answer = ask(loaded, CODE, PLACE)
     costs = answer.costs

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import CHEAP, FRAMES, UNBEATABLE, Plan
+from efim_ls.completion.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner, PlanStopped
 from efim_ls.completion.window import Budget
 from efim_ls.text.lines import starts_line
 from model_runtime.arena.pool import WORTH_COPYING
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.prompt.prompt import Prompt
 from tests.unit.planning import (
     CHEAPLY,
     REALLY,
@@ -22,12 +23,14 @@ from tests.unit.planning import (
     Session,
     counters,
     fewer,
+    fours,
     frame,
     histories,
     is_at_line_start,
     keystrokes,
     next_line,
     numbered,
+    prompt_of_fours,
     short_texts,
     states,
     texts,
@@ -256,3 +259,30 @@ def test_r10_sequences_recompute_what_the_planner_expects(counter: Counter, sess
         expected, cost = remembered.cost(plan), played.compute(plan)
         assert expected <= cost <= expected + WORTH_COPYING
         remembered.note(plan)
+
+
+@pytest.mark.parametrize("method", ["plan", "renewed", "opening"])
+def test_a_plan_that_is_stopped_leaves_nothing_behind(method: str) -> None:
+    made: list[Plan] = []
+
+    def prompt(plan: Plan) -> Prompt:
+        made.append(plan)
+        return prompt_of_fours(plan)
+
+    planner = Planner(Budget(64, 16), fours, prompt)
+    text = "".join(f"value_{i:03} = {i}\n" for i in range(200))
+    for cursor in (3000, 1000, 2000):
+        planner.plan(text, cursor)
+    longer, cursor = text, 2000
+    while method == "renewed" and planner.renewed(longer, cursor) is None:
+        longer, cursor = longer[:cursor] + "ab c" + longer[cursor:], cursor + 4
+        assert planner.plan(longer, cursor).plan.frame == "kept"
+    arguments = (text[:1000],) if method == "opening" else (longer, cursor if method == "renewed" else 500)
+    before = planner.frames
+    for checks in range(1 if method == "renewed" else 3):
+        asked = iter([False] * checks)
+        made.clear()
+        with pytest.raises(PlanStopped):
+            getattr(planner, method)(*arguments, lambda asked=asked: next(asked, True))
+        assert planner.frames == before and len(made) <= checks
+    assert getattr(planner, method)(*arguments, lambda: False) is not None

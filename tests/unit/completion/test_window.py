@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.window import MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
-from efim_ls.text.lines import line_start
+from efim_ls.completion.window import FURTHEST_MOVE, MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
+from efim_ls.completion.window import _found_again as found_window
+from efim_ls.text.lines import line_start, starts_line
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer, fragments
 from tests.models import CODE
@@ -196,6 +198,57 @@ def test_pieces_never_see_more_than_eight_characters_a_token() -> None:
     window.start(text, len(text), (0, text))
     window.tail(text, 7)
     assert max(seen) <= BUDGET.head * MOST_CHARACTERS
+
+
+class Searched(str):
+    """A text that counts the characters in which something was searched for, and the matches that were examined."""
+
+    characters = matches = 0
+
+    def find(self, *sought: object) -> int:
+        return self._counted(super().find, *sought)
+
+    def rfind(self, *sought: object) -> int:
+        return self._counted(super().rfind, *sought)
+
+    def _counted(self, search: Callable[..., int], what: str, low: int = 0, high: int | None = None) -> int:
+        self.characters += (len(self) if high is None else min(high, len(self))) - low
+        self.matches += 1
+        return search(what, low, len(self) if high is None else high)
+
+
+@pytest.mark.parametrize("repeated", ["a, b, ", "0", "👩\u200d👧", "def f():\n", "\n", "\r"])
+def test_a_text_that_repeats_itself_is_searched_in_bounded_work(
+    repeated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = list[int]()
+    monkeypatch.setattr(
+        "efim_ls.completion.window.starts_line", lambda text, at: looked.append(at) or starts_line(text, at)
+    )
+    text = Searched(repeated * (4_000_000 // len(repeated)))
+    for head in (text[1:400], text[1:2], "x" + text[:400]):
+        WINDOW.start(text, len(text), (2_000_000, head))
+    assert len(looked) <= 3 * 100, "matches, and fragments of the last few lines"
+    assert text.matches <= 3 * 8
+    assert text.characters <= text.matches * (FURTHEST_MOVE + OPENING + 2)
+
+
+@unhurried
+@given(text=texts, at=st.integers(0, 60))
+def test_two_characters_tell_whether_a_line_starts(text: str, at: int) -> None:
+    assert starts_line(text, at) == (line_start(text, at) == at)
+
+
+@unhurried
+@given(above=texts, text=texts, pasted=texts)
+def test_a_window_that_moved_is_found_where_the_nearest_such_line_is(above: str, text: str, pasted: str) -> None:
+    whole, moved = above + "\n" + text, above + pasted + "\n" + text
+    at, head = len(above) + 1, text[:OPENING]
+    found = found_window(moved, at, head)
+    candidates = [s for s in range(len(moved) + 1) if moved.startswith(head, s) and line_start(moved, s) == s]
+    expected = min(candidates, key=lambda s: abs(s - at), default=None) if head else None
+    assert found_window(whole, at, head) == (at if at != 0 or head else None)
+    assert found == (at if at in candidates else expected)
 
 
 @pytest.mark.parametrize("kind", ["qwen", "starcoder", "llama"])
