@@ -26,7 +26,7 @@ from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import Span
 from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat
 from model_runtime.ids import Ids
-from model_runtime.machine import cuda_missing
+from model_runtime.machine import cuda_missing, roomiest_gpu
 
 SHAPE = ModelConfig(
     family="qwen2",
@@ -61,6 +61,7 @@ def main() -> int:
     if reason := cuda_missing():
         print(f"no GPU to check: {reason}", file=sys.stderr)
         return 2
+    torch.cuda.set_device(roomiest_gpu())
     results = measure()
     show("1.5B parameters, 4,096 tokens of context", ("figure", "value"), results.items())
     name = re.sub(r"\W+", "-", results["device"]).lower()
@@ -157,11 +158,11 @@ def figures(name: str, forward: Pass) -> dict[str, float]:
 def own(name: str, weights: Weights, form: GpuFormat) -> tuple[Pass, dict[str, float]]:
     """Passes of the GPU's decoder, and what only it has: several rows, several arenas."""
     from model_runtime.decoder.gpu.decoder import GpuDecoder
-    from model_runtime.decoder.gpu.graphs import WIDTHS
     from model_runtime.decoder.gpu.load import load_on_gpu
+    from model_runtime.decoder.gpu.slab import WIDTHS
 
     began, before = perf_counter(), torch.cuda.memory_allocated()
-    runtime = load_on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS, form)
+    runtime = load_on_gpu(SHAPE, weights, CONTEXT + ROOM, ARENAS, form, torch.cuda.current_device())
     taken = (torch.cuda.memory_allocated() - before) / MIB
     more = {f"{name}_load_s": perf_counter() - began, f"{name}_mib": taken}
     decoder, arenas = runtime.decoder, [runtime.arena() for _ in range(ARENAS)]
@@ -169,7 +170,8 @@ def own(name: str, weights: Weights, form: GpuFormat) -> tuple[Pass, dict[str, f
 
     def forward(ids: Ids, at: int) -> int:
         arenas[0].truncate(at)
-        return int(decoder.forward(ids, arenas[0])[0].argmax())
+        logits, likeliest = decoder.forward(ids, arenas[0]), decoder.likeliest
+        return int(likeliest[0].ids[0] if likeliest else logits[0].argmax())
 
     forward(TOKENS[:CONTEXT], 0)
     for rows in WIDTHS:

@@ -52,9 +52,9 @@ class Costs:
     """The costs of one answer, in tokens.
 
     `recomputed` tokens went through the model before the first new token. Of the `reused` ones, `fetched` came from
-    memory or disk, and `approximate` differ slightly from what the model computes (only if a setting allows it). Of
-    the `new_tokens`, `known` were computed for an earlier suggestion; decoding the others took `passes`, in which
-    `accepted` of the `drafted` tokens proved right.
+    memory or disk, and `approximate` may differ slightly from what the model would compute now (only if a setting
+    allows it, or on a GPU). Of the `new_tokens`, `known` were computed for an earlier suggestion; decoding the others
+    took `passes`, in which `accepted` of the `drafted` tokens proved right.
     """
 
     frame: FrameKind = "new"

@@ -22,20 +22,49 @@ def cuda_missing() -> str | None:
         return "this build of torch has no CUDA"
     if not torch.cuda.is_available():
         return "there is no usable NVIDIA GPU"
-    if torch.cuda.get_device_capability() < LEAST_CAPABILITY:
-        return f"{torch.cuda.get_device_name()} is too old for bf16"
+    if not _new_enough():
+        cards = ", ".join(map(describe_gpu, range(torch.cuda.device_count())))
+        return f"bf16 needs compute capability {_dotted(LEAST_CAPABILITY)}, and there is only {cards}"
     if not find_spec("xformers"):
-        return "xformers is not installed: run pip install '.[gpu]' in a clone of efim-ls"
+        return "xformers is not installed: run pip install -c constraints-gpu.txt '.[gpu]' in a clone of efim-ls"
     return None
 
 
+def roomiest_gpu() -> int:
+    """Return the index of the GPU with the most free memory among those that have bf16; 0 if there is none.
+
+    With several GPUs, asking one for its free memory takes a few hundred MB of it until the process ends.
+    """
+    usable = _new_enough() if cuda_missing() is None else []
+    return max(usable, key=free_gpu_memory) if len(usable) > 1 else next(iter(usable), 0)
+
+
+def free_gpu_memory(index: int) -> int:
+    """Return the bytes that are free on a GPU."""
+    return torch.cuda.mem_get_info(index)[0]
+
+
+def describe_gpu(index: int) -> str:
+    """Return a GPU's name and compute capability, which decides which kernels it can run."""
+    capability = _dotted(torch.cuda.get_device_capability(index))
+    return f"{torch.cuda.get_device_name(index)} (compute capability {capability})"
+
+
+def _new_enough() -> list[int]:
+    return [i for i in range(torch.cuda.device_count()) if torch.cuda.get_device_capability(i) >= LEAST_CAPABILITY]
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return f"{capability[0]}.{capability[1]}"
+
+
 def cuda_state() -> str:
-    """Describe the GPU, or say why none can be used."""
+    """Describe the GPUs, or say why none can be used."""
+    cards = ", ".join(map(describe_gpu, range(torch.cuda.device_count())))
     reason = cuda_missing()
     if reason is None:
-        return f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
-    name = f"{torch.cuda.get_device_name()} is there, but " if torch.cuda.is_available() else ""
-    return name + reason
+        return f"{cards}, CUDA {torch.version.cuda}"
+    return reason if not cards or cards in reason else f"{cards} is there, but {reason}"
 
 
 def available_memory(root: Path = Path("/")) -> int:

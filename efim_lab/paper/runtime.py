@@ -39,7 +39,7 @@ def load_runtime(
 
     from model_runtime.decoder.gpu.load import load_on_gpu  # on a CPU it may not be installed
 
-    runtime = load_on_gpu(config, weights, capacity, arenas)
+    runtime = load_on_gpu(config, weights, capacity, arenas, gpu=device.gpu)
     if runtime.arenas < arenas:
         raise ModelError(f"the GPU can hold {runtime.arenas} KV caches, {arenas} are needed: lower --users")
-    return torch.cuda.get_device_name(), runtime
+    return torch.cuda.get_device_name(device.gpu), runtime

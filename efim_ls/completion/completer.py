@@ -249,9 +249,9 @@ class Completer:
     ) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.add(request.text, request.cursor, left, request.others)
-        tokens, arena = len(self._tokens(prompt, left)), self._model.engine.arena(owner)
-        approximate = arena.approximate(len(prompt.ids)) if arena else 0
-        meter.add(reused=len(prompt.ids), approximate=approximate, new_tokens=tokens, known=tokens)
+        tokens, length, engine = len(self._tokens(prompt, left)), len(prompt.ids), self._model.engine
+        approximate = engine.approximate(arena, length, length) if (arena := engine.arena(owner)) else 0
+        meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
         return Answer(left, meter.total())
 
     def _answer(

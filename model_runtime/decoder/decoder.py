@@ -42,8 +42,32 @@ class Span(NamedTuple):
     rows: int = 1
 
 
+class Likeliest(NamedTuple):
+    """The likeliest tokens after a row, chosen where its logits were computed.
+
+    `ids` [n] and `logits` [n] are sorted, the likeliest first and of equals the first. `total` is the logarithm of
+    the sum of all exponentials, so that exp(logits - total) are probabilities. `choices` is how many tokens they were
+    chosen from.
+    """
+
+    ids: Ids
+    logits: npt.NDArray[np.float32]
+    total: float
+    choices: int
+
+
 class AnyDecoder(Protocol):
     """Any of the decoders: torch's, the compiled one, a GPU's or transformers'. Used on the engine thread only."""
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether a row has the same bits whichever rows are computed beside it."""
+        ...
+
+    @property
+    def likeliest(self) -> list[Likeliest] | None:
+        """The likeliest tokens after each row that the last pass returned, or None if its logits must be searched."""
+        ...
 
     @property
     def config(self) -> ModelConfig:
@@ -108,6 +132,8 @@ class Decoder:
     """Computes logits of tokens appended to an arena. Used on the engine thread only."""
 
     chunk = CHUNK
+    batch_invariant = True
+    likeliest = None
 
     def __init__(self, config: ModelConfig, weights: Weights, form: Format) -> None:
         """Prepare the weights; `weights` may be dropped afterwards."""

@@ -10,7 +10,7 @@ import torch
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.decoder.decoder import AnyDecoder, Span
+from model_runtime.decoder.decoder import AnyDecoder, Likeliest, Span
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
@@ -74,9 +74,11 @@ class Alternatives:
     def _advance(self, tails: Sequence[_Tail]) -> None:
         """Compute one pass for all of them."""
         spans = [tail.span(self._decoder.chunk) for tail in tails]
-        for tail, row in zip(tails, self._decoder.forward_spans(spans), strict=True):
+        rows = self._decoder.forward_spans(spans)
+        listed = self._decoder.likeliest or [None] * len(rows)
+        for tail, row, likeliest in zip(tails, rows, listed, strict=True):
             if tail.ready:
-                tail.extend(self._sampler, row)
+                tail.extend(self._sampler, row, likeliest)
 
 
 class _Tail:
@@ -105,9 +107,9 @@ class _Tail:
         start = self._arena.length
         return Span(self._ids[start : start + chunk], self._arena)
 
-    def extend(self, sampler: Sampler, logits: torch.Tensor) -> None:
+    def extend(self, sampler: Sampler, logits: torch.Tensor, likeliest: Likeliest | None) -> None:
         """Choose the next token by the logits [vocab] that follow the row."""
-        self._take(sampler.pick(logits, self._history, self.output.stub))
+        self._take(sampler.pick(logits, self._history, self.output.stub, likeliest))
 
     def _take(self, choice: Choice) -> None:
         self.output.append(choice)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from model_runtime.arena.arena import Arena
-from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.decoder import AnyDecoder, Likeliest
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.pass_costs import PassCosts
@@ -118,6 +118,7 @@ class Decoding:
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
         self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NO_DRAFT, 0
+        self._likeliest: list[Likeliest] | None = None
         self._choices = self._recall_choices()
         self._expected = self._begin(expected)
 
@@ -130,8 +131,8 @@ class Decoding:
         """Choose the next token, which must fit the stub; raises Stopped instead of starting a pass when stopped."""
         choice = self._choices.at(self._length, stub, self._context.sampler.spells)
         if choice is None:
-            logits = self._logits(stub)
-            choice = self._context.sampler.pick(logits, self._history[: len(self._prompt.history) + self.count], stub)
+            logits, history = self._logits(stub), self._history[: len(self._prompt.history) + self.count]
+            choice = self._context.sampler.pick(logits, history, stub, self._likeliest_here())
             self._choices.add(self._length, choice, stub)
         else:
             self.stats.known += 1
@@ -186,6 +187,11 @@ class Decoding:
             self._pass(stub)
         return self._rows[n - self._rows_at]
 
+    def _likeliest_here(self) -> Likeliest | None:
+        """Return the likeliest tokens after the row, if a pass of this answer listed them."""
+        at = self._length - self._rows_at
+        return self._likeliest[at] if self._likeliest and 0 <= at < len(self._rows) else None
+
     def _pass(self, stub: bytes) -> None:
         """Compute what the arena lacks of the row, together with a draft."""
         n, arena = self._length, self._arena
@@ -201,6 +207,7 @@ class Decoding:
         self.stats.drafted += len(self._draft)
         self._rows_at = n
         self._rows = self._forward(np.concatenate((self._row[arena.length : n], self._draft)), 1 + len(self._draft))
+        self._likeliest = self._context.decoder.likeliest
         if not self.count:
             arena.keep_logits(self._rows[0].clone(), n)
 

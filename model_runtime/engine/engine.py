@@ -43,9 +43,10 @@ class KvSource(Protocol):
 class Generation:
     """New text after the prompt's typed text, and what it cost; times in milliseconds.
 
-    Of the `reused` tokens, `fetched` came from the engine's KV source and `approximate` are not quite what the model
-    computes. `prefill_ms` runs to the first new token. `complete` is false if the limit of new tokens cut the text
-    off. `choices` are the new tokens, and `confidence` is the joint probability of those of the first line.
+    Of the `reused` tokens, `fetched` came from the engine's KV source, and `approximate` may differ slightly from
+    what the model would compute now. `prefill_ms` runs to the first new token. `complete` is false if the limit of
+    new tokens cut the text off. `choices` are the new tokens, and `confidence` is the joint probability of those of
+    the first line.
     """
 
     text: str
@@ -121,13 +122,14 @@ class Engine:
         while not (output.complete or decoding.full):
             said.append(decoding.next(output.stub))
             output.append(said[-1])
+        reused = len(prompt.ids) - decoding.stats.recomputed
         return Generation(
             text=output.text,
             choices=tuple(said),
             confidence=output.confidence,
-            reused=len(prompt.ids) - decoding.stats.recomputed,
+            reused=reused,
             fetched=fetched,
-            approximate=arena.approximate(len(prompt.ids)),
+            approximate=self.approximate(arena, len(prompt.ids), reused),
             stats=decoding.stats,
             restore_ms=(restored - started) * 1e3,
             prefill_ms=(decoding.first_at - restored) * 1e3,
@@ -150,6 +152,14 @@ class Engine:
         while arena.length < len(ids) and not stopped():
             self._compute_ahead(arena, ids)
         return arena.length >= len(ids)
+
+    def approximate(self, arena: Arena, length: int, reused: int) -> int:
+        """Count the tokens of an arena's prompt that may differ slightly from what an engine without a past computes.
+
+        Where a row's bits depend on its company, those are all that are `reused`: they were computed in other passes.
+        """
+        inexact = arena.approximate(length)
+        return inexact if self._decoder.batch_invariant else max(inexact, reused)
 
     @property
     def wasted_ahead(self) -> int:

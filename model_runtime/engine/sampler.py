@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from model_runtime.decoder.decoder import Likeliest
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -46,8 +47,14 @@ class Sampler:
         self.token_bytes = tokenizer.token_bytes + [b""] * (max(ends, default=0) + 1 - tokenizer.vocab)
         self._vocabulary = tokenizer.vocabulary
 
-    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> Choice:
-        """Choose the likeliest token that fits the stub, given logits [vocab] and a history [n]."""
+    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
+        """Choose the likeliest token that fits the stub, given logits [vocab] and a history [n].
+
+        If `likeliest` is given, the logits are searched only where its tokens do not settle the choice. An n-gram
+        cache gives chances to any token, so all of the model's are fetched to mix them in.
+        """
+        if self.ngram_cache is None and likeliest and (choice := self._settled(likeliest, stub)):
+            return choice
         fitting = self._vocabulary.fitting(stub) if stub else None
         scores = logits[: len(self.token_bytes)]  # a model's vocabulary may be padded
         if self.ngram_cache is None:
@@ -59,6 +66,23 @@ class Sampler:
         return (
             _among(chances, token) if chances[token] >= LEAST_CHANCE else _among_few(chances[fitting], token, fitting)
         )
+
+    def _settled(self, likeliest: Likeliest, stub: bytes) -> Choice | None:
+        """Return what the likeliest tokens settle: a likely one fits, and none that is not among them is likely."""
+        ids, logits, total, choices = likeliest
+        chances = np.exp(logits - np.float32(total))
+        whole = len(ids) == choices  # the list is the vocabulary
+        if choices != len(self.token_bytes) or not (whole or chances[-1] < LEAST_CHANCE):
+            return None
+        fits = (i for i, token in enumerate(ids.tolist()) if not stub or self.spells(token, stub))
+        at, second = next(fits, None), next(fits, None)
+        if at is None or chances[at] < LEAST_CHANCE:
+            return None
+        if stub and second is not None and logits[second] == logits[at]:  # of equals that fit, the order is another
+            return None
+        likely = np.flatnonzero(chances >= LEAST_CHANCE)
+        likely = likely[np.argsort(ids[likely])]
+        return Choice(int(ids[at]), float(chances[at]), ids[likely], chances[likely])
 
     def probability(self, choice: Choice, stub: bytes) -> float:
         """Return the choice's share of the chances of all likely tokens that fit a stub."""

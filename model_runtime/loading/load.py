@@ -20,7 +20,17 @@ from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights
 from model_runtime.decoder import attention
 from model_runtime.decoder.decoder import Runtime
-from model_runtime.decoder.gpu.device import BF16, Device, DeviceChoice, choose_device, gpu_format
+from model_runtime.decoder.gpu.device import (
+    BF16,
+    Device,
+    DeviceChoice,
+    GpuError,
+    GpuFormat,
+    choose_device,
+    gpu_format,
+    refused,
+    release_unused,
+)
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
@@ -139,7 +149,7 @@ def load(
     torch.set_num_threads(options["threads"])
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
-    runtime = _load_runtime(checkpoint, plan, options, progress)
+    plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
@@ -167,6 +177,36 @@ def load(
     return Model(tokenizer, template, engine, cache, kv, description)
 
 
+def _load_where_it_runs(
+    checkpoint: Checkpoint, plan: LoadPlan, options: LoadOptions, progress: Callable[[str, int], None]
+) -> tuple[LoadPlan, Runtime]:
+    """Load the weights as planned, or on the CPU if only loading shows that the GPU cannot compute the model."""
+    try:
+        return plan, _load_runtime(checkpoint, plan, options, progress)
+    except GpuError as error:
+        if options.get("device") == "cuda":
+            raise refused(error) from error
+        reason = error.reason
+    logger.warning("the model runs on the CPU: %s", reason)
+    release_unused()
+    plan = plan_load(checkpoint, **{**options, "device": "cpu"})._replace(choice=DeviceChoice("cpu", reason))
+    return plan, _load_runtime(checkpoint, plan, options, progress)
+
+
+def _load_on_gpu(checkpoint: Checkpoint, tensors: Weights, plan: LoadPlan, form: GpuFormat) -> Runtime:
+    """Load a model onto the planned GPU; GpuError if it, or xformers, cannot be used."""
+    try:
+        from model_runtime.decoder.gpu.load import load_on_gpu
+    except Exception as error:  # it compares versions and registers operators of torch's when it is imported
+        raise GpuError(
+            f"xformers cannot be imported with torch {torch.__version__} ({type(error).__name__}: {error})",
+            "install the versions of constraints-gpu.txt, or set device to 'cpu'",
+        ) from error
+    ends = {*checkpoint.tokenizer.special.values(), *checkpoint.config.end_ids, *checkpoint.template.ends}
+    tokens = max(checkpoint.tokenizer.vocab, max(ends, default=0) + 1)
+    return load_on_gpu(checkpoint.config, tensors, plan.capacity, plan.arenas, form, plan.choice.gpu, tokens)
+
+
 def _load_runtime(
     checkpoint: Checkpoint, plan: LoadPlan, options: DecoderOptions, progress: Callable[[str, int], None]
 ) -> Runtime:
@@ -181,9 +221,7 @@ def _load_runtime(
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
     if choice.device == "cuda":
-        from model_runtime.decoder.gpu.load import load_on_gpu
-
-        return load_on_gpu(config, tensors, capacity, arenas, gpu_format(options["weights"]))
+        return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
     return load_on_cpu(config, tensors, capacity, arenas, options, forms)
 
 

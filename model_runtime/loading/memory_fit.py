@@ -7,8 +7,6 @@ from math import prod
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-import torch
-
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotation_bytes
@@ -18,7 +16,7 @@ from model_runtime.decoder.linear import Format
 from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import supported_formats
 from model_runtime.loading.known_models import largest_within
-from model_runtime.machine import available_memory, cuda_missing
+from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
 
 FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
@@ -92,7 +90,7 @@ def usable_gpu_formats(size: ModelSize, kv: int, config: ModelConfig | None) -> 
     """
     if cuda_missing() or (config and gpu_unfit(config)):
         return []
-    free = torch.cuda.mem_get_info()[0] - GPU_RESERVE - kv
+    free = free_gpu_memory(roomiest_gpu()) - GPU_RESERVE - kv
     taken = {
         form: weight_bytes(config, form) if config else most_weight_bytes(size.parameters, size.matrix, form)
         for form in GPU_FORMATS

@@ -13,7 +13,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
+from model_runtime.decoder.decoder import AnyDecoder, Decoder, Likeliest, Span
 from model_runtime.decoder.linear import Format
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine, Generation, KvSource
@@ -114,8 +114,8 @@ class _Listening(Sampler):
         super().__init__(tokenizer, cache)
         self._engine = engine
 
-    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes) -> Choice:
-        choice = super().pick(logits, history, stub)
+    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
+        choice = super().pick(logits, history, stub, likeliest)
         others = logits.clone()
         others[choice.token] = -torch.inf
         runner_up = super().pick(others, history, stub).token

@@ -15,8 +15,6 @@ from model_runtime.machine import cuda_missing
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")]
 pytest.importorskip("xformers", reason="xformers is not installed")
 
-from xformers.ops.fmha import flash  # noqa: E402
-
 from model_runtime.arena.arena import Arena  # noqa: E402
 from model_runtime.arena.pool import Owner  # noqa: E402
 from model_runtime.checkpoint.config import read_config  # noqa: E402
@@ -26,8 +24,9 @@ from model_runtime.decoder.gpu import attention, kernels  # noqa: E402
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, update_bias  # noqa: E402
 from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
 from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
-from model_runtime.decoder.gpu.graphs import WIDTHS, graph_recorder, unrecorded  # noqa: E402
-from model_runtime.decoder.gpu.slab import Slab  # noqa: E402
+from model_runtime.decoder.gpu.graphs import graph_recorder, unrecorded  # noqa: E402
+from model_runtime.decoder.gpu.likeliest import LISTED_ROWS  # noqa: E402
+from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.decoding import Stopped  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
@@ -58,13 +57,15 @@ def cpu(folder: Path) -> Decoder:
 
 @pytest.fixture(scope="module")
 def slab(folder: Path) -> Slab:
-    return Slab(read_config(folder), CAPACITY, ARENAS, torch.bfloat16, torch.device("cuda"))
+    return Slab(
+        read_config(folder), CAPACITY, ARENAS, torch.bfloat16, torch.device("cuda", torch.cuda.current_device())
+    )
 
 
 @pytest.fixture(scope="module")
 def decoder(folder: Path, slab: Slab) -> GpuDecoder:
     config = read_config(folder)
-    how = attention.choose_attention(slab.k.device, config.head_dim)
+    how = attention.choose_attention(slab, config.heads)
     return GpuDecoder(
         config, read_weights(folder, config), slab, how.attend, kernels.compiled_kernels(), graph_recorder()
     )
@@ -99,7 +100,7 @@ def test_wide_passes_attend_as_the_bias_written_out_says(heads: tuple[int, int],
     blocks = [BiasBlock(1200, 400, 100), BiasBlock(0, 37, 37), BiasBlock(600, 300, 1)]
     q, k, v = tensors(138, *heads, dim)
     bias = bias_of(blocks, TOTAL, q.device)
-    found = attention.choose_attention(q.device, dim).attend(q, k, v, bias, dim**-0.5)
+    found = attention.attend_flash(q, k, v, bias, dim**-0.5)
     assert close(found, attention.attend_materialized(q.float(), k.float(), v.float(), bias, dim**-0.5))
 
 
@@ -118,8 +119,17 @@ def test_single_rows_attend_as_the_bias_written_out_says(heads: tuple[int, int],
         starts[:-1], lengths[:] = torch.as_tensor(firsts), torch.as_tensor(ends)
         update_bias(bias, firsts, ends)
         expected = attention.attend_materialized(q.float(), k.float(), v.float(), bias, dim**-0.5)
-        assert close(attention.choose_attention(q.device, dim).attend(q, k, v, bias, dim**-0.5), expected)
-        assert close(attention.attend_with(flash.FwOp, q, k, v, bias, dim**-0.5), expected)
+        for attend in (attention.single_rows_split(attention.attend_flash), attention.attend_flash):
+            assert close(attend(q, k, v, bias, dim**-0.5), expected)
+
+
+def test_both_operators_run_on_this_card(folder: Path) -> None:
+    """Or else the answer would only be slower, and no other test would say so."""
+    slab = Slab(
+        read_config(folder), CAPACITY, ARENAS, torch.bfloat16, torch.device("cuda", torch.cuda.current_device())
+    )
+    assert "triton_splitK" in attention.choose_attention(slab, read_config(folder).heads).backend
+    assert not slab.k.any() and not slab.v.any(), "the slab is left empty"
 
 
 # Passes
@@ -188,8 +198,8 @@ def test_every_family_is_close_to_the_cpus(
     folder = make(tmp_path, Tiny(family, context=1024, seed=3), half=True)
     config, weights = read_config(folder), read_weights(folder, read_config(folder))
     weights = rounded(weights) if form == "int8" else weights
-    slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda"))
-    how = attention.choose_attention(slab.k.device, config.head_dim)
+    slab = Slab(config, CAPACITY, 1, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
+    how = attention.choose_attention(slab, config.heads)
     decoder, arena = GpuDecoder(config, weights, slab, how.attend, compiled, graph_recorder(), form), slab.arena()
     expected = Decoder(config, weights, "fp32").forward(TOKENS, Arena(config, CAPACITY), CAPACITY)
     cuts = np.cumsum([1, 2, 1, 5, 16, 40, 64, 100])
@@ -237,7 +247,7 @@ def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
     folder: Path, slab: Slab, decoder: GpuDecoder, arenas: list[Arena]
 ) -> None:
     config = read_config(folder)
-    attend = attention.choose_attention(slab.k.device, config.head_dim).attend
+    attend = attention.choose_attention(slab, config.heads).attend
     plain = GpuDecoder(config, read_weights(folder, config), slab, attend, kernels.compiled_kernels(), unrecorded)
     arena = arenas[0]
     arena.truncate(0)
@@ -249,8 +259,9 @@ def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
         arena.truncate(100)
 
 
-def test_a_decode_step_neither_allocates_nor_waits(decoder: GpuDecoder, arenas: list[Arena]) -> None:
-    arena = arenas[0]
+def test_a_decode_step_neither_allocates_nor_waits_for_a_copy(decoder: GpuDecoder, arenas: list[Arena]) -> None:
+    """Its next token is chosen from what the pass brings along."""
+    arena, said = arenas[0], list[int]()
     arena.truncate(0)
     decoder.forward(TOKENS[:100], arena)
     for token in TOKENS[100:103]:
@@ -261,9 +272,30 @@ def test_a_decode_step_neither_allocates_nor_waits(decoder: GpuDecoder, arenas: 
     try:
         for token in TOKENS[103:140]:
             decoder.forward(np.array([token]), arena)
+            assert decoder.likeliest is not None
+            said.append(int(decoder.likeliest[0].ids[0]))
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.cuda.memory_stats()["segment.all.allocated"] == before
+    arena.truncate(103)
+    assert said == [int(decoder.forward(np.array([token]), arena)[0].argmax()) for token in TOKENS[103:140]]
+
+
+@pytest.mark.parametrize("rows", [1, 3, LISTED_ROWS])
+def test_a_pass_lists_the_likeliest_tokens_after_its_rows(
+    decoder: GpuDecoder, arenas: list[Arena], rows: int
+) -> None:
+    arena = arenas[0]
+    arena.truncate(0)
+    decoder.forward(TOKENS[:100], arena)
+    assert decoder.likeliest is None, "a wide pass lists none"
+    logits = decoder.forward(TOKENS[100 : 100 + rows], arena, rows)
+    listed = decoder.likeliest
+    assert listed is not None and len(listed) == rows
+    for row, found in zip(logits, listed, strict=True):
+        assert found.ids[0] == int(row.argmax())
+        assert np.array_equal(found.logits, row.sort(descending=True).values[: len(found.ids)].cpu().numpy())
+        assert found.total == pytest.approx(float(row.logsumexp(0)), abs=1e-4)
 
 
 def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -> None:

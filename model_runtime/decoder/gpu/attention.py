@@ -1,11 +1,12 @@
-"""Attention of a pass over the slab, by one function that is chosen once."""
+"""Attention of a pass over the slab, by one function that is chosen once: the fastest that runs here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.util import find_spec
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 from xformers.ops.fmha import (  # pyright: ignore[reportMissingTypeStubs]
@@ -14,7 +15,10 @@ from xformers.ops.fmha import (  # pyright: ignore[reportMissingTypeStubs]
     triton_splitk,
 )
 
-from model_runtime.decoder.gpu.biases import Bias
+from model_runtime.decoder.gpu.biases import Bias, BiasBlock, bias_of, bias_of_rows, update_bias
+from model_runtime.decoder.gpu.device import GpuError
+from model_runtime.decoder.gpu.slab import SPARE_ROWS, WIDTHS, Slab
+from model_runtime.machine import describe_gpu
 
 # q [rows, heads, dim], k and v [slab rows, kv_heads, dim], which keys are seen, scale; [rows, heads * dim]
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Bias, float], torch.Tensor]
@@ -23,6 +27,10 @@ LEAST_SPLIT_KEYS = 64  # fewest keys for one program of a split: a tile of the k
 MOST_SPLITS = 64
 BUSY_PROGRAMS = 256  # about two for each multiprocessor of an H200
 SPLIT_DIMS = (16, 32, 64, 128, 256)
+WIDE_ROWS = 2 * SPARE_ROWS  # of the wide pass that tries an operator
+TOLERANCE = 0.05  # of the largest number: bf16 costs less than a fifth of it
+
+logger = logging.getLogger(__name__)
 
 
 class AttentionChoice(NamedTuple):
@@ -33,17 +41,118 @@ class AttentionChoice(NamedTuple):
     reason: str
 
 
-def choose_attention(device: torch.device, head_dim: int) -> AttentionChoice:
-    """Choose xformers on a GPU and torch elsewhere."""
-    if device.type != "cuda":
+class AttentionWay(NamedTuple):
+    """A way to attend: its name, and what is said of it if it is chosen."""
+
+    attend: Attend
+    backend: str
+    remark: str
+
+
+def choose_attention(slab: Slab, heads: int) -> AttentionChoice:
+    """Choose xformers on a GPU, as far as its operators run there, and torch elsewhere; GpuError if none runs."""
+    if slab.k.device.type != "cuda":
         return AttentionChoice(
             attend_materialized, "scaled_dot_product_attention", "xformers has no kernel for this device"
         )
-    if reason := _no_splits(head_dim):
-        return AttentionChoice(_with_xformers, "xformers flash", f"{reason}: single rows are slower")
-    return AttentionChoice(
-        _with_splits, "xformers flash, triton_splitK for single rows", "the fastest that xformers has"
+    ways = [
+        AttentionWay(
+            single_rows_split(attend_flash),
+            "xformers flash, triton_splitK for single rows",
+            "the fastest that xformers has",
+        ),
+        AttentionWay(attend_flash, "xformers flash", "single rows are slower"),
+    ]
+    return first_that_runs(ways, slab, heads, describe_gpu(slab.k.device.index))
+
+
+def first_that_runs(ways: Sequence[AttentionWay], slab: Slab, heads: int, card: str) -> AttentionChoice:
+    """Return the first way that computes what it should with the shapes of a model, before its weights are loaded.
+
+    Raises GpuError, which names the card, if none does.
+    """
+    failed = list[str]()
+    for way in ways:
+        why = why_not(way.attend, slab, heads)
+        if why is None:
+            return AttentionChoice(way.attend, way.backend, ": ".join([*failed, way.remark]))
+        failed.append(f"{way.backend} cannot be used ({why})")
+    raise GpuError(f"xformers has no kernel that works on {card}: {'; '.join(failed)}")
+
+
+def why_not(attend: Attend, slab: Slab, heads: int, widths: Sequence[int] = WIDTHS) -> str | None:
+    """Return why a way to attend cannot be used over an empty slab, or None if it can, by trying it.
+
+    Every pass that is recorded is tried with rows of one key to as many as fit, and a wide pass. What differs from
+    torch's result is as bad as what raises. Only a lack of memory is raised.
+    """
+    generator = torch.Generator(slab.k.device).manual_seed(0)
+    keys, values = (each[0].normal_(generator=generator) for each in (slab.k, slab.v))
+    try:
+        for trial in [*(_single_rows(slab, rows) for rows in widths), _wide_pass(slab)]:
+            shape = (sum(block.new for block in trial.blocks), heads, keys.shape[2])
+            q = torch.randn(shape, generator=generator, device=keys.device).to(keys.dtype)
+            found = attend(q, keys, values, trial.bias, shape[2] ** -0.5)
+            if not _as_expected(found, q, keys, values, trial.blocks):
+                return f"its numbers are wrong in a pass of {len(q)} rows"
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:  # each compiler has errors of its own
+        logger.info("an operator does not run on the GPU", exc_info=True)
+        return describe_error(error)
+    finally:
+        keys.zero_()
+        values.zero_()
+    return None
+
+
+def describe_error(error: Exception) -> str:
+    """Return an error's type and the first line of its text that is not blank."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return ": ".join([type(error).__name__, *lines[:1]])
+
+
+class _Trial(NamedTuple):
+    bias: Bias
+    blocks: list[BiasBlock]
+
+
+def _single_rows(slab: Slab, rows: int) -> _Trial:
+    """Rows with keys in other slots and of other lengths, the last one a spare row."""
+    slots = slab.spare // slab.capacity
+    blocks = [
+        BiasBlock((i % slots) * slab.capacity, max(1, slab.capacity * (rows - i) // rows), 1) for i in range(rows)
+    ]
+    if rows > 1:
+        blocks[-1] = BiasBlock(slab.rows - 1, 1, 1)
+    firsts, lengths = (
+        np.array(column, dtype=np.int32) for column in zip(*(block[:2] for block in blocks), strict=True)
     )
+    starts = torch.as_tensor(np.append(firsts, np.int32(slab.rows))).to(slab.k.device)
+    bias = bias_of_rows(starts, torch.as_tensor(lengths).to(slab.k.device), slab.longest, slab.rows)
+    update_bias(bias, firsts, lengths)
+    return _Trial(bias, blocks)
+
+
+def _wide_pass(slab: Slab) -> _Trial:
+    """New rows at the end of a slot, or as many as there is room for."""
+    block = BiasBlock(0, slab.capacity, min(WIDE_ROWS, slab.capacity))
+    return _Trial(bias_of([block], slab.rows, slab.k.device), [block])
+
+
+def _as_expected(
+    found: torch.Tensor, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, blocks: list[BiasBlock]
+) -> bool:
+    row, good = 0, True
+    for block in blocks:
+        rows, seen = slice(row, row := row + block.new), slice(block.first, block.first + block.length)
+        bias = bias_of([BiasBlock(0, block.length, block.new)], block.length, q.device)
+        expected = attend_materialized(
+            q[rows].float(), keys[seen].float(), values[seen].float(), bias, q.shape[2] ** -0.5
+        )
+        off = (found[rows].float() - expected).abs().max()
+        good = good and bool(off <= TOLERANCE * expected.abs().max())  # NaN is not
+    return good
 
 
 def attend_materialized(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Bias, scale: float) -> torch.Tensor:
@@ -89,22 +198,23 @@ def split_operator(rows: int, kv_heads: int, longest: int) -> Any:
     return triton_splitk.FwOp.get_operator(splits)
 
 
-def _with_xformers(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Bias, scale: float) -> torch.Tensor:
+def attend_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Bias, scale: float) -> torch.Tensor:
+    """Attend by torch's flash attention."""
     return attend_with(flash.FwOp, q, k, v, bias, scale)
 
 
-def _with_splits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Bias, scale: float) -> torch.Tensor:
-    """Attend single rows by split keys, others by flash.
+def single_rows_split(wide: Attend) -> Attend:
+    """Return a function that attends single rows by split keys, and others by `wide`.
 
     By itself xformers would take flash for single rows, too, where few programs would read all keys. The split kernel
     pads a block of several rows to 16.
     """
-    if bias.q_seqinfo.max_seqlen > 1:
-        return attend_with(flash.FwOp, q, k, v, bias, scale)
-    return attend_with(split_operator(len(q), k.shape[1], bias.k_seqinfo.max_seqlen), q, k, v, bias, scale)
 
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Bias, scale: float) -> torch.Tensor:
+        if bias.q_seqinfo.max_seqlen > 1:
+            return wide(q, k, v, bias, scale)
+        if q.shape[2] not in SPLIT_DIMS:
+            raise NotImplementedError(f"triton_splitK has no kernel for a head_dim of {q.shape[2]}")
+        return attend_with(split_operator(len(q), k.shape[1], bias.k_seqinfo.max_seqlen), q, k, v, bias, scale)
 
-def _no_splits(head_dim: int) -> str | None:
-    if head_dim not in SPLIT_DIMS:
-        return f"triton_splitK has no kernel for a head_dim of {head_dim}"
-    return None if find_spec("triton") else "triton is not installed"
+    return attend

@@ -14,14 +14,15 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.decoder import Likeliest, Span
 from model_runtime.decoder.gpu.attention import Attend
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
-from model_runtime.decoder.gpu.device import GpuFormat, shares_head
-from model_runtime.decoder.gpu.graphs import WIDTHS, PassInputs, Record, RecordedPasses
+from model_runtime.decoder.gpu.device import GpuFormat, current_device, shares_head
+from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses
 from model_runtime.decoder.gpu.kernels import Kernels, rotation_factors
 from model_runtime.decoder.gpu.layers import WeightUploader
-from model_runtime.decoder.gpu.slab import Slab, SlabArena
+from model_runtime.decoder.gpu.likeliest import LikeliestTable
+from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
 from model_runtime.decoder.layers import fused, head, norm
 from model_runtime.ids import Ids
 
@@ -37,11 +38,13 @@ class SlabSpan(NamedTuple):
 class GpuDecoder:
     """Computes on the slab's device in the slab's precision; logits are fp32 and stay there.
 
-    Passes of up to 64 rows are replayed from a recording. When a pass is asked for, at most one other is running, so
-    that a request that stops need not wait for long.
+    Passes of up to 64 rows are replayed from a recording, those of up to 16 with a list of the likeliest tokens. A
+    pass is over when it returns, so that its time is known and a request that stops need not wait. Kernels depend on
+    a pass's width, so a row's bits do, too.
     """
 
     chunk = 1024  # a GPU is not busy with less
+    batch_invariant = False
 
     def __init__(
         self,
@@ -52,8 +55,12 @@ class GpuDecoder:
         kernels: Kernels,
         record: Record,
         form: GpuFormat = "bf16",
+        tokens: int | None = None,
     ) -> None:
-        """Load the weights onto the device and record the narrow passes; `weights` may be dropped afterwards."""
+        """Load the weights onto the device and record the narrow passes; `weights` may be dropped afterwards.
+
+        `tokens` is how many of the vocabulary can be chosen (default: all); a model's may be padded.
+        """
         self.config, self._slab, self._attend, self._kernels = config, slab, attend, kernels
         uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels.scaled_product)
         self._embed = uploader.table(weights["model.embed_tokens.weight"])
@@ -65,13 +72,25 @@ class GpuDecoder:
             for each in rotation_factors(rotations_of(config.rope, config.head_dim, slab.capacity))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
+        self._listed: tuple[LikeliestTable, list[int]] | None = None  # of the last pass: its table, its spans' rows
+        choices = min(tokens or config.vocab, config.vocab)
         with torch.no_grad():
-            self._steps = RecordedPasses(slab, lambda inputs: self._head.logits(self._hidden(inputs)), record)
+            self._steps = RecordedPasses(
+                slab, lambda inputs: self._head.logits(self._hidden(inputs)), record, choices
+            )
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
         """Factors of the keys in arenas, [capacity, head_dim / 2], a copy."""
         return torch.complex(self._cos[:, ::2], self._sin[:, 1::2]).cpu().numpy()
+
+    @property
+    def likeliest(self) -> list[Likeliest] | None:
+        """The likeliest tokens after each row that the last pass returned, or None after one of more than 16 rows."""
+        if self._listed is None:
+            return None
+        table, rows = self._listed
+        return [table.read(row) for row in rows]
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
         """Append `ids` [n] to an arena of the slab; returns logits [rows, vocab] after each of the last `rows`."""
@@ -80,25 +99,27 @@ class GpuDecoder:
     @torch.no_grad()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several different arenas of the slab; returns the spans' logits [sum of rows, vocab]."""
-        if self._done is not None:
-            self._done.synchronize()
         places = _slab_spans(spans)
         ids = np.concatenate([span.ids for span in spans])
         ends = [slice(place.at.stop - span.rows, place.at.stop) for place, span in zip(places, spans, strict=True)]
-        logits = self._narrow(ids, places, ends) if len(ids) <= WIDTHS[-1] else self._wide(ids, places, ends)
+        with current_device(self._slab.k.device):
+            logits = self._narrow(ids, places, ends) if len(ids) <= WIDTHS[-1] else self._wide(ids, places, ends)
+            if self._done is not None:
+                self._done.record()
+                self._done.synchronize()
         for span in spans:
             span.arena.append(span.ids)
-        if self._done is not None:
-            self._done.record()
         return logits
 
     def _narrow(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
         firsts = np.concatenate([np.full(p.at.stop - p.at.start, p.first, dtype=np.int32) for p in places])
         logits = self._steps.run(ids, _positions(places), firsts)
+        table, rows = self._steps.likeliest, [row for end in ends for row in range(end.start, end.stop)]
+        self._listed = (table, rows) if table is not None else None
         return torch.cat([logits[end] for end in ends])  # a copy: the next pass overwrites them
 
     def _wide(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
-        slab, positions = self._slab, _positions(places)
+        self._listed, slab, positions = None, self._slab, _positions(places)
         blocks = [BiasBlock(p.first, p.start + (new := p.at.stop - p.at.start), new) for p in places]
         firsts = np.repeat([p.first for p in places], [block.new for block in blocks]).astype(np.int32)
         table = torch.as_tensor(np.stack((ids, positions, firsts + positions))).to(slab.k.device)

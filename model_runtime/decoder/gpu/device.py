@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -10,20 +12,33 @@ import torch
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
-from model_runtime.machine import cuda_missing
+from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
 
 Device = Literal["auto", "cpu", "cuda"]  # what a user can set
 GpuFormat = Literal["bf16", "int8"]  # of the weights on a GPU
 BF16, INT8 = 2, 1  # bytes
 MIB = 1 << 20
 GPU_RESERVE = 1024 * MIB  # for kernels, recorded passes and the temporary tensors of a wide pass
+CONVERTING_BYTES = (
+    8  # of the host's memory for each element of the largest matrix: its parts in fp32, and these joined
+)
+OTHER_DEVICE = "set device to 'auto' or 'cpu'"
+
+
+class GpuError(ModelError):
+    """A GPU that cannot compute a model after all: why, and what a user who asked for it can do."""
+
+    def __init__(self, reason: str, remedy: str = OTHER_DEVICE) -> None:
+        super().__init__(f"{reason}: {remedy}")
+        self.reason, self.remedy = reason, remedy
 
 
 class DeviceChoice(NamedTuple):
-    """The device, and the reason for the log and `doctor`."""
+    """The device, the reason for the log and `doctor`, and which of the GPUs it is."""
 
     device: Literal["cpu", "cuda"]
     reason: str
+    gpu: int = 0
 
 
 def gpu_format(weights: str) -> GpuFormat:
@@ -32,28 +47,35 @@ def gpu_format(weights: str) -> GpuFormat:
 
 
 def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form: GpuFormat = "bf16") -> DeviceChoice:
-    """Choose the GPU if it can be used; ModelError if it was asked for and cannot."""
+    """Choose the GPU with the most free memory if it can be used; ModelError if one was asked for and none can."""
     if wanted == "cpu":
         return DeviceChoice("cpu", "asked for by the setting")
-    reason = _why_not(config, kv_memory_mib, form)
+    gpu = roomiest_gpu()
+    reason = _why_not(config, kv_memory_mib, form, gpu)
     if reason is None:
-        name = torch.cuda.get_device_name()
-        return DeviceChoice("cuda", f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster")
+        name = torch.cuda.get_device_name(gpu)
+        told = f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster"
+        return DeviceChoice("cuda", told, gpu)
     if wanted == "cuda":
-        raise ModelError(
-            f"the setting device asks for the GPU, but {reason}: {_instead(config, kv_memory_mib, form)}"
-        )
+        raise refused(GpuError(reason, _instead(config, kv_memory_mib, form, gpu)))
     return DeviceChoice("cpu", reason)
 
 
-def _why_not(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str | None:
-    return cuda_missing() or gpu_unfit(config) or _too_large(config, kv_memory_mib, form)
+def refused(error: GpuError) -> ModelError:
+    """Return the error for a user who asked for the GPU."""
+    return ModelError(f"the setting device asks for the GPU, but {error}")
 
 
-def _instead(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str:
+def _why_not(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> str | None:
+    return (
+        cuda_missing() or gpu_unfit(config) or _too_large(config, kv_memory_mib, form, gpu) or _unconvertible(config)
+    )
+
+
+def _instead(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> str:
     """Return the remedy if the GPU cannot be used with this format."""
-    if form == "int8" or _why_not(config, kv_memory_mib, "int8"):
-        return "set device to 'auto' or 'cpu'"
+    if form == "int8" or _why_not(config, kv_memory_mib, "int8", gpu):
+        return OTHER_DEVICE
     needed = _mib(needed_gpu_bytes(config, "int8", kv_memory_mib))
     return f"set weights to 'int8', which needs {needed} MiB, or device to 'auto' or 'cpu'"
 
@@ -65,6 +87,11 @@ def gpu_unfit(config: ModelConfig) -> str | None:
     if config.head_dim % 8 or config.head_dim > 256:
         return f"no kernel takes the model's head_dim of {config.head_dim}"
     return None
+
+
+def current_device(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which Triton's kernels, which ask for no device, run on the one of their tensors."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def shares_head(config: ModelConfig) -> bool:
@@ -95,15 +122,30 @@ def needed_gpu_bytes(config: ModelConfig, form: GpuFormat, kv_memory_mib: int) -
     return weight_bytes(config, form) + kv_memory_mib * MIB + GPU_RESERVE
 
 
-def _too_large(config: ModelConfig, kv_memory_mib: int, form: GpuFormat) -> str | None:
-    """Return the sizes if the model does not fit into free memory, after emptying this process' own cache of it."""
-    torch.cuda.empty_cache()
-    free, needed = torch.cuda.mem_get_info()[0], needed_gpu_bytes(config, form, kv_memory_mib)
+def _too_large(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: int) -> str | None:
+    """Return the sizes if the model does not fit into the memory that is free once this process keeps no spare."""
+    release_unused()
+    free, needed = free_gpu_memory(gpu), needed_gpu_bytes(config, form, kv_memory_mib)
     if needed <= free:
         return None
     weights = f"{form} weights {_mib(weight_bytes(config, form))}"
     parts = f"{weights}, kv_memory_mib {kv_memory_mib}, {_mib(GPU_RESERVE)} for computing"
     return f"the model needs {_mib(needed)} MiB of GPU memory ({parts}) and {_mib(free)} are free"
+
+
+def release_unused() -> None:
+    """Return to the GPU what this process holds without need: models that are dropped, and torch's own cache."""
+    gc.collect()  # a decoder and its recorded passes refer to each other
+    torch.cuda.empty_cache()
+
+
+def _unconvertible(config: ModelConfig) -> str | None:
+    """Return the sizes if the host has too little memory to convert one matrix after the other."""
+    largest = max(config.vocab, config.intermediate * (1 + config.gated)) * config.hidden
+    free, needed = available_memory(), CONVERTING_BYTES * largest
+    if needed <= free:
+        return None
+    return f"converting the weights needs {_mib(needed)} MiB of memory and {_mib(free)} are free"
 
 
 def _mib(size: int) -> int:

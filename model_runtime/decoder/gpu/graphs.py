@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, update_bias
-from model_runtime.decoder.gpu.slab import SPARE_ROWS, Slab
+from model_runtime.decoder.gpu.likeliest import LISTED_ROWS, LikeliestTable
+from model_runtime.decoder.gpu.slab import WIDTHS, Slab
 from model_runtime.ids import Ids
 
-WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows; a narrower pass is padded with rows that belong to no arena
 WARM_UPS = 2  # passes before recording: the first compiles kernels, which no recording may
 
 
@@ -40,12 +40,8 @@ Record = Callable[[Replay], Replay]
 class RecordedPass:
     """A recorded pass of `rows` single rows, with its inputs at fixed addresses."""
 
-    def __init__(self, rows: int, slab: Slab, step: Step, record: Record) -> None:
-        """Record the pass, which writes to the slab's spare rows meanwhile.
-
-        The longest row of keys is given as the next power of two from an arena's capacity, which splits into whole
-        tiles.
-        """
+    def __init__(self, rows: int, slab: Slab, step: Step, record: Record, choices: int) -> None:
+        """Record the pass, which writes to the slab's spare rows meanwhile; `choices` tokens can be chosen."""
         self._slab = slab
         device = slab.k.device
         self._host = torch.zeros(5 * rows + 1, dtype=torch.int32, pin_memory=device.type == "cuda")
@@ -53,16 +49,27 @@ class RecordedPass:
         self._table = self._host.numpy()[:-1].reshape(5, rows)  # ids, positions, at, lengths, starts
         self._inputs = torch.zeros_like(self._host, device=device)
         table, starts = self._inputs[:-1].view(5, rows), self._inputs[4 * rows :]
-        self._bias = bias_of_rows(starts, table[3], 1 << (slab.capacity - 1).bit_length(), slab.rows)
+        self._bias = bias_of_rows(starts, table[3], slab.longest, slab.rows)
         nothing = np.zeros(0, dtype=np.int32)
         self._fill(nothing, nothing, nothing)
         inputs = PassInputs(table[0], table[1], table[2], self._bias)
-        self._replay = record(lambda: step(inputs))
+        self.likeliest = likeliest = LikeliestTable(rows, choices, device) if rows <= LISTED_ROWS else None
+
+        def listed() -> torch.Tensor:
+            logits = step(inputs)
+            if likeliest is not None:
+                likeliest.write(logits)
+            return logits
+
+        self._replay = record(listed)
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
         """Return the logits after each row until the next pass; `firsts` are the arenas' first slab rows."""
         self._fill(ids, positions, firsts)
-        return self._replay()[: len(ids)]
+        logits = self._replay()[: len(ids)]
+        if self.likeliest is not None:
+            self.likeliest.fetch()
+        return logits
 
     def _fill(self, ids: Ids, positions: Ids, firsts: Ids) -> None:
         n, (tokens, places, at, lengths, starts) = len(ids), self._table
@@ -76,16 +83,18 @@ class RecordedPass:
 
 
 class RecordedPasses:
-    """Recorded passes for every number of rows up to the widest."""
+    """Recorded passes for every number of rows up to the widest; `likeliest` is the table of the last one, if any."""
 
-    def __init__(self, slab: Slab, step: Step, record: Record) -> None:
+    def __init__(self, slab: Slab, step: Step, record: Record, choices: int) -> None:
         """Record every width, the narrowest first, so that kernels are compiled just for one row and for several."""
-        self._widths = {rows: RecordedPass(rows, slab, step, record) for rows in WIDTHS}
+        self.likeliest: LikeliestTable | None = None
+        self._widths = {rows: RecordedPass(rows, slab, step, record, choices) for rows in WIDTHS}
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
         """Return the logits [rows, vocab] after each row, valid until the next pass. All arguments are [rows]."""
-        width = min(rows for rows in WIDTHS if rows >= len(ids))
-        return self._widths[width].run(ids, positions, firsts)
+        recorded = self._widths[min(rows for rows in WIDTHS if rows >= len(ids))]
+        self.likeliest = recorded.likeliest
+        return recorded.run(ids, positions, firsts)
 
 
 def unrecorded(step: Replay) -> Replay:

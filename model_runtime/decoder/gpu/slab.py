@@ -11,6 +11,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids
 
 SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
+WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows of a recorded pass; a narrower one is padded with spare rows
 MOST_ELEMENTS = 2**31  # of a layer's keys: kernels count them in 32 bits
 
 
@@ -37,6 +38,11 @@ class Slab:
     def spare(self) -> int:
         """First of the rows that belong to no arena."""
         return self.rows - SPARE_ROWS
+
+    @property
+    def longest(self) -> int:
+        """Keys that kernels of single rows are made for: a power of two, which splits into whole tiles."""
+        return 1 << (self.capacity - 1).bit_length()
 
     def arena(self) -> SlabArena:
         """Return the next slot as an arena; StopIteration when all slots are taken."""

@@ -48,6 +48,8 @@ class NativeDecoder:
     """Computes logits of tokens appended to arenas. Used on the engine thread only; it owns threads of its own."""
 
     chunk = CHUNK
+    batch_invariant = True
+    likeliest = None
 
     def __init__(self, config: ModelConfig, weights: Weights, form: Format, threads: int) -> None:
         """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""

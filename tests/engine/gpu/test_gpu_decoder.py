@@ -20,10 +20,10 @@ from model_runtime.decoder.decoder import Decoder, Span
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.device import BF16, GpuFormat, weight_bytes
-from model_runtime.decoder.gpu.graphs import WIDTHS, Replay
+from model_runtime.decoder.gpu.graphs import Replay
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.products import FUSED_ROWS, scaled_product
-from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, Slab, SlabArena, most_slots
+from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Slab, SlabArena, most_slots
 from model_runtime.decoder.linear import quantized
 from model_runtime.ids import Ids
 from tests.models import VOCABULARY, Tiny, make
@@ -73,7 +73,7 @@ class Model:
         return Slab(self.config, CONTEXT, ARENAS, dtype, torch.device("cpu"))
 
     def decoder(self, slab: Slab, form: GpuFormat = "bf16") -> GpuDecoder:
-        attend = choose_attention(slab.k.device, self.config.head_dim).attend
+        attend = choose_attention(slab, self.config.heads).attend
         return GpuDecoder(self.config, self.weights, slab, attend, Kernels(), at_one_place, form)
 
     def arena(self) -> Arena:
@@ -230,7 +230,7 @@ def test_whole_numbers_are_multiplied_with_as_their_scales_say(
 def int8_and_fp32(model: Model, dtype: torch.dtype, longest: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits in either way, of weights that are whole numbers with a scale."""
     slab, whole = model.slab(dtype), rounded(model.weights)
-    attend = choose_attention(slab.k.device, model.config.head_dim).attend
+    attend = choose_attention(slab, model.config.heads).attend
     decoder = GpuDecoder(model.config, whole, slab, attend, Kernels(), at_one_place, "int8")
     expected = Decoder(model.config, whole, "fp32").forward(TOKENS, model.arena(), CONTEXT)
     return in_chunks(decoder, slab.arena(), TOKENS, longest, longest), expected

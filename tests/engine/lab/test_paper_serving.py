@@ -25,6 +25,8 @@ TEXTS = [CODE[start : start + size] for start, size in ((0, 500), (300, 333), (7
 class Counting:
     """A decoder that keeps the number of rows of each span of each pass."""
 
+    batch_invariant, likeliest = True, None
+
     def __init__(self, decoder: Decoder) -> None:
         self.config, self.rotations = decoder.config, decoder.rotations
         self.forward, self.chunk = decoder.forward, decoder.chunk

@@ -179,8 +179,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     for module in ("loading.memory_fit", "decoder.gpu.device"):
         monkeypatch.setattr(f"model_runtime.{module}.cuda_missing", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 80 * GIB))
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (free, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda gpu: "A GPU")
 
 
 SHAPES = {
