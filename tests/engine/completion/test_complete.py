@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.model_from_settings import fit_budget
+from efim_ls.completion.planner import ANCHOR_STEP
 from efim_ls.completion.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from model_runtime.arena.arena import arena_bytes
+from model_runtime.arena.arena import Arena, arena_bytes
 from model_runtime.checkpoint.config import read_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -222,7 +226,46 @@ def test_what_the_filters_leave_nothing_of_is_told_to_be_a_duplicate(
         assert answer.text == ("return 2" if reason is None else "")
 
 
+class Overflowing(Scripted):
+    """Scores of infinity, as weights too large make them: of which no probabilities can be computed."""
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        logits = super().forward(ids, arena, rows)
+        return torch.where(logits > 0, torch.inf, logits)
+
+
+@pytest.mark.parametrize("least", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("decoder", "expected"), [(Scripted, ("return 2", None)), (Overflowing, ("", "low confidence"))]
+)
+def test_a_confidence_that_is_no_number_is_below_any_limit(
+    folder: Path, tokenizer: Tokenizer, made: Make, least: float, decoder: type[Scripted], expected: tuple[str, str]
+) -> None:
+    request = Request("file:///a.py", "def f():\n    \n", 13, least=least)
+    costs = made()[0].explain(request)["costs"]
+    assert isinstance(costs, dict)
+    size = 3 + costs["head"] + costs["tail"] + costs["typed"]
+    engine = Watched(decoder(read_config(folder), size, tokenizer.encode("    return 2\n").tolist()), tokenizer)
+    model = replace(loaded_from(folder), engine=engine)
+    answer = Completer(model, SETTINGS, BUDGET, in_memory(model, BUDGET)).complete(request, never)
+    assert (answer.text, answer.reason) == expected
+    assert answer.confidence is not None and isnan(answer.confidence) is (decoder is Overflowing)
+
+
 # Budgets
+
+
+def test_a_line_of_characters_of_several_tokens_is_answered_between_full_parts(tmp_path: Path) -> None:
+    """typed takes more than its budget there, since it begins at one of a few places of the line."""
+    completer = completer_of(make(tmp_path, Tiny(context=2000)), head_tokens=600, tail_tokens=100)
+    budget = completer._budget
+    text, sizes = "日" * 500 + "\n" + "last_value = 2\n" * 40, list[int]()
+    for cursor in range(200, 200 + ANCHOR_STEP):
+        answer = ask(completer, text, cursor, f"file:///{cursor}.py")
+        assert answer.reason in FITTING
+        costs = answer.costs
+        sizes.append(3 + costs.head + costs.tail + costs.typed)
+    assert budget.prompt_tokens - budget.typed < max(sizes) <= budget.prompt_tokens
 
 
 @settings(deadline=None)

@@ -98,4 +98,8 @@ def test_a_forgotten_document_gives_its_arena_up_first(made: Make) -> None:
 
 
 def test_forgetting_an_unknown_document_does_nothing(made: Make) -> None:
-    made()[0].close_document("file:///never.py", save=True)
+    completer, _ = made()
+    there = ask(completer, CODE, PLACE, uri="a")
+    completer.close_document("file:///never.py", save=True)
+    again = ask(completer, CODE, PLACE, uri="a")
+    assert (again.text, again.costs.frame, again.costs.recomputed) == (there.text, "kept", 0)

@@ -321,3 +321,19 @@ def test_a_document_that_is_opened_again_finds_its_last_frame_fetched(start: Sta
     assert (again.text, again.costs.frame, again.costs.fetched) == (there.text, "kept", 0)
     assert again.costs.recomputed <= 1
     second.close(10)
+
+
+def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) -> None:
+    text, asked = CODE * 8, list[str]()
+    first = start(head_tokens=100)
+    for place in (text.index("records = []") + n * len(CODE) for n in (1, 3, 5)):
+        answer = ask(first, text, place)
+        assert answer.costs.frame == "new"
+        asked.append(text[:place])
+        first.prefetch(Request(A, text[:place] + "zq81" + text[place:], place + 4))(never)
+        first.prefetch(Request(A, text, place + len(CODE)))(never)
+    first.save(A, never)
+    first.close(10)
+    plans = start(head_tokens=100)._persistence.recall(A)
+    assert len(plans) == len(asked)
+    assert all(before.endswith(plan.head + plan.typed) for before, plan in zip(asked, plans, strict=True))

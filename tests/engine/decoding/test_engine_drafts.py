@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.decoding import STALE_AFTER
 from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, lookup
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.prompt.prompt import Prompt
@@ -216,3 +218,27 @@ def test_what_was_learnt_from_drafts_changes_no_answer_of_another_document(
     generate(engine, prompt, owner=B)
     generate(cold, prompt)
     assert_same_tokens(engine.log, cold.log)
+
+
+def plain(ids: Sequence[int]) -> Prompt:
+    """A prompt of these tokens, without a history to draft from."""
+    return Prompt(ids_of(ids), b"", NO_DRAFT, 0, 0, len(ids))
+
+
+@pytest.mark.parametrize(("changed", "drafted"), [(8, 1), (9, 0)])
+def test_what_stood_behind_up_to_eight_changed_tokens_is_expected_again(
+    folder: Path, tokenizer: Tokenizer, changed: int, drafted: int
+) -> None:
+    before = range(20, 60)
+    engine = paced(scripted(folder, plain(before), [], tokenizer), Eager())
+    generate(engine, plain(before), limit=12)
+    made = generate(engine, plain([*before[:30], *range(100, 100 + changed)]), limit=2)
+    assert STALE_AFTER == 8
+    assert made.stats.drafted == drafted
+
+
+def test_an_arena_keeps_the_logits_of_one_row_of_a_pass(decoder: Decoder, tokenizer: Tokenizer) -> None:
+    engine = paced(Watched(decoder, tokenizer), Eager())
+    assert generate(engine, plain(range(20, 60)), limit=9, expected=ids_of([9] * 8)).stats.drafted >= 8
+    assert engine.log.arena is not None and engine.log.arena.logits is not None
+    assert engine.log.arena.logits.untyped_storage().nbytes() == 4 * VOCABULARY

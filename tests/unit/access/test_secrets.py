@@ -95,7 +95,18 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["file://[x/a.py", "file://a\u2100b/a.py", "file:", "file://", "FILE:///a.py", "file:///a%00b"]
+    ("uri", "may"),
+    [
+        ("file://[x/a.py", True),
+        ("file://a\u2100b/a.py", True),
+        ("file://[x/.env", False),
+        ("file:", True),
+        ("file://", True),
+        ("FILE:///a.py", True),
+        ("FILE:///.env", False),
+        ("file:///a%00b", False),
+        ("file:///a%00b.py", False),
+    ],
 )
-def test_whatever_a_client_calls_a_file_is_judged(uri: str) -> None:
-    may_reach_disk(uri, ())
+def test_whatever_a_client_calls_a_file_is_judged(uri: str, may: bool) -> None:
+    assert may_reach_disk(uri, ()) is may

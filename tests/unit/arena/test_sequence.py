@@ -196,3 +196,29 @@ def test_more_tokens_than_there_is_room_for_are_an_error_not_a_growth() -> None:
     with pytest.raises(AssertionError):
         sequence.append(ids(3, 4))
     assert sequence.ids.tolist() == [1, 2]
+
+
+def restored(*tokens: int, exact: int) -> TokenSequence:
+    """A sequence of which the first tokens are exact, and the others came from a lossy store."""
+    sequence = TokenSequence(CAPACITY)
+    sequence.append(ids(*tokens))
+    sequence.exact = exact
+    return sequence
+
+
+@pytest.mark.parametrize(("length", "approximate"), [(0, 0), (2, 0), (3, 3)])
+def test_tokens_are_exact_again_once_the_approximate_ones_are_cut_off(length: int, approximate: int) -> None:
+    sequence = restored(1, 2, 3, 4, exact=2)
+    assert sequence.approximate(4) == 2
+    sequence.truncate(length)
+    sequence.append(ids(5, 6))
+    assert sequence.approximate(sequence.length) == approximate
+
+
+@pytest.mark.parametrize(("length", "approximate"), [(2, 0), (3, 1)])
+def test_a_copy_of_exact_tokens_is_exact(length: int, approximate: int) -> None:
+    target = TokenSequence(CAPACITY)
+    target.copy_prefix(restored(1, 2, 3, 4, exact=2), length)
+    assert target.approximate(length) == approximate
+    target.append(ids(7))
+    assert target.approximate(length + 1) == (approximate and approximate + 1)

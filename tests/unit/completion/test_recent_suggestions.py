@@ -121,3 +121,11 @@ def test_of_a_long_text_only_what_is_near_is_kept() -> None:
     assert left(made, before + "ret", after) == "urn 1"
     assert sum(len(each.before) + len(each.after) for each in made._suggestions) == 2 * NEARBY
     assert left(made, before[:-1] + "zret", after) == left(made, before + "ret", "z" + after[1:]) == ""
+
+
+def test_line_ends_of_two_characters_may_make_what_is_typed_longer_than_the_suggestion() -> None:
+    before, suggested = BEFORE.replace("\n", "\r\n"), "\n\n\n}"
+    made = shown(suggested, before=before)
+    typed = "\r\n\r\n\r\n"
+    assert len(typed) > len(suggested)
+    assert left(made, before + typed) == "}"

@@ -14,7 +14,7 @@ from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.memory import MemoryTier
 from kv_store.open import OpenedStore, StoreOptions, open_store
-from kv_store.store import ComputedBlocks, Store
+from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
 
 SHAPE = Shape(layers=1, kv_heads=1, head_dim=2)
 SLOT = SHAPE.raw_bytes
@@ -43,6 +43,11 @@ def save(store: Store, document: int, ids: np.ndarray, to_lower: bool = True, ex
     store.pin(document, names)
     store.flush(10)
     return names
+
+
+def save_unpinned(store: Store, names: list[bytes]) -> None:
+    computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), len(names), len(names) * BLOCK_TOKENS)
+    assert store.save(0, computed, False, never)
 
 
 def read(store: Store, names: list[bytes], first: int = 0) -> int:
@@ -225,3 +230,32 @@ def test_blocks_and_notes_together_stay_within_disk_bytes(tmp_path: Path) -> Non
     sizes = {path.name: path.stat().st_size for path in opened.folder.rglob("*") if path.is_file()}
     assert sum(sizes.values()) - sizes["about.json"] <= MIB
     assert sizes["blocks.kv"] > MIB / 2
+
+
+def test_a_65th_document_unpins_the_one_visited_longest_ago() -> None:
+    """Memory has room for four blocks, all of them a document's that is being edited."""
+    store, last = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT)), REMEMBERED_DOCUMENTS + 1
+    names = {document: store.names(row(document, 4)) for document in range(1, last + 1)}
+    for document in range(1, last):
+        store.pin(document, names[document])
+    store.visit(1)
+    store.visit(2)
+    store.pin(last, names[last])
+    assert REMEMBERED_DOCUMENTS == 64
+    for document, pinned in ((1, True), (2, True), (3, False), (4, True), (last, True)):
+        store.visit(document)
+        save_unpinned(store, names[document])
+        save_unpinned(store, store.names(row(1000 + document, 4)))
+        assert (store.lookup(names[document]) == 4) is pinned, document
+        store.visit(0)
+
+
+@pytest.mark.parametrize(("days", "there"), [(29, True), (31, False)])
+def test_a_models_folder_is_removed_after_thirty_days_without_use(tmp_path: Path, days: int, there: bool) -> None:
+    opened = open_store(b"old".ljust(32), CODER, "model", options(tmp_path), print)
+    assert opened.store.close(10) and opened.folder
+    then = time.time() - days * 24 * 3600
+    for path in opened.folder.iterdir():
+        os.utime(path, (then, then))
+    open_in(tmp_path).store.close(10)
+    assert opened.folder.exists() is there

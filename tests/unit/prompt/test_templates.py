@@ -235,3 +235,16 @@ def test_an_order_is_its_parts_between_markers() -> None:
     first = Template((1, 2), (3,), (), bos=(0,), tail_first=True)
     assert order_parts(first, head, tail, typed).tolist() == [0, 3, 8, 1, 2, 7, 9]
     assert first.marker_ids == (0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("family", ["codellama", "codestral"])
+def test_an_empty_head_has_no_lead(family: str, tmp_path: Path) -> None:
+    """The families' own tokenizers put a space before a text, and none before an empty one."""
+    tokenizer = of(CASES[family].kind, tmp_path, family)
+    template = find_template(tokenizer)
+    assert template.lead == " "
+    made = build(tokenizer, template, "", "c = 3\n", "b = 2\n")
+    tail, typed = tokenizer.encode("c = 3\n"), tokenizer.encode("b = 2\n")
+    assert made.head == 0
+    assert made.ids.tolist() == order_parts(template, made.ids[:0], tail, typed).tolist()
+    assert build(tokenizer, template, "a", "c = 3\n", "b = 2\n").head > 0
