@@ -11,7 +11,7 @@ FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",
     "unknown document", "out of step", "binary text", "line too long", "low confidence", "empty", "duplicate",
-    "no fit", "superseded", "cancelled", "error",
+    "no fit", "no phrase", "superseded", "cancelled", "error",
 ]  # fmt: skip
 
 
@@ -21,7 +21,8 @@ class Request:
 
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
-    suggestions to return; those with a confidence below `least` (0 to 1) are dropped.
+    suggestions to return; those with a confidence below `least` (0 to 1) are dropped. `language` is LSP's name of the
+    document's language, empty if it has none.
     """
 
     uri: str
@@ -31,6 +32,7 @@ class Request:
     others: tuple[str, ...] = ()
     count: int = 1
     least: float = 0.0
+    language: str = ""
 
 
 @dataclass(frozen=True)

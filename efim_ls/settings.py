@@ -131,6 +131,13 @@ class Settings:
         "downloaded.",
         "Model",
     )
+    model_languages: TEXTS = setting(
+        (),
+        'The languages that the model knows, by the same identifiers as in `disabled_languages`; `["*"]` means all. '
+        "Elsewhere suggestions come from the file's own phrases. If empty, those that the "
+        "model's `config.json` names, or all.",
+        "Model",
+    )
     template: TABLE = setting(
         (),
         "The infilling markers of the model, if its tokenizer does not reveal them: "

@@ -9,6 +9,9 @@ from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from efim_lab.training.samples import bpe
+from model_runtime.checkpoint.config import LANGUAGES_KEY
+
+LANGUAGES = ("python",)  # of the corpus, as LSP names them
 
 
 def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
@@ -17,6 +20,7 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
     config = copy.deepcopy(model.config)
     config.architectures = ["LlamaForCausalLM"]
     config.dtype = torch.float16
+    setattr(config, LANGUAGES_KEY, list(LANGUAGES))
     config.save_pretrained(folder)  # pyright: ignore[reportUnknownMemberType]
     save_halves(model, folder / "model.safetensors")
 

@@ -32,6 +32,8 @@ SENTENCES: dict[Reason, str] = {
     "empty": "the model expects no more text here: keep typing to get the next suggestion",
     "duplicate": "the suggestion only repeated text around the cursor: keep typing to get the next one",
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",
+    "no phrase": "the model does not know this language, and no phrase of this file goes on from here surely enough: "
+    "keep typing, or choose a model that knows the language with the setting 'model'",
     "superseded": "a newer request for this document replaced this one: its answer follows",
     "cancelled": "the editor cancelled this request: keep typing to send the next one",
     "error": "computing the suggestion failed: see the server's log",
@@ -57,6 +59,11 @@ def as_dict(off: Refusal | None) -> dict[str, object]:
 
 
 def explain_refusal(off: Refusal) -> dict[str, object]:
-    """Return the explanation of a request that would not reach the model: an empty prompt, and why."""
+    """Return the explanation of a request that gets no suggestion: an empty prompt, and why."""
+    return without_prompt() | as_dict(off)
+
+
+def without_prompt() -> dict[str, object]:
+    """Return the explanation of a request that would not reach the model: an empty prompt."""
     parts = dict.fromkeys(("prompt", "head", "tail", "typed", "rest"), "")
-    return {**parts, "costs": asdict(Costs()), **as_dict(off)}
+    return {**parts, "costs": asdict(Costs()), "notice": None}

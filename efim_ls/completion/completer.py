@@ -9,20 +9,24 @@ from collections.abc import Callable
 from dataclasses import asdict
 from time import perf_counter
 
+from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_frames import DocumentFrames
 from efim_ls.completion.filters.chain import clean
-from efim_ls.completion.filters.place import Place
+from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.kv_persistence import KvPersistence
 from efim_ls.completion.model_from_settings import load_model
+from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
 from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
 from efim_ls.completion.window import Budget
+from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.arena.pool import Owner
+from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
@@ -32,9 +36,7 @@ from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 
 REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
-NEIGHBOURHOOD = 4000  # characters around the cursor's line that the filters may look at
 Preparation = Callable[[ShouldStop], bool]  # works until told to stop; returns whether it is done
-REACH = 1 << 16  # characters beyond each end of the window that the local cache reads: nearly always the whole file
 MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 
 
@@ -47,6 +49,10 @@ class Completer:
         self._documents: dict[str, DocumentFrames] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
+        self._languages = settings.model_languages or model.description.languages or (ANY,)
+        self._phrases = None
+        if settings.local_cache:
+            self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
         def prompt_of(plan: Plan) -> Prompt:
@@ -69,11 +75,13 @@ class Completer:
 
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""
-        meter = CostMeter()
         if request.uri != self._focused:
             self._focused = request.uri
             self._persistence.focus(request.uri)
         document = self._document(request.uri)
+        if not knows(self._languages, request.language):
+            return self._speak(document, request, stopped)
+        meter = CostMeter()
         try:
             frame = document.plan(request, stopped)
             plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
@@ -101,10 +109,23 @@ class Completer:
         except (Stopped, PlanStopped):
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")
-        return self._answer(document, request, plan, made, others, meter)
+        return self._answer(document, request, made, others, meter)
+
+    def _speak(self, document: DocumentFrames, request: Request, stopped: ShouldStop) -> Answer:
+        """Answer in a language that the model does not know."""
+        if self._phrases is None:
+            return Answer("", reason="no phrase")
+        return self._phrases.complete(request, document.suggestions, stopped)
+
+    def notice(self, language: str) -> str | None:
+        """Return a sentence for users if the model does not know a language, else None; on any thread."""
+        model = self._model.description.model
+        return notice("" if model == str(EMBEDDED) else model, self._languages, language)
 
     def prefetch(self, request: Request) -> Preparation:
         """Return work that prefetches what a completion for this request will need."""
+        if not knows(self._languages, request.language):
+            return _nothing_to_prepare
 
         def frames(stopped: ShouldStop) -> list[Frame | None]:
             planner, place = self._document(request.uri).planner, (request.text, request.cursor, stopped)
@@ -112,12 +133,17 @@ class Completer:
 
         return self._preparation(request.uri, frames)
 
-    def prefetch_opened(self, uri: str, text: str) -> Preparation:
+    def prefetch_opened(self, uri: str, text: str, language: str = "") -> Preparation:
         """Return work that prefetches what a first completion in a document will need."""
+        if not knows(self._languages, language):
+            return _nothing_to_prepare
         return self._preparation(uri, lambda stopped: [self._document(uri).planner.opening(text, stopped)])
 
     def explain(self, request: Request) -> dict[str, object]:
         """Return the exact prompt that a request would send, as text, and its costs; changes nothing."""
+        if unknown := self.notice(request.language):
+            reason = self._phrases.refusal(request) if self._phrases else "no phrase"
+            return without_prompt() | {"reason": reason, "notice": unknown}
         frame = self._document(request.uri).planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
         reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
@@ -131,6 +157,7 @@ class Completer:
             "rest": plan.rest,
             "costs": asdict(meter.counted()),
             "reason": self._refusal(plan, prompt),
+            "notice": None,
         }
 
     def close_document(self, uri: str, save: bool) -> None:
@@ -171,7 +198,8 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
-        return {**asdict(self._model.description), **budget, **self._persistence.describe()}
+        languages = {"languages": list(self._languages)}
+        return {**asdict(self._model.description), **languages, **budget, **self._persistence.describe()}
 
     @property
     def tiers(self) -> list[dict[str, object]]:
@@ -258,12 +286,11 @@ class Completer:
         self,
         document: DocumentFrames,
         request: Request,
-        plan: Plan,
         made: Generation,
         others: list[str],
         meter: CostMeter,
     ) -> Answer:
-        place = _place(request, plan)
+        place = place_at(request.text, request.cursor)
         (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
         texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
         reason = None if texts else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
@@ -276,16 +303,10 @@ class Completer:
         return Answer(first, meter.total(), reason, tuple(more), made.confidence)
 
 
+def _nothing_to_prepare(_: ShouldStop) -> bool:
+    return True
+
+
 def _line_before(request: Request) -> str:
     start, _, _ = enclosing_line(request.text, request.cursor)
     return request.text[start : request.cursor]
-
-
-def _place(request: Request, plan: Plan) -> Place:
-    start, _, below = enclosing_line(request.text, request.cursor)
-    return Place(
-        before=request.text[max(start, request.cursor - NEIGHBOURHOOD) : request.cursor],
-        rest=plan.rest[:NEIGHBOURHOOD],
-        above=request.text[max(0, start - NEIGHBOURHOOD) : start],
-        below=request.text[below : below + NEIGHBOURHOOD],
-    )

@@ -82,9 +82,11 @@ class BackgroundWork:
     def _prefetch_at_cursor(self, document: OpenDocument) -> None:
         """Prefetch for a document's cursor or, if it is unknown, for the document's beginning."""
         if document.cursor is not None:
-            self._prefetch(document, Request(document.uri, document.text, document.cursor))
+            self._prefetch(
+                document, Request(document.uri, document.text, document.cursor, language=document.language)
+            )
         elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
-            self._begin(document, completer.prefetch_opened(document.uri, document.text))
+            self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language))
 
     def _prefetch(self, document: OpenDocument, request: Request) -> None:
         completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))

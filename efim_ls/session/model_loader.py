@@ -31,8 +31,12 @@ class CompletionBackend(Protocol):
         """Return work that prefetches what a request will need."""
         ...
 
-    def prefetch_opened(self, uri: str, text: str, /) -> Job[bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, /) -> Job[bool]:
         """Return work that prefetches what any first request in a document will need."""
+        ...
+
+    def notice(self, language: str, /) -> str | None:
+        """Return a sentence for users if the model does not know a language, else None. On any thread."""
         ...
 
     def explain(self, request: Request, /) -> dict[str, object]:

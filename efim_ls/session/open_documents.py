@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
+from efim_ls.languages import language_of
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Encoding
@@ -74,7 +75,7 @@ class OpenDocument(Document):
     """
 
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
-        super().__init__(uri, language, text, version)
+        super().__init__(uri, language or language_of(uri), text, version)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()

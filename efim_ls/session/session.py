@@ -95,7 +95,8 @@ class Session:
     def request_at(self, document: OpenDocument, cursor: int, explicit: bool) -> Request:
         """Return a request for a place in a document, as a snapshot with the options of the settings."""
         count, least = (self.settings.alternatives, 0.0) if explicit else (1, self.settings.min_confidence)
-        return Request(document.uri, document.text, cursor, explicit, self.documents.others(document), count, least)
+        others, language = self.documents.others(document), document.language
+        return Request(document.uri, document.text, cursor, explicit, others, count, least, language)
 
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
@@ -115,6 +116,11 @@ class Session:
             answer = Answer("", reason="error")
         self._count_answer(request, language, answer)
         return answer
+
+    def notice(self, uri: str) -> str | None:
+        """Return a sentence for users if the loaded model does not know an open document's language, else None."""
+        document, completer = self.documents.get(uri), self._model.completer
+        return completer.notice(document.language) if document and completer else None
 
     def refuse(self, uri: str, reason: Reason) -> None:
         """Count a request that is answered without the model."""

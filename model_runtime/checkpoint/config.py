@@ -14,6 +14,7 @@ from model_runtime.checkpoint.rope import Rope, RopeKind
 from model_runtime.errors import ModelError
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
+LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it
 ACTIVATIONS: dict[str, Literal["silu", "gelu_tanh"]] = {
     "silu": "silu",
     "swish": "silu",
@@ -66,6 +67,11 @@ class ModelConfig:
 def read_config(folder: Path) -> ModelConfig:
     """Read `config.json` of a checkpoint folder; ModelError if it is missing, damaged or not supported."""
     return parse_config(read_json(folder / "config.json"))
+
+
+def read_languages(folder: Path) -> tuple[str, ...]:
+    """Read the languages that a model knows, by LSP's names (`python`); empty if its `config.json` names none."""
+    return Fields(read_json(folder / "config.json")).texts(LANGUAGES_KEY)
 
 
 def read_json(path: Path) -> dict[str, Any]:

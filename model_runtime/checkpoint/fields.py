@@ -55,6 +55,14 @@ class Fields:
             )
         return tuple(cast("list[int]", ids))
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Read a list of strings; a missing one is empty."""
+        value = self._raw.get(name)
+        texts = cast("list[object]", value if isinstance(value, list) else [])
+        if value not in (None, texts) or not all(isinstance(each, str) and each for each in texts):
+            raise ModelError(f"config.json: {name} is {value!r}, not a list of strings: fetch the model again")
+        return tuple(cast("list[str]", texts))
+
     def object(self, name: str) -> dict[str, Any]:
         """Read an object; a missing one is empty."""
         value: object = self._raw.get(name) or {}

@@ -35,19 +35,19 @@ class Output:
 
     def append(self, choice: Choice) -> None:
         """Append a token."""
-        if "\n" not in _text(self._spelled).lstrip():
+        if "\n" not in decoded(self._spelled).lstrip():
             self.confidence *= self._sampler.probability(choice, self.stub)
         self.complete = choice.token in self._ends
         if not self.complete:
             piece = self._sampler.token_bytes[choice.token]
             self.stub, piece = self.stub[len(piece) :], piece[len(self.stub) :]
             self._spelled += piece
-            self.complete = self._rule.cut(_text(self._spelled)) is not None
+            self.complete = self._rule.cut(decoded(self._spelled)) is not None
 
     @property
     def text(self) -> str:
         """The text up to where the rule ends it; without an end, the whole lines of a text of several."""
-        text = _text(self._spelled)
+        text = decoded(self._spelled)
         return text[: self._rule.cut(text)] if self.complete or "\n" not in text else text.rpartition("\n")[0]
 
 
@@ -115,5 +115,6 @@ def indent_width(line: str) -> int:
     return len(expanded) - len(expanded.lstrip())
 
 
-def _text(spelled: bytes) -> str:
+def decoded(spelled: bytes) -> str:
+    r"""Return the text that bytes spell, without an unfinished character at its end; lines end in \n."""
     return spelled.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")

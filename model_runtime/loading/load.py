@@ -13,7 +13,7 @@ import torch
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
 from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
 from model_runtime.arena.pool import Pool
-from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
@@ -51,10 +51,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What runs, where, and why it was chosen; `revision` is the commit of a hub model, else empty."""
+    """What runs, where, and why it was chosen.
+
+    `revision` is the commit of a hub model, else empty. `languages` are those the model says it knows, if it does.
+    """
 
     model: str
     revision: str
+    languages: tuple[str, ...]
     parameters: int
     device: str
     device_reason: str
@@ -160,6 +164,7 @@ def load(
     description = ModelDescription(
         model=model,
         revision=revision,
+        languages=read_languages(folder),
         parameters=runtime.parameters,
         device=plan.choice.device,
         device_reason=plan.choice.reason,

@@ -100,6 +100,17 @@ def surrounded(tokenizer: Tokenizer, prompt: Prompt, around: Surroundings) -> Pr
     return replace(prompt, history=np.concatenate((*others, tail, after, HISTORY_BREAK, before, window)))
 
 
+def history_of(tokenizer: Tokenizer, others: tuple[str, ...], above: str, line: str) -> tuple[Ids, bytes]:
+    """Return the history and the stub of a prompt that no model reads: other texts, then what precedes the cursor.
+
+    `others` are the least important first; `line` is the cursor's, up to the cursor.
+    """
+    done, stub = heal(tokenizer, line)
+    apart = [part for text in others for part in (tokenizer.encode(text), HISTORY_BREAK)]
+    history = np.concatenate((*apart, tokenizer.encode(above), tokenizer.encode(done)))
+    return history, stub.encode("utf-8", "replace")
+
+
 def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
     """Split typed into what stays in the prompt and the stub, whose tokens may change as the user types on."""
     cut = tokenizer.unfinished(typed)

@@ -50,7 +50,10 @@ class StandIn:
     def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)
 
-    def prefetch_opened(self, uri: str, text: str) -> Callable[[ShouldStop], bool]:
+    def notice(self, language: str) -> str | None:
+        return None
+
+    def prefetch_opened(self, uri: str, text: str, language: str) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(uri, "opened", stopped)
 
     def work_ahead(self, uri: str, what: str, stopped: ShouldStop) -> bool:

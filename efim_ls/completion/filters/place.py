@@ -6,6 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from efim_ls.text.lines import enclosing_line
+
+NEIGHBOURHOOD = 4000  # characters around the cursor's line that filters may look at
+
 
 @dataclass(frozen=True)
 class Place:
@@ -27,6 +31,17 @@ class Filter(Protocol):
     __name__: str
 
     def __call__(self, text: str, place: Place) -> str: ...
+
+
+def place_at(text: str, cursor: int) -> Place:
+    """Return the place of a cursor in a text."""
+    start, end, below = enclosing_line(text, cursor)
+    return Place(
+        before=text[max(start, cursor - NEIGHBOURHOOD) : cursor],
+        rest=text[cursor:end][:NEIGHBOURHOOD],
+        above=text[max(0, start - NEIGHBOURHOOD) : start],
+        below=text[below : below + NEIGHBOURHOOD],
+    )
 
 
 def lines_with(text: str, place: Place) -> list[str]:

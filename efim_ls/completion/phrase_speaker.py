@@ -1,0 +1,81 @@
+"""Suggestions where the model does not know the language: phrases of the file and of others in its language.
+
+No frame is planned, nothing goes through the model, and nothing is saved: an answer is a function of the text and of
+the suggestions that are still typed through.
+"""
+
+from __future__ import annotations
+
+from efim_ls.completion.costs import CostMeter
+from efim_ls.completion.document_frames import RecentSuggestions
+from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.place import place_at
+from efim_ls.request import Answer, Reason, Request, ShouldStop
+from efim_ls.text.lines import enclosing_line
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.output import stop_rule
+from model_runtime.engine.phrases import Phrases
+from model_runtime.prompt.prompt import history_of
+from model_runtime.prompt.tokenizer import Tokenizer
+
+# Least probability of all that is shown: 3 of 4 are right to their end (docs/benchmarks.md, Other languages).
+SURE = 0.5
+ASKED = 0.1  # the same for ghost text that the user asks for by key
+SHORTEST = 2  # characters: accepting one takes as many keys as typing it
+REACH = 1 << 16  # characters before and after the cursor's line that are counted: nearly always the whole file
+LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is data
+
+
+class PhraseSpeaker:
+    """Answers requests from counts over the user's own texts. Used on the engine thread only."""
+
+    def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int) -> None:
+        """Count in the tokens of a tokenizer, and suggest at most so many tokens and lines."""
+        self._tokenizer, self._phrases = tokenizer, Phrases(tokenizer)
+        self._max_new_tokens, self._max_lines = max_new_tokens, max_lines
+
+    def complete(self, request: Request, suggestions: RecentSuggestions, stopped: ShouldStop) -> Answer:
+        """Answer a request; once `stopped()` is true, soon return it as superseded."""
+        meter = CostMeter()
+        left = suggestions.left(request.text, request.cursor, request.others)
+        if reason := self.refusal(request):
+            return Answer("", meter.total(), reason)
+        if left and not request.explicit:
+            suggestions.add(request.text, request.cursor, left, request.others)
+            return Answer(left, meter.total())
+        try:
+            text, confidence = self._speak(request, meter, stopped)
+        except Stopped:
+            return Answer("", meter.total(), "superseded")
+        if len(text) < SHORTEST:
+            return Answer("", meter.total(), "no phrase", confidence=confidence)
+        suggestions.add(request.text, request.cursor, text, request.others)
+        return Answer(text, meter.total(), confidence=confidence)
+
+    def refusal(self, request: Request) -> Reason | None:
+        """Return why no phrase is looked for at a place, None if one is."""
+        start, _, below = enclosing_line(request.text, request.cursor)
+        if "\0" in request.text[max(0, start - REACH) : below + REACH]:
+            return "binary text"
+        return "line too long" if request.cursor - start > LONGEST_LINE else None
+
+    def _speak(self, request: Request, meter: CostMeter, stopped: ShouldStop) -> tuple[str, float]:
+        """Return the cleaned suggestion, which may be empty, and its probability; raises Stopped."""
+        text = request.text
+        start, end, below = enclosing_line(text, request.cursor)
+        for other in request.others:  # each is tokenized once, which may take milliseconds
+            if stopped():
+                raise Stopped
+            self._tokenizer.encode(other)
+        above, after = text[max(0, start - REACH) : start], text[below : below + REACH]
+        line, rest = text[start : request.cursor], text[request.cursor : end]
+        history, stub = history_of(self._tokenizer, (*request.others, after), above, line)
+        meter.lap("tokenize")
+        rule = stop_rule(line, rest, request.explicit, self._max_lines)
+        least = ASKED if request.explicit else max(SURE, request.least)
+        phrase = self._phrases.generate(history, stub, rule, self._max_new_tokens, least, stopped)
+        meter.add(new_tokens=phrase.new_tokens)
+        meter.lap()
+        cleaned, _ = clean(phrase.text, place_at(text, request.cursor), self._max_lines)
+        meter.lap("postprocess")
+        return cleaned, phrase.confidence

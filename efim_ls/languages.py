@@ -1,0 +1,93 @@
+"""Languages as LSP names them: which a model knows, what people call them, and which a file is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import PurePath
+
+ANY = "*"  # in place of a language: all of them
+# LSP's name, people's, and the suffixes of files. Others are called as LSP names them.
+TABLE = (
+    ("c", "C", ".c .h"),
+    ("clojure", "Clojure", ".clj"),
+    ("cpp", "C++", ".cc .cpp .cxx .hh .hpp"),
+    ("csharp", "C#", ".cs"),
+    ("css", "CSS", ".css"),
+    ("cuda-cpp", "CUDA C++", ".cu"),
+    ("cython", "Cython", ".pyx .pxd"),
+    ("dart", "Dart", ".dart"),
+    ("dockerfile", "Dockerfile", ".dockerfile"),
+    ("elixir", "Elixir", ".ex .exs"),
+    ("erlang", "Erlang", ".erl"),
+    ("fsharp", "F#", ".fs"),
+    ("go", "Go", ".go"),
+    ("haskell", "Haskell", ".hs"),
+    ("html", "HTML", ".htm .html"),
+    ("java", "Java", ".java"),
+    ("javascript", "JavaScript", ".cjs .js .mjs"),
+    ("javascriptreact", "JavaScript JSX", ".jsx"),
+    ("json", "JSON", ".json"),
+    ("julia", "Julia", ".jl"),
+    ("kotlin", "Kotlin", ".kt .kts"),
+    ("lua", "Lua", ".lua"),
+    ("makefile", "Makefile", ".mk"),
+    ("markdown", "Markdown", ".md"),
+    ("objective-c", "Objective-C", ".m"),
+    ("ocaml", "OCaml", ".ml .mli"),
+    ("perl", "Perl", ".pl .pm"),
+    ("php", "PHP", ".php"),
+    ("plaintext", "plain text", ".txt"),
+    ("powershell", "PowerShell", ".ps1"),
+    ("python", "Python", ".py .pyi .pyw"),
+    ("r", "R", ".r"),
+    ("ruby", "Ruby", ".rb"),
+    ("rust", "Rust", ".rs"),
+    ("scala", "Scala", ".scala"),
+    ("scss", "SCSS", ".scss"),
+    ("shellscript", "shell scripts", ".bash .sh .zsh"),
+    ("sql", "SQL", ".sql"),
+    ("swift", "Swift", ".swift"),
+    ("toml", "TOML", ".toml"),
+    ("typescript", "TypeScript", ".cts .mts .ts"),
+    ("typescriptreact", "TypeScript JSX", ".tsx"),
+    ("vue", "Vue", ".vue"),
+    ("xml", "XML", ".xml"),
+    ("yaml", "YAML", ".yaml .yml"),
+    ("zig", "Zig", ".zig"),
+)
+NAMES = {language: name for language, name, _ in TABLE}
+SUFFIXES = {suffix: language for language, _, suffixes in TABLE for suffix in suffixes.split()}
+
+
+def language_of(path: str) -> str:
+    """Return the language of a file by its suffix; empty if the suffix is not listed."""
+    return SUFFIXES.get(PurePath(path).suffix.lower(), "")
+
+
+def name_of(language: str) -> str:
+    """Return what people call a language."""
+    return NAMES.get(language.lower(), language)
+
+
+def knows(languages: Collection[str], language: str) -> bool:
+    """Return whether a model that knows these languages knows this one; it is asked if the language has no name."""
+    return not language or ANY in languages or language.lower() in {each.lower() for each in languages}
+
+
+def notice(model: str, languages: Sequence[str], language: str) -> str | None:
+    """Return a sentence for users if the model does not know a language, else None.
+
+    `model` is its name or folder; that of the embedded one is empty.
+    """
+    if knows(languages, language):
+        return None
+    which = f"model {model}" if model else "embedded model"
+    return (
+        f"The {which} knows {_listed([name_of(each) for each in languages])} only; here suggestions come from this "
+        f"file's own phrases. Choose a model that knows {name_of(language)} with the setting 'model'."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
