@@ -101,7 +101,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Status:
-    """Whether completions are available, and a sentence for users."""
+    """Whether completions are available, and a sentence for users.
+
+    `fallback` says why the embedded model is used in place of the named one; it is empty if it is not.
+    """
 
     state: Literal["loading", "ready", "error", "off"]
     message: str
+    fallback: str = ""

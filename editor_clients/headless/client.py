@@ -152,5 +152,5 @@ async def _model_ready(connection: Connection) -> None:
     while (status := await connection.ask("efim/status", {}))["state"] == "loading":
         await connection.news.wait()
         connection.news.clear()
-    if status["state"] == "error":
-        raise ServerError(status["message"])
+    if status["state"] == "error" or status["fallback"]:  # a script asks for one model and no other
+        raise ServerError(status["fallback"] or status["message"])

@@ -84,11 +84,11 @@ class EfimServer(LanguageServer):
         await asyncio.gather(load(), self._show_progress(reports))
 
     def _report_outcome(self) -> None:
-        """Show an error, or log what was chosen and why."""
+        """Show why the configured model is not in use; log what was chosen and why."""
         status = self.session.status
         if status.state != "loading":  # else another model is already being loaded
             self.status_reporter.loaded(None)
-        if status.state == "error":
+        if status.state == "error" or (status.state == "ready" and status.fallback):
             self._show_once(types.MessageType.Error, status.message)
         if status.state == "ready":
             choices = "; ".join(f"{name}: {value}" for name, value in self.session.describe().items())

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
 from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
-from efim_ls.settings import Settings
+from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.errors import ModelError
 
 CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
+
+# Defaults of the settings that belong to a named model and must not reach the embedded one.
+NO_NAMED_MODEL: Mapping[str, Any] = {name: getattr(DEFAULTS, name) for name in ("model", "revision", "template")}
 
 Progress = Callable[[str, int], None]
 
@@ -85,6 +89,7 @@ def nothing_to_fetch(settings: Settings, progress: Progress, beside: bool) -> No
 class ModelLoader:
     """The loaded model, and its replacement by another; the old one stays in use while the new one is downloaded.
 
+    If the configured model cannot be loaded and no other is in use, the embedded one takes its place.
     Used on the event loop only. `released` is called before a model is released.
     """
 
@@ -109,29 +114,22 @@ class ModelLoader:
         return settings.of_model != self._loaded_for
 
     async def load(self, settings: Settings, progress: Progress) -> bool:
-        """Download and load the configured model; return whether it is ready, and set the status.
+        """Download and load the configured model; return whether one is ready, and set the status.
 
         Once a later call supersedes this one, it changes nothing more.
         """
+        wanted = self._wanted = object()
         before, self._loaded_for = self._loaded_for, settings.of_model
-        self.status, tell = Status("loading", "the model is loading"), _rising(progress)
+        self.status, tell = Status("loading", "the model is loading", self.status.fallback), _rising(progress)
         if before and (before.persist, before.private_files) != (settings.persist, settings.private_files):
             self._release()  # it would save by outdated settings
         try:
-            await self._fetch_first(settings, tell)
-            self._release()
-            loading = self._engine.run(LOADING, lambda stopped: self._replace(settings, tell, stopped))
-            completer, self._description = await loading
-            self._replaced.remove(completer)
-            self.completer = completer
+            status = await self._load_or_fall_back(settings, tell, wanted)
         except Superseded:
             return False
-        except Exception as error:
-            stays = "; the previous model stays in use" if self.completer else ""
-            self.status = Status("error", f"{_failure(error)}{stays}")
-            return False
-        self.status = Status("ready", "the model is ready")
-        return True
+        if self._wanted is wanted:
+            self.status = status
+        return self._wanted is wanted and status.state == "ready"
 
     def close(self, seconds: float) -> bool:
         """End both threads, then the models; return false if a thread is still at work after `seconds`."""
@@ -142,8 +140,41 @@ class ModelLoader:
             each.close(seconds)
         return fetched
 
-    async def _fetch_first(self, settings: Settings, progress: Progress) -> None:
-        wanted = self._wanted = object()
+    async def _load_or_fall_back(self, settings: Settings, progress: Progress, wanted: object) -> Status:
+        """Load the configured model; if that fails and no other is in use, load the embedded one."""
+        try:
+            await self._fetch_first(settings, progress, wanted)
+            await self._adopt(settings, progress)
+        except Superseded:
+            raise
+        except Exception as error:
+            cause = _failure(error)
+        else:
+            return Status("ready", "the model is ready")
+        if self._wanted is not wanted:
+            raise Superseded
+        if self.completer and not self.status.fallback:
+            return Status("error", f"{cause}; the previous model stays in use")
+        if not settings.model:
+            return Status("error", cause)
+        try:
+            await self._adopt(replace(settings, **NO_NAMED_MODEL), progress)
+        except Superseded:
+            raise
+        except Exception as error:
+            _failure(error)  # logged; the user has to mend the first cause
+            return Status("error", cause)
+        return Status("ready", f"using the embedded model, because {cause}", fallback=cause)
+
+    async def _adopt(self, settings: Settings, progress: Progress) -> None:
+        """Put a model that is on this machine into use, in place of the one that is."""
+        self._release()
+        loading = self._engine.run(LOADING, lambda stopped: self._replace(settings, progress, stopped))
+        completer, self._description = await loading
+        self._replaced.remove(completer)
+        self.completer = completer
+
+    async def _fetch_first(self, settings: Settings, progress: Progress, wanted: object) -> None:
         self._engine.supersede(LOADING)
         beside = self.completer is not None
         await self._fetching.run(LOADING, lambda stopped: self._fetch(settings, _unless(stopped, progress), beside))

@@ -115,6 +115,23 @@ def test_a_server_that_dies_again_and_again_is_given_up(program: Path, tmp_path:
         assert ":Efim restart" in editor.notices
 
 
+def test_the_status_says_that_the_server_is_starting(program: Path, tmp_path: Path) -> None:
+    os.mkfifo(gate := tmp_path / "gate")
+    options = f'cmd = {{ "sh", "-c", "read word < {gate}; exec efim-ls" }}'
+    with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", options)) as editor:
+        editor.edit("a.py", TEXT)
+        editor.until("a status", lambda: editor.efim("status()") == "efim starting")
+        gate.write_text("go\n", "utf-8")
+        editor.ready()
+
+
+def test_a_wrong_model_is_in_the_status(program: Path, tmp_path: Path) -> None:
+    options = 'settings = { model = "/no/such/model" }'
+    with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", options)) as editor:
+        suggests(editor)
+        assert editor.efim("status()").endswith("(embedded model)")
+
+
 def test_a_program_that_is_no_server(program: Path, tmp_path: Path) -> None:
     with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", 'cmd = { "false" }')) as editor:
         editor.edit("a.py", TEXT)

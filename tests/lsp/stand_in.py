@@ -118,6 +118,8 @@ def load(settings: Settings, progress: Progress) -> StandIn:
     progress("half way", 50)
     if settings.model == "missing":
         raise ModelError("there is no model called missing; choose another")
+    if settings.device == "cuda":
+        raise ModelError("there is no GPU; choose another device")
     if settings.model == "broken":
         raise ValueError(settings.model)
     if settings.model.startswith("gate:"):

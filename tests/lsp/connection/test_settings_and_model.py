@@ -28,8 +28,24 @@ async def test_each_wrong_setting_is_named_once():
         assert await editor.open("# say more\n‸").ghost() == "more"
 
 
-async def test_a_bad_model_is_told_once_and_the_server_stays():
+async def test_the_embedded_model_replaces_one_that_is_not_there():
     async with started(REAL, settings={"model": "/no/such/folder"}) as editor:
+        [message] = editor.messages
+        assert "using the embedded model, because '/no/such/folder' is not a folder here" in message
+        status = await editor.ask("efim/status")
+        assert status["state"] == "ready" and status["fallback"] and status["message"] in message
+        assert status["model"].endswith("embedded")
+        page = editor.open(
+            "def area(width, height):\n    return width * height\n\n\ndef area_of(width, height):\n    ret‸"
+        )
+        assert await page.ghost() == "urn width * height"
+        change(editor, {"max_file_kib": 5})
+        assert await page.ghost() == "urn width * height"
+        assert len(editor.messages) == 1
+
+
+async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
+    async with started(REAL, settings={"model": "/no/such/folder", "max_new_tokens": 1 << 20}) as editor:
         [message] = editor.messages
         assert "/no/such/folder" in message
         status = await editor.ask("efim/status")
@@ -38,14 +54,30 @@ async def test_a_bad_model_is_told_once_and_the_server_stays():
         assert await page.item() is None
         assert (await editor.stats())["last_reason"] == "no model"
         assert (await page.explain())["reason"] == "no model"
-        change(editor, {"max_file_kib": 5})
+        change(editor, {"max_file_kib": 5, "max_new_tokens": 1 << 20})
         assert await page.item() is None
+        assert len(editor.messages) == 1
+
+
+async def test_a_stopgap_gives_way_to_the_model_that_is_named_next():
+    async with started(settings={"model": "missing"}) as editor:
+        change(editor, {"model": "missing", "threads": 2})
+        await editor.loaded()
+        status = await editor.ask("efim/status")
+        assert [status[name] for name in ("state", "model", "threads")] == ["ready", "", 2]
+        assert status["fallback"] == "there is no model called missing; choose another"
+        change(editor, {"model": "other"})
+        await editor.loaded()
+        status = await editor.ask("efim/status")
+        assert [status[name] for name in ("state", "fallback", "model")] == ["ready", "", "other"]
         assert len(editor.messages) == 1
 
 
 async def test_another_model_mends_it():
     async with started(settings={"model": "missing"}) as editor:
-        assert editor.messages == ["efim-ls: there is no model called missing; choose another"]
+        assert editor.messages == [
+            "efim-ls: using the embedded model, because there is no model called missing; choose another"
+        ]
         change(editor, {"model": "other"})
         await editor.loaded()
         status = await editor.ask("efim/status")

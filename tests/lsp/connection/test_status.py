@@ -116,10 +116,19 @@ async def test_where_nothing_changes_nothing_is_told():
         await editor.close()
 
 
+async def test_a_stopgap_is_told():
+    async with launched() as editor:
+        news = News(editor)
+        await editor.start(TOLD, {"model": "missing"})
+        ready = await news.until(state="ready")
+        assert ready["fallback"] and "missing" in ready["message"] and ready["model"] == ""
+        await editor.close()
+
+
 async def test_a_model_that_cannot_be_used_is_told():
     async with launched() as editor:
         news = News(editor)
-        await editor.initialize(TOLD, {"model": "missing"})
+        await editor.initialize(TOLD, {"model": "missing", "device": "cuda"})
         editor.tell("initialized", {})
         error = await news.until(state="error")
         assert "missing" in error["message"] and error["percentage"] is None and "model" not in error

@@ -35,6 +35,9 @@ function M.status(status)
   if is_set(status.message) and status.message ~= "" then
     lines[#lines + 1] = "- " .. status.message
   end
+  if is_set(status.notice) then
+    lines[#lines + 1] = "- " .. status.notice
+  end
   for _, name in ipairs({ "model", "device" }) do
     if is_set(status[name]) then
       lines[#lines + 1] = ("- %s: %s"):format(name, status[name])

@@ -67,6 +67,7 @@ end
 function M.ended(id, code, signal)
   local died = signal ~= SIGTERM and (code ~= 0 or signal ~= 0)
   local client = attached[id]
+  require("efim_ls.status").ended()
   local buffers = client and vim.tbl_keys(client.attached_buffers) or {} -- now: Neovim empties it next
   attached[id] = nil
   vim.schedule(function()

@@ -23,6 +23,9 @@ M.config = {
       require("efim_ls.status").changed(context.client_id, status)
     end,
   },
+  before_init = function()
+    require("efim_ls.status").starting()
+  end,
   reuse_client = function(client, config)
     return client.name == config.name and not lsp.is_stopped(client)
   end,

@@ -6,11 +6,14 @@ local M = {}
 ---@class efim_ls.Status
 ---@field state "loading" | "ready" | "off" | "error"
 ---@field message string
+---@field fallback string? why the embedded model is used in place of the named one; empty if it is not
+---@field notice string? what to know about suggestions in a buffer although they are on
 ---@field busy boolean?
 ---@field percentage integer?
 ---@field last { ms: number, reused: integer, recomputed: integer, reason: string? }?
 
 local by_client = {} ---@type table<integer, efim_ls.Status>
+local is_starting = false -- a server was started, and has not reported a status yet
 local by_buffer = {} ---@type table<integer, efim_ls.Status> where it differs: rules leave out files and languages
 
 local function is_set(value)
@@ -24,10 +27,24 @@ function M.info(buf)
   buf = buf or api.nvim_get_current_buf()
   local client = lsp.client(buf)
   local status = client and by_client[client.id]
-  if status and status.state == "ready" and by_buffer[buf] then
-    return by_buffer[buf].state == "off" and by_buffer[buf] or status
+  local of_buffer = by_buffer[buf]
+  if not (status and status.state == "ready" and of_buffer) then
+    return status
+  elseif of_buffer.state == "off" then
+    return of_buffer
   end
-  return status
+  return vim.tbl_extend("force", status, { notice = of_buffer.notice })
+end
+
+--- Called before a server is asked for anything.
+function M.starting()
+  is_starting = true
+  vim.cmd.redrawstatus({ bang = true })
+end
+
+--- Called when a server has ended.
+function M.ended()
+  is_starting = false
 end
 
 ---@param client vim.lsp.Client
@@ -36,18 +53,23 @@ function M.of_client(client)
   return by_client[client.id]
 end
 
---- Return a short text for a status line; empty if no server is attached to the buffer.
+--- Return a short text for a status line; empty if no server is attached to the buffer, or about to be.
 ---@return string
 function M.text()
   local status = M.info()
   if not status then
-    return lsp.client(api.nvim_get_current_buf()) and "efim" or ""
+    local served = is_starting or lsp.client(api.nvim_get_current_buf())
+    return served and vim.bo.buftype == "" and "efim starting" or ""
   end
-  local words = { "efim", status.busy and "busy" or status.state }
-  if status.state == "loading" and is_set(status.percentage) then
+  local limited = status.state == "ready" and is_set(status.notice)
+  local words = { "efim", status.busy and "busy" or limited and "limited" or status.state }
+  if status.state == "loading" and is_set(status.percentage) and status.percentage > 0 then
     words[#words + 1] = status.percentage .. " %"
   elseif status.state == "ready" and not status.busy and is_set(status.last) then
     words[#words + 1] = ("%.1f ms"):format(status.last.ms)
+  end
+  if status.state == "ready" and is_set(status.fallback) and status.fallback ~= "" then
+    words[#words + 1] = "(embedded model)"
   end
   return table.concat(words, " ")
 end
@@ -60,6 +82,7 @@ function M.ask(buf, answered)
   if client then
     lsp.request(client, "efim/status", { textDocument = lsp.document(buf) }, function(err, status)
       if not err and status then
+        is_starting = false
         by_client[client.id] = by_client[client.id] or status
         by_buffer[buf] = status
         vim.cmd.redrawstatus({ bang = true })
@@ -80,6 +103,7 @@ M.when_ready = function() end
 ---@param status efim_ls.Status
 function M.changed(id, status)
   local before, buf = by_client[id], api.nvim_get_current_buf()
+  is_starting = false
   by_client[id] = status
   vim.cmd.redrawstatus({ bang = true })
   if not before or before.state ~= status.state then
