@@ -65,10 +65,11 @@ bench: .venv/benches
 	$(BIN)/python -m benchmarks $(TRACE)
 
 # Ends with status 2 where there is no GPU; what it measures goes to benchmarks/results/. PYTHON is used as it is where
-# it has what that takes.
+# it has what that takes, of the versions in constraints-gpu.txt.
 gpu-check:
 	@nvidia-smi >/dev/null 2>&1 || { echo "no GPU to check: nvidia-smi finds none" >&2; exit 2; }
-	@if $(PYTHON) -c 'import pytest, torch, transformers, xformers; assert torch.version.cuda' 2>/dev/null; \
+	@if $(PYTHON) -c 'import pytest, torch, transformers, triton, xformers; assert torch.version.cuda; \
+		assert (torch.__version__[:4], triton.__version__[:3]) == ("2.13", "3.7")' 2>/dev/null; \
 	then $(MAKE) gpu-run GPU_PYTHON=$(PYTHON); else $(MAKE) .venv-gpu/develops gpu-run; fi
 
 gpu-run:
@@ -128,11 +129,10 @@ $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSI
 	cp dist/efim_ls-*.whl constraints.txt $(VSCODE)/dist/server && cp dist/wheels $(VSCODE)/dist/server/SHA256SUMS
 	$(NPM) run package
 
-# No constraints: torch for CUDA is another build than the one that tests run on everywhere.
-.venv-gpu/develops: pyproject.toml
+.venv-gpu/develops: pyproject.toml constraints-gpu.txt
 	@echo "installing torch for CUDA into .venv-gpu: several GB"
 	test -x .venv-gpu/bin/python || $(PYTHON) -m venv .venv-gpu
-	.venv-gpu/bin/python -m pip install --quiet --editable '.[dev]'
+	.venv-gpu/bin/python -m pip install --quiet --constraint constraints-gpu.txt --editable '.[dev]'
 	touch $@
 
 # Without these flags gcc 12 leaves out what llama.cpp writes before it sets AMX up, and it dies of that.

@@ -26,6 +26,12 @@ class Codec(IntEnum):
 
     RAW = 0
     INT8 = 1
+    BF16 = 2
+
+    @property
+    def exact(self) -> bool:
+        """Whether a block comes back as it was."""
+        return self is not Codec.INT8
 
 
 class Shape(NamedTuple):

@@ -1,7 +1,7 @@
-"""Encoding of a block's keys and values: raw fp32, or int8 with fp32 scales.
+"""Encoding of a block's keys and values: raw fp32, bf16 where that is what they are, or int8 with fp32 scales.
 
-As in KIVI (arXiv 2402.02750): a few channels of keys are far larger than the others, at every token, so keys have a
-scale for each channel; values have no such channels, and have a scale for each token.
+int8 is as in KIVI (arXiv 2402.02750): a few channels of keys are far larger than the others, at every token, so keys
+have a scale for each channel; values have no such channels, and have a scale for each token.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kv_store.block import BLOCK_TOKENS, FP32, Bytes, Codec, Shape
 SINK_TOKENS = 4  # first tokens, to which all later ones attend (arXiv 2309.17453): they stay raw
 RECENT_TOKENS = 128  # last tokens of a sequence, which stay raw, too
 INT8_MAX = 127  # the range is symmetric about 0
+BF16 = 2  # bytes: the upper half of fp32
 MIN_SCALE = np.finfo(np.float32).tiny  # below it fp32 loses precision: numbers with a smaller scale become 0
 TOKEN_AXIS, CHANNEL_AXIS = 2, 3  # of [layers, kv_heads, tokens, head_dim]
 
@@ -46,26 +47,35 @@ class Coder:
     channels of a pair, so that a large one would spoil both.
     """
 
-    def __init__(self, shape: Shape, rotations: Rotations | None) -> None:
-        """Own the rotations; raises ValueError if they do not fit head_dim."""
+    def __init__(self, shape: Shape, rotations: Rotations | None, exact: Codec = Codec.RAW) -> None:
+        """Own the rotations; raises ValueError if they do not fit head_dim.
+
+        `exact` is the codec of blocks that must come back as they were: BF16 if all numbers have that precision.
+        """
         if rotations is not None and 2 * rotations.shape[1] != shape.head_dim:
             raise ValueError(f"rotations of {rotations.shape[1]} pairs do not fit a head_dim of {shape.head_dim}")
-        self._shape, self._rotations = shape, rotations
+        self._shape, self._rotations, self.exact = shape, rotations, exact
 
     def size(self, codec: Codec) -> int:
         """Return the size of a block in bytes."""
-        if codec is Codec.RAW:
-            return self._shape.raw_bytes
+        if codec is not Codec.INT8:
+            return self._shape.raw_bytes // (FP32 // BF16 if codec is Codec.BF16 else 1)
         layers, kv_heads, head_dim = self._shape
         return layers * kv_heads * (FP32 * (head_dim + BLOCK_TOKENS) + 2 * BLOCK_TOKENS * head_dim)
 
     def encode(self, kv: Floats, first: int, codec: Codec) -> Bytes:
         """Encode the block that begins at token `first`; a raw one is a view of `kv` if that is contiguous.
 
-        Raises ValueError if int8 cannot represent the numbers, which are not finite, or if the rotations end before.
+        Raises ValueError if int8 cannot represent the numbers, which are not finite, if bf16 cannot, which has fewer
+        digits, or if the rotations end before.
         """
         if codec is Codec.RAW:
             return np.ascontiguousarray(kv).reshape(-1).view(np.uint8)
+        if codec is Codec.BF16:
+            lower, upper = np.ascontiguousarray(kv).reshape(-1).view("<u2").reshape(-1, 2).T
+            if lower.any():
+                raise ValueError("keys or values have more digits than bf16")
+            return np.ascontiguousarray(upper).view(np.uint8)
         data = np.empty(self.size(codec), np.uint8)
         parts = self._parts(data)
         with np.errstate(over="ignore", invalid="ignore"):  # the scales show it
@@ -79,6 +89,10 @@ class Coder:
             raise ValueError(f"a block of {len(data)} bytes: {codec.name} takes {self.size(codec)}")
         if codec is Codec.RAW:
             return data.view(np.float32).reshape(self._shape.of_block)
+        if codec is Codec.BF16:
+            kv = np.zeros(self._shape.of_block, np.float32)
+            kv.reshape(-1).view("<u2")[1::2] = data.view("<u2")
+            return kv
         parts, kv = self._parts(data), np.empty(self._shape.of_block, np.float32)
         _scale(parts.keys, parts.key_scales, kv[0])
         _scale(parts.values, parts.value_scales, kv[1])

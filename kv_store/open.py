@@ -39,7 +39,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Sizes in bytes. Without a `folder` nothing is read from disk or written to it."""
+    """Sizes in bytes; a `disk_codec` of RAW means exact. Without a `folder` nothing is read from disk or written."""
 
     memory_bytes: int
     disk_bytes: int
@@ -49,7 +49,7 @@ class StoreOptions:
     @property
     def approximate(self) -> bool:
         """Whether blocks on disk are approximations."""
-        return self.folder is not None and self.disk_codec is not Codec.RAW
+        return self.folder is not None and not self.disk_codec.exact
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,13 @@ def open_store(fingerprint: bytes, coder: Coder, model: str, options: StoreOptio
     """
     if options.approximate:
         fingerprint = blake2b(fingerprint + b"approximate", digest_size=len(fingerprint)).digest()
-    memory = MemoryTier(options.memory_bytes, coder.size(Codec.RAW))
+    memory = MemoryTier(options.memory_bytes, coder.size(coder.exact))
     folder = options.folder / fingerprint.hex()[:32] if options.folder else None
     warnings = WarnOnce(report)
     notes_bytes = min(options.disk_bytes // NOTES_SHARE, MAX_NOTES_BYTES)
+    slot = coder.size(coder.exact if options.disk_codec is Codec.RAW else options.disk_codec)
     disk = folder and DiskTier.open(
-        folder / BLOCKS, fingerprint, coder.size(options.disk_codec), options.disk_bytes - notes_bytes, warnings.warn
+        folder / BLOCKS, fingerprint, slot, options.disk_bytes - notes_bytes, warnings.warn
     )
     if folder is None or disk is None:
         return OpenedStore(Store(fingerprint, coder, memory), False, None, None, warnings)

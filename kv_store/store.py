@@ -153,12 +153,13 @@ class Store:
 
     def _block(self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, wanted: Codec) -> Block:
         codec = codec_at(i * BLOCK_TOKENS, computed.length, wanted)
+        codec = self._coder.exact if codec is Codec.RAW else codec
         try:
             data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
         except ValueError:  # the codec cannot represent these
             codec = Codec.RAW
             data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
-        approximate = codec is not Codec.RAW or i >= computed.exact_blocks
+        approximate = not codec.exact or i >= computed.exact_blocks
         parent = computed.names[i - 1] if i else self._root
         return Block(computed.names[i], parent, document, codec, approximate, data)
 

@@ -48,7 +48,8 @@ class KvPersistence:
     @classmethod
     def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> KvPersistence:
         """Open the configured store; raises ModelError if its memory cannot be allocated."""
-        coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations)
+        exact = Codec.BF16 if kv.bf16 else Codec.RAW
+        coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations, exact)
         try:
             opened = open_store(kv.fingerprint, coder, model, _options(settings), logger.warning)
         except MemoryError:

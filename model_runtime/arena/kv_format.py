@@ -25,7 +25,7 @@ class KvFormat:
 
     `rotations`, complex64 [capacity, head_dim / 2], are the factors of the key at each position, or None if unknown:
     dimensions 2j and 2j + 1 are the parts of one number. `fingerprint`, 32 bytes, differs whenever the same tokens
-    may have different keys and values, or a different meaning.
+    may have different keys and values, or a different meaning. `bf16` says whether all numbers have that precision.
     """
 
     fingerprint: bytes
@@ -33,6 +33,7 @@ class KvFormat:
     kv_heads: int
     head_dim: int
     rotations: npt.NDArray[np.complex64] | None
+    bf16: bool = False
 
 
 def start_hashing(files: Iterable[Path]) -> Future[list[bytes]]:

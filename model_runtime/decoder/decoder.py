@@ -96,7 +96,7 @@ class AnyDecoder(Protocol):
 class Runtime(NamedTuple):
     """A decoder, a function that makes its arenas (at most `arenas`), and the description of both.
 
-    `kv` differs whenever keys and values are computed in a different way.
+    `kv` differs whenever keys and values are computed in a different way; `bf16` says if that is their precision.
     """
 
     parameters: int
@@ -109,6 +109,7 @@ class Runtime(NamedTuple):
     reason: str
     attention: str
     attention_reason: str
+    bf16: bool = False
 
 
 class _SpanPlace(NamedTuple):

@@ -158,7 +158,7 @@ def load(
     pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
-    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
+    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations, runtime.bf16)
     source = open_source(kv, model) if open_source else None
     engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source)
     description = ModelDescription(

@@ -58,9 +58,10 @@ def load_on_gpu(
         arena=slab.arena,
         arenas=arenas,
         weights=form,
-        kv=f"{form} cuda",
+        kv=f"{form} cuda, bf16 keys and values",
         name="CUDA graphs",
         reason="passes of up to 64 rows are recorded, wider ones are not",
         attention=how.backend,
         attention_reason=how.reason,
+        bf16=True,
     )

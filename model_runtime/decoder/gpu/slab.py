@@ -64,7 +64,7 @@ class SlabArena(Arena):
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return keys and values in fp32, which holds every bf16 number exactly; waits for the device."""
         assert 0 <= start <= end <= self.length
-        return torch.stack([each[:, :, start:end] for each in (self.k, self.v)]).float().cpu().numpy()
+        return torch.stack([each[:, :, start:end] for each in (self.k, self.v)]).cpu().float().numpy()
 
     def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
         """Copy in keys and values, cast to the slab's dtype, which is lossless for what came from a slab."""

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from kv_store.block import Codec, Shape
+from kv_store.codec import Coder
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes, read_weights
@@ -173,6 +175,19 @@ def test_blocks_come_back_as_they_were(one: Model, dtype: torch.dtype) -> None:
     first.truncate(64)
     again, before = (decoder.forward(TOKENS[64:70], arena, 6) for arena in (second, first))
     assert distance(again, before) <= CLOSE  # a CPU's sums depend on where in the slab an arena lies
+
+
+def test_blocks_of_bf16_come_back_from_a_store_as_they_were(one: Model) -> None:
+    slab, config = one.slab(torch.bfloat16), one.config
+    first, second = slab.arena(), slab.arena()
+    one.decoder(slab).forward(TOKENS[:70], first)
+    coder = Coder(Shape(config.layers, config.kv_heads, config.head_dim), None, Codec.BF16)
+    for start in (0, 16, 32, 48):
+        data = coder.encode(first.copy_out(start, start + 16), start, Codec.BF16)
+        assert len(data) == BF16 * first.k[:, :, :16].numel() * 2, "keys and values"
+        second.copy_in(TOKENS[start : start + 16], coder.decode(data, start, Codec.BF16), exact=True)
+    assert torch.equal(second.k[:, :, :64], first.k[:, :, :64])
+    assert torch.equal(second.v[:, :, :64], first.v[:, :, :64])
 
 
 def test_blocks_are_what_the_cpu_would_keep(one: Model) -> None:

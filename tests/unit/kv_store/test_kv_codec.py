@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,11 @@ def block(shape: Shape, seed: int) -> Floats:
     return kv.astype(np.float32)
 
 
+def bf16_numbers(kv: Floats) -> Floats:
+    """The same without the digits that bf16 has not."""
+    return (kv.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def through(kv: Floats, first: int, shape: Shape) -> Floats:
     """Written as int8 and read again."""
     return coder(shape).decode(coder(shape).encode(kv, first, Codec.INT8), first, Codec.INT8)
@@ -66,6 +72,27 @@ def test_raw_blocks_come_back_to_the_bit(shape: Shape, first: int, seed: int) ->
     data = coder(shape).encode(kv, first, Codec.RAW)
     assert data.tobytes() == kv.tobytes()
     assert coder(shape).decode(data, first, Codec.RAW).tobytes() == kv.tobytes()
+
+
+@given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
+def test_bf16_blocks_come_back_to_the_bit_at_two_bytes_a_number(shape: Shape, first: int, seed: int) -> None:
+    bits = np.random.default_rng(seed).integers(0, 1 << 16, shape.raw_bytes // 4).astype(np.uint16)
+    tensor = torch.from_numpy(bits).view(torch.bfloat16)  # NaN of any kind and infinities among them
+    kv = tensor.float().numpy().reshape(shape.of_block)
+    data = coder(shape).encode(kv, first, Codec.BF16)
+    assert data.tobytes() == bits.tobytes() and 2 * len(data) == shape.raw_bytes
+    found = coder(shape).decode(data, first, Codec.BF16)
+    assert found.tobytes() == kv.tobytes()
+    finite = torch.isfinite(tensor)
+    assert torch.equal(torch.from_numpy(found.reshape(-1)).bfloat16()[finite], tensor[finite])
+
+
+@given(first=FIRSTS, at=st.integers(0, SMALL.raw_bytes // 4 - 1), bit=st.integers(0, 15))
+def test_bf16_refuses_a_number_with_more_digits(first: int, at: int, bit: int) -> None:
+    kv = np.ones(SMALL.of_block, np.float32)
+    kv.reshape(-1).view(np.uint32)[at] |= 1 << bit
+    with pytest.raises(ValueError, match="more digits than bf16"):
+        coder(SMALL).encode(kv, first, Codec.BF16)
 
 
 def test_a_raw_block_is_read_without_a_copy() -> None:
@@ -170,15 +197,15 @@ def test_the_order_of_bytes_is_the_format_on_disk() -> None:
     [(Shape(1, 1, 2), 256, 136), (Shape(6, 1, 64), 49_152, 14_208), (Shape(24, 2, 64), 393_216, 113_664)],
 )
 def test_sizes(shape: Shape, raw: int, int8: int) -> None:
-    assert [coder(shape).size(codec) for codec in Codec] == [raw, int8]
+    assert [coder(shape).size(codec) for codec in Codec] == [raw, int8, raw // 2]
     kv = np.zeros(shape.of_block, np.float32)
-    assert [len(coder(shape).encode(kv, 0, codec)) for codec in Codec] == [raw, int8]
+    assert [len(coder(shape).encode(kv, 0, codec)) for codec in Codec] == [raw, int8, raw // 2]
 
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("other", [-1, 1, 4])
 def test_bytes_of_another_size_are_refused(codec: Codec, other: int) -> None:
-    for size in (0, coder(SMALL).size(codec) + other, coder(SMALL).size(Codec(1 - codec))):
+    for size in (0, coder(SMALL).size(codec) + other, coder(SMALL).size(Codec((codec + 1) % 3))):
         with pytest.raises(ValueError, match=f"{size} bytes"):
             coder(SMALL).decode(np.zeros(size, np.uint8), 0, codec)
 
@@ -238,7 +265,7 @@ def test_rotations_of_another_model_are_refused() -> None:
 @pytest.mark.parametrize("codec", Codec)
 def test_arrays_and_bytes_need_no_alignment(codec: Codec) -> None:
     """A part of an arena, which is not contiguous, and bytes behind a header of any length."""
-    arena = np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32)
+    arena = bf16_numbers(np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32))
     part = arena[:, :, :, 16:32]
     data = coder(SMALL).encode(part, 16, codec)
     assert data.tobytes() == coder(SMALL).encode(part.copy(), 16, codec).tobytes()
@@ -249,7 +276,7 @@ def test_arrays_and_bytes_need_no_alignment(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_encode_and_decode_leave_their_arguments_alone(codec: Codec) -> None:
-    kv = np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32)
+    kv = bf16_numbers(np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32))
     before = kv.copy()
     data = coder(SMALL).encode(kv, 16, codec)
     written = data.tobytes()

@@ -196,6 +196,36 @@ def test_memory_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
         opened.store.close(10)
 
 
+def bf16_numbers_of(name: bytes) -> np.ndarray:
+    return (numbers_of(name).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+@pytest.mark.parametrize("codec", [Codec.RAW, Codec.INT8])
+def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_path: Path, codec: Codec) -> None:
+    """With a lossy disk the ends of a sequence are bf16, as they would be raw."""
+    coder, half = Coder(SHAPE, None, Codec.BF16), SLOT // 2
+    opened = open_store(bytes(32), coder, "model", options(tmp_path, 4 * half, codec), print)
+    names = opened.store.names(row(0, 20))
+    computed = ComputedBlocks(names, lambda i: bf16_numbers_of(names[i]), 99, 320)
+    assert opened.store.save(A, computed, True, never)
+    opened.store.flush(10)
+    memory, disk = opened.store.stats()
+    assert (memory.blocks, memory.bytes) == (4, 4 * half)
+    assert disk.blocks == 20 and (codec is Codec.INT8 or disk.bytes == 20 * half)
+    lossy = 0
+    for name, (numbers, exact) in zip(names, opened.store.read(names, 0), strict=True):
+        assert exact == np.array_equal(numbers, bf16_numbers_of(name))
+        lossy += not exact
+    assert lossy == (8 if codec is Codec.INT8 else 0), "the first four are in memory, the last eight are recent"
+    opened.store.close(10)
+
+
+def test_numbers_that_bf16_cannot_hold_are_kept_raw() -> None:
+    coder = Coder(SHAPE, None, Codec.BF16)
+    store = Store(bytes(32), coder, MemoryTier(8 * SLOT, SLOT // 2))
+    assert read(store, save(store, A, row(0, 3), to_lower=False)) == 3
+
+
 def test_without_a_folder_nothing_is_on_disk() -> None:
     opened = open_in(None)
     assert opened.notes is None and opened.folder is None
