@@ -23,7 +23,7 @@ from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import AnyDecoder, Decoder
 from model_runtime.decoder.linear import Format, int8_is_exact, packed_format
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
-from model_runtime.decoder.native.library import library_path
+from model_runtime.decoder.native.library import library_hash
 from model_runtime.errors import ModelError
 
 TIMED_CONTEXT = 256  # tokens before the timed ones
@@ -172,9 +172,8 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 
 def _key(config: ModelConfig, threads: int) -> str:
-    """Return what the figures depend on; the time of its build stands for what the compiled part does."""
-    path = library_path()
-    machine = [_cpu(), torch.__version__, path.stat().st_mtime_ns if path else 0, threads]
+    """Return what the figures depend on."""
+    machine = [_cpu(), torch.__version__, library_hash(), threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
 
 
