@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,9 +50,12 @@ def start_hashing(files: Iterable[Path]) -> Future[list[bytes]]:
     return hashed
 
 
-def fingerprint(files: Iterable[bytes], config: ModelConfig, form: str) -> bytes:
-    """Return a hash of all that keys and values depend on; `files` are the hashes of weights and tokenizer."""
-    facts = json.dumps([KV_LAYOUT, form, asdict(config)], sort_keys=True).encode()
+def fingerprint(files: Iterable[bytes], config: ModelConfig, code: Sequence[str]) -> bytes:
+    """Return a hash of all that keys and values depend on.
+
+    `files` are the hashes of weights and tokenizer; `code` names the format of the weights and what computes with it.
+    """
+    facts = json.dumps([KV_LAYOUT, *code, asdict(config)], sort_keys=True).encode()
     return hashlib.sha256(b"".join([*files, facts])).digest()
 
 

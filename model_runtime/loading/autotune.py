@@ -63,11 +63,6 @@ class CpuMethod(NamedTuple):
     def __str__(self) -> str:
         return f"{self.form} {'compiled' if self.compiled else 'torch'}"
 
-    @property
-    def kv(self) -> str:
-        """What keys and values depend on: fp16 gives the same compiled or by torch, int8 does not."""
-        return str(self) if self.form == "int8" else self.form
-
     def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
         """Return a decoder with prepared weights; the caller sets torch's own number of threads."""
         if self.compiled:

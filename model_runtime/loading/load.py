@@ -26,6 +26,7 @@ from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
+from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -144,7 +145,8 @@ def load(
     pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
-    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations)
+    code = kv_code(runtime, plan.choice.device)
+    kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations)
     source = open_source(kv, model) if open_source else None
     engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source)
     description = ModelDescription(
@@ -204,7 +206,7 @@ def load_on_cpu(
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
         weights=way.form,
-        kv=way.kv,
+        kv=str(way),
         name="compiled" if way.compiled else "torch",
         reason=reason,
         attention="compiled" if way.compiled else attention.BACKEND,
