@@ -24,6 +24,7 @@ from model_runtime.decoder.gpu.device import BF16, Device, DeviceChoice, choose_
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
+from model_runtime.errors import Fp16Overflow
 from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.kv_code import kv_code
@@ -199,10 +200,18 @@ def load_on_cpu(
 ) -> Runtime:
     """Load a model on the CPU by the fastest method that the options and the formats allow."""
     config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
-    way, reason = choose_method(config, options["weights"], options["threads"], options["speed_notes"], forms)
+    wanted, threads, notes = options["weights"], options["threads"], options["speed_notes"]
+    way, reason = choose_method(config, wanted, threads, notes, forms)
+    try:
+        decoder = way.decoder(config, tensors, threads)
+    except Fp16Overflow:
+        if wanted != "auto":
+            raise
+        way, reason = choose_method(config, wanted, threads, notes, forms, [way])
+        decoder = way.decoder(config, tensors, threads)
     return Runtime(
         parameters=count_parameters(tensors),
-        decoder=way.decoder(config, tensors, options["threads"]),
+        decoder=decoder,
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
         weights=way.form,

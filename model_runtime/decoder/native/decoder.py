@@ -22,7 +22,7 @@ from model_runtime.decoder.layers import Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
-from model_runtime.errors import ModelError
+from model_runtime.errors import Fp16Overflow
 from model_runtime.ids import Ids
 
 MOST_THREADS = 64
@@ -137,7 +137,7 @@ class NativeDecoder:
             whole, scale = quantized(weight)
             scales = self._vector(scale.flatten(), outputs)
         elif max(map(abs, weight.aminmax())) > FP16_MAX:
-            raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+            raise Fp16Overflow("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
         else:
             whole, scales = weight.half(), 0
         stored = self._memory.zeros((outputs, inputs), whole.dtype)
