@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 import torch
 
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
-from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
+from model_runtime.arena.kv_format import KvFormat, fingerprint
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.names import hub_origin
@@ -27,6 +27,7 @@ from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_
 from model_runtime.errors import Fp16Overflow
 from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
+from model_runtime.loading.file_hashes import HashNotes, start_hashing
 from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 from model_runtime.prompt.template import Template
@@ -94,11 +95,12 @@ class LoadOptions(DecoderOptions):
     """How to load a model: `capacity` is the most tokens of an arena.
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
-    needed.
+    needed. `hash_notes` remember the hashes of weights.
     """
 
     capacity: int
     kv_memory_mib: int
+    hash_notes: NotRequired[HashNotes | None]
 
 
 class LoadPlan(NamedTuple):
@@ -140,7 +142,7 @@ def load(
     plan = plan_load(checkpoint, **options)
     torch.set_num_threads(options["threads"])
     progress("reading the weights", 20)
-    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
+    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     runtime = _load_runtime(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
