@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
-from efim_ls.paths import SPEED, document_tag, file_path
+from efim_ls.paths import HASHES, SPEED, document_tag, file_path
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.block_file import BlockFile
@@ -98,7 +98,7 @@ def _disk_usage(path: Path) -> int:
 def _clear_all(cache: Path) -> None:
     for folder in _folders(cache):
         shutil.rmtree(folder)
-    for name in (OBSOLETE, SPEED):
+    for name in (OBSOLETE, SPEED, HASHES):
         (cache / name).unlink(missing_ok=True)
     for path in cache.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)

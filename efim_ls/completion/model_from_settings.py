@@ -8,7 +8,7 @@ from pathlib import Path
 
 from efim_ls.completion.speed_file import SpeedFile
 from efim_ls.completion.window import MARKERS, Budget
-from efim_ls.paths import SPEED, cache_folder
+from efim_ls.paths import HASHES, SPEED, cache_folder
 from efim_ls.settings import Settings
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.checkpoint.config import ModelConfig
@@ -53,7 +53,7 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
 
 
 def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
-    speed = cache_folder(settings.cache_folder) / SPEED
+    speed, hashes = (cache_folder(settings.cache_folder) / name for name in (SPEED, HASHES))
     return LoadOptions(
         device=settings.device,
         weights=settings.weights,
@@ -61,6 +61,7 @@ def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
         capacity=capacity(settings, budget),
         kv_memory_mib=settings.kv_memory_mib,
         speed_notes=SpeedFile(speed) if settings.persist or speed.is_file() else None,
+        hash_notes=SpeedFile(hashes) if settings.persist else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Measured costs of model passes on this machine, stored in the cache folder."""
+"""Small files of the cache folder: measured costs of passes on this machine, hashes of weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kv_store.atomic_files import make_folder, replace_file
 
 
 class SpeedFile:
-    """The file that remembers which decoder is the fastest; every method raises OSError."""
+    """A file that remembers what takes long to find out; every method raises OSError."""
 
     def __init__(self, path: Path) -> None:
         """Name the file; it need not exist yet."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections.abc import Iterable
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.errors import ModelError
 
 KV_LAYOUT = 1  # of keys and values in an arena: fp32, keys rotated, the two halves of a head interleaved
 
@@ -36,30 +32,10 @@ class KvFormat:
     bf16: bool = False
 
 
-def start_hashing(files: Iterable[Path]) -> Future[list[bytes]]:
-    """Start hashing files (SHA-256) on another thread, which takes a second for each 1.5 GB."""
-    hashed = Future[list[bytes]]()
+def fingerprint(files: Iterable[bytes], config: ModelConfig, code: Sequence[str]) -> bytes:
+    """Return a hash of all that keys and values depend on.
 
-    def work() -> None:
-        try:
-            hashed.set_result([_hash(path) for path in files])
-        except Exception as error:  # whatever it is, the waiting thread gets it
-            hashed.set_exception(error)
-
-    # A daemon: if the weights turn out to be damaged nothing waits for it, and it must not keep the process alive.
-    threading.Thread(target=work, name="hashing", daemon=True).start()
-    return hashed
-
-
-def fingerprint(files: Iterable[bytes], config: ModelConfig, form: str) -> bytes:
-    """Return a hash of all that keys and values depend on; `files` are the hashes of weights and tokenizer."""
-    facts = json.dumps([KV_LAYOUT, form, asdict(config)], sort_keys=True).encode()
+    `files` are the hashes of weights and tokenizer; `code` names the format of the weights and what computes with it.
+    """
+    facts = json.dumps([KV_LAYOUT, *code, asdict(config)], sort_keys=True).encode()
     return hashlib.sha256(b"".join([*files, facts])).digest()
-
-
-def _hash(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None

@@ -21,9 +21,9 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import AnyDecoder, Decoder
-from model_runtime.decoder.linear import Format, int8_is_exact, packed_format
+from model_runtime.decoder.linear import Format, int8_is_exact, int8_too_wide, packed_format
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
-from model_runtime.decoder.native.library import library_path
+from model_runtime.decoder.native.library import library_hash
 from model_runtime.errors import ModelError
 
 TIMED_CONTEXT = 256  # tokens before the timed ones
@@ -63,11 +63,6 @@ class CpuMethod(NamedTuple):
     def __str__(self) -> str:
         return f"{self.form} {'compiled' if self.compiled else 'torch'}"
 
-    @property
-    def kv(self) -> str:
-        """What keys and values depend on: fp16 gives the same compiled or by torch, int8 does not."""
-        return str(self) if self.form == "int8" else self.form
-
     def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
         """Return a decoder with prepared weights; the caller sets torch's own number of threads."""
         if self.compiled:
@@ -93,20 +88,21 @@ def choose_method(
     threads: int,
     notes: SpeedNotes | None,
     fitting: Collection[str] = FORMATS,
+    refused: Collection[CpuMethod] = (),
 ) -> tuple[CpuMethod, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
     All ways compute a token alone exactly as they compute it among others. `notes` keep what was measured; `fitting`
-    are the formats for which there is enough memory.
+    are the formats for which there is enough memory, `refused` ways that cannot hold the weights.
     """
-    possible = [way for way in _methods(config) if wanted in ("auto", way.form)]
+    possible = [way for way in _methods(config) if wanted in ("auto", way.form) and way not in refused]
     ways = [way for way in possible if way.form in fitting]
     why_not = native_missing(config)
     if not ways:
-        raise ModelError(
-            f"weights {wanted!r} cannot be used here ({why_not or 'no products of that kind'}): set weights to 'auto'"
-        )
+        lack = (int8_too_wide(config) if wanted == "int8" else None) or why_not or "no products of that kind"
+        raise ModelError(f"weights {wanted!r} cannot be used here ({lack}): set weights to 'auto'")
     excuse = f"; the compiled decoder is left out: {why_not}" if why_not else ""
+    excuse += "".join(f"; {way} is left out: it cannot hold the weights" for way in refused)
     if len(ways) == 1:
         only = "there is no other" if len(possible) == 1 else "no other fits into memory"
         return ways[0], ("asked for by the setting" if wanted != "auto" else only) + excuse
@@ -126,9 +122,10 @@ def choose_method(
 
 def _methods(config: ModelConfig) -> list[CpuMethod]:
     ways = [CpuMethod("fp32", False)] + [CpuMethod("fp16", False)] * (packed_format() == "fp16")
+    fits = int8_too_wide(config) is None
     if native_missing(config):
-        return ways + [CpuMethod("int8", False)] * int8_is_exact()
-    return [*ways, CpuMethod("fp16", True), CpuMethod("int8", True)]
+        return ways + [CpuMethod("int8", False)] * (fits and int8_is_exact())
+    return [*ways, CpuMethod("fp16", True)] + [CpuMethod("int8", True)] * fits
 
 
 def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
@@ -172,9 +169,8 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 
 def _key(config: ModelConfig, threads: int) -> str:
-    """Return what the figures depend on; the time of its build stands for what the compiled part does."""
-    path = library_path()
-    machine = [_cpu(), torch.__version__, path.stat().st_mtime_ns if path else 0, threads]
+    """Return what the figures depend on."""
+    machine = [_cpu(), torch.__version__, library_hash(), threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
 
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 import torch
 
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
-from model_runtime.arena.kv_format import KvFormat, fingerprint, start_hashing
+from model_runtime.arena.kv_format import KvFormat, fingerprint
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
@@ -34,8 +34,11 @@ from model_runtime.decoder.gpu.device import (
 from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
+from model_runtime.errors import Fp16Overflow
 from model_runtime.loading.autotune import SpeedNotes, choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
+from model_runtime.loading.file_hashes import HashNotes, start_hashing
+from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -106,11 +109,12 @@ class LoadOptions(DecoderOptions):
     """How to load a model: `capacity` is the most tokens of an arena.
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
-    needed.
+    needed. `hash_notes` remember the hashes of weights.
     """
 
     capacity: int
     kv_memory_mib: int
+    hash_notes: NotRequired[HashNotes | None]
 
 
 class LoadPlan(NamedTuple):
@@ -152,13 +156,14 @@ def load(
     plan = plan_load(checkpoint, **options)
     torch.set_num_threads(options["threads"])
     progress("reading the weights", 20)
-    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"])
+    hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
     pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
-    kv = KvFormat(fingerprint(hashed.result(), config, runtime.kv), *shape, runtime.decoder.rotations, runtime.bf16)
+    code = kv_code(runtime, plan.choice.device)
+    kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations, runtime.bf16)
     source = open_source(kv, model) if open_source else None
     engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source)
     description = ModelDescription(
@@ -240,14 +245,22 @@ def load_on_cpu(
 ) -> Runtime:
     """Load a model on the CPU by the fastest method that the options and the formats allow."""
     config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
-    way, reason = choose_method(config, options["weights"], options["threads"], options["speed_notes"], forms)
+    wanted, threads, notes = options["weights"], options["threads"], options["speed_notes"]
+    way, reason = choose_method(config, wanted, threads, notes, forms)
+    try:
+        decoder = way.decoder(config, tensors, threads)
+    except Fp16Overflow:
+        if wanted != "auto":
+            raise
+        way, reason = choose_method(config, wanted, threads, notes, forms, [way])
+        decoder = way.decoder(config, tensors, threads)
     return Runtime(
         parameters=count_parameters(tensors),
-        decoder=way.decoder(config, tensors, options["threads"]),
+        decoder=decoder,
         arena=lambda: Arena(config, capacity),
         arenas=arenas,
         weights=way.form,
-        kv=way.kv,
+        kv=str(way),
         name="compiled" if way.compiled else "torch",
         reason=reason,
         attention="compiled" if way.compiled else attention.BACKEND,

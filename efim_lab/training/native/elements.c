@@ -5,6 +5,12 @@
 #include "lanes.h"
 #include <math.h>
 
+#define TEXT(x) #x
+#define SPELLED(x) TEXT(x)
+
+/* A hash of the sources this was built from, given by setup.py. */
+const char *train_sources(void) { return SPELLED(SOURCES); }
+
 /* Whether this CPU has what these files are compiled for. */
 int train_supported(void) {
     __builtin_cpu_init();

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from torch import Tensor
 
+from model_runtime.decoder.native.sources import embedded_hash, sources_hash, why_missing
+
 _SIGNATURES = {
     "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, *[c_void_p] * 3),
     "train_norm_back": (*[c_int64] * 2, *[c_void_p] * 7),
@@ -53,16 +55,19 @@ def library_path() -> Path:
 
 @cache
 def library() -> KernelLibrary:
-    """Load the kernels; raise OSError if they were not compiled, or AttributeError if from older sources."""
-    return KernelLibrary(library_path())
+    """Load the kernels; raise OSError or AttributeError if they were not compiled, or from other sources."""
+    lib, wanted = KernelLibrary(library_path()), sources_hash(library_path().parent)
+    if wanted not in ("", embedded_hash(lib, "train_sources")):
+        raise OSError("their sources have changed")
+    return lib
 
 
 def why_unsupported() -> str | None:
     """Return why the kernels cannot run here, or None if they can."""
     try:
         supported = library().train_supported()
-    except (OSError, AttributeError) as error:
-        return f"the kernels of training were not compiled ({error})"
+    except (OSError, AttributeError):
+        return why_missing(library_path(), "the library of training kernels")
     return None if supported else "this CPU has no AVX-512 with bf16 and VNNI"
 
 

@@ -22,7 +22,7 @@ from model_runtime.decoder.layers import Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
-from model_runtime.errors import ModelError
+from model_runtime.errors import Fp16Overflow
 from model_runtime.ids import Ids
 
 MOST_THREADS = 64
@@ -37,8 +37,8 @@ def native_missing(config: ModelConfig) -> str | None:
     lib = c.library()
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return "it is for x86-64 on Linux"
-    if lib is None:
-        return "the compiled part was not built from these sources: install again with gcc 11 or newer"
+    if isinstance(lib, str):
+        return lib
     if not lib.efim_supported():
         return "this CPU has no AVX-512 with VNNI"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
@@ -59,7 +59,7 @@ class NativeDecoder:
         self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
         self._rope = self._kept(torch.view_as_real(rotations(config.rope, config.head_dim, config.context)))
         lib = c.library()
-        assert lib is not None and form in ("fp16", "int8")
+        assert not isinstance(lib, str) and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
         self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
         if not self._runner:
@@ -139,7 +139,7 @@ class NativeDecoder:
             whole, scale = quantized(weight)
             scales = self._vector(scale.flatten(), outputs)
         elif max(map(abs, weight.aminmax())) > FP16_MAX:
-            raise ModelError("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+            raise Fp16Overflow("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
         else:
             whole, scales = weight.half(), 0
         stored = self._memory.zeros((outputs, inputs), whole.dtype)

@@ -1,11 +1,18 @@
-"""Loads the compiled part. The structures mirror pass.h field by field; their sizes are compared on loading."""
+"""Loads the compiled part. The structures mirror pass.h field by field."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p, sizeof
+import logging
+from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+
+from model_runtime.decoder.native.sources import build_error, embedded_hash, sources_hash, why_missing
+
+PATH = Path(__file__).with_name("_native.so")
+
+logger = logging.getLogger(__name__)
 
 
 class NativeMatrix(Structure):
@@ -64,25 +71,18 @@ class NativeModel(Structure):
     )
 
 
-def library_path() -> Path | None:
-    """Return the file of the compiled part, or None if it was not built."""
-    path = Path(__file__).with_name("_native.so")
-    return path if path.is_file() else None
-
-
 @cache
-def library() -> ctypes.CDLL | None:
-    """Load the compiled part; None if it was not built, or not from these sources.
-
-    Its calls release the interpreter lock.
-    """
-    path = library_path()
+def library() -> ctypes.CDLL | str:
+    """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
+    wanted, reason = sources_hash(PATH.parent), why_missing(PATH, "the compiled part")
+    if said := build_error(PATH):
+        logger.warning("the compiled part could not be compiled:\n%s", said)
     try:
-        lib = ctypes.CDLL(str(path)) if path else None
-        if lib is None or lib.efim_layout() != sizeof(NativeModel) << 16 | sizeof(NativeLayer):
-            return None
-    except (OSError, AttributeError):
-        return None
+        lib = ctypes.CDLL(str(PATH))
+    except OSError as error:
+        return f"the compiled part cannot be loaded ({error}): install efim-ls again" if PATH.is_file() else reason
+    if not (built := embedded_hash(lib, "efim_sources")) or wanted not in ("", built):
+        return reason
     lib.efim_supported.restype = c_int
     lib.efim_open.restype = c_void_p
     lib.efim_open.argtypes = (POINTER(NativeModel), c_int)
@@ -91,3 +91,9 @@ def library() -> ctypes.CDLL | None:
     lib.efim_pass.restype = None
     lib.efim_pass.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
     return lib
+
+
+def library_hash() -> str:
+    """Return the hash of the sources that the compiled part was built from; empty without it."""
+    lib = library()
+    return "" if isinstance(lib, str) else embedded_hash(lib, "efim_sources")

@@ -29,8 +29,11 @@ int efim_supported(void) {
            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-/* Sizes of the structures, which the caller in Python compares with its own. */
-int efim_layout(void) { return (int)(sizeof(Model) << 16 | sizeof(Layer)); }
+#define TEXT(x) #x
+#define SPELLED(x) TEXT(x)
+
+/* A hash of the sources this was built from, given by setup.py. */
+const char *efim_sources(void) { return SPELLED(SOURCES); }
 
 void meet(Pass *p) {
     if (p->threads == 1) return;

@@ -22,12 +22,12 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.decoder.linear import Format
-from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.families import FAMILIES
+from tests.compiled import require_compiled
 from tests.engine.doubles import CACHE, Log, Watched
 from tests.engine.persistence import adopt_frames, in_memory, on_disk
 from tests.models import CODE, Tiny, make
@@ -257,8 +257,7 @@ def bench(
     if request.param == "qwen2, fp16 and local cache":
         return Bench(qwen_folder, "fp16", CACHE)
     one_key_head = make(tmp_path_factory.mktemp("one_key_head"), ONE_KEY_HEAD)
-    if why := native_missing(read_config(one_key_head)):
-        pytest.skip(why)
+    require_compiled()
     return Bench(one_key_head, "int8", CACHE)
 
 

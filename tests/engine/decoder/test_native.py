@@ -29,12 +29,10 @@ from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, nativ
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
+from tests.compiled import require_compiled
 from tests.models import VOCABULARY, Tiny, config, make
 
 transformers_logging.disable_progress_bar()
-
-WHY = native_missing(parse_config(config(Tiny()))) or ""
-pytestmark = pytest.mark.skipif(WHY != "", reason=WHY)
 
 Form = Literal["fp16", "int8"]
 FORMS: tuple[Form, ...] = ("fp16", "int8")
@@ -66,6 +64,11 @@ SHAPES = {
     "granite": Tiny("granite", hidden=72, intermediate=88, context=CONTEXT, seed=9),
 }
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> None:
+    require_compiled()
 
 
 class Model:

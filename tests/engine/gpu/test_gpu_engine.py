@@ -197,5 +197,5 @@ def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeyp
 
 def test_keys_of_one_device_are_not_taken_for_those_of_another(folder: Path) -> None:
     config = read_config(folder)
-    prints = {fingerprint([b""], config, form) for form in ("fp32", "fp16", "int8", "bf16 cuda", "int8 cuda")}
+    prints = {fingerprint([b""], config, [form]) for form in ("fp32", "fp16", "int8", "bf16 cuda", "int8 cuda")}
     assert len(prints) == 5

@@ -15,25 +15,27 @@ import torch
 from efim_ls.completion.speed_file import SpeedFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
-from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.decoder import Decoder, Runtime
+from model_runtime.decoder.linear import linear
 from model_runtime.decoder.native import library
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
 from model_runtime.loading import autotune
 from model_runtime.loading.autotune import (
+    FORMATS,
     PASS_COUNTS,
     SAMPLE_PARAMETERS,
     TIMED_CONTEXT,
     CpuMethod,
     choose_method,
+    supported_formats,
 )
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import Model, load
+from model_runtime.loading.load import DecoderOptions, Model, load, load_on_cpu
+from tests.compiled import require_compiled
 from tests.models import Tiny, config
 
 SHAPE = parse_config(config(Tiny()))
-WHY = native_missing(SHAPE) or ""
-COMPILED = pytest.mark.skipif(WHY != "", reason=WHY)
 TORCH = CpuMethod("fp32", False), CpuMethod("fp16", False)
 WAYS = *TORCH, CpuMethod("fp16", True), CpuMethod("int8", True)
 WITHOUT_COMPILED = *TORCH, CpuMethod("int8", False)
@@ -233,7 +235,7 @@ def test_where_there_is_one_way_nothing_is_measured(
 
 
 LACKS = {
-    "not built": (None, "not built from these sources: install again with gcc 11 or newer"),
+    "not built": ("it was not built: use gcc", "it was not built: use gcc"),
     "an older CPU": (SimpleNamespace(efim_supported=lambda: 0), "no AVX-512"),
 }
 
@@ -309,8 +311,8 @@ def test_it_really_measures_every_way_that_works_here() -> None:
     assert all(ms > 0 for ms in figures.values())
 
 
-@COMPILED
 def test_a_way_makes_its_decoder() -> None:
+    require_compiled()
     weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
     kinds = [type(way.decoder(SHAPE, weights, 1)) for way in (*WAYS, *WITHOUT_COMPILED)]
     assert kinds == [Decoder, Decoder, NativeDecoder, NativeDecoder, *[Decoder] * 3]
@@ -330,12 +332,46 @@ def loaded(folder: Path, weights, measured: Path | None = None) -> Model:
     )
 
 
-@COMPILED
 def test_loading_passes_it_on(folder: Path) -> None:
+    require_compiled()
     found = loaded(folder, "int8").description
     assert (found.weights, found.decoder, found.decoder_reason) == ("int8", "compiled", "asked for by the setting")
     found = loaded(folder, "fp32").description
     assert (found.weights, found.decoder, found.decoder_reason) == ("fp32", "torch", "asked for by the setting")
+
+
+@pytest.mark.parametrize(("inputs", "forms"), [(133_144, ["fp32", "fp16", "int8"]), (133_145, ["fp32", "fp16"])])
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("field", ["hidden", "intermediate", "heads"])
+def test_products_whose_sums_overflow_are_not_made_of_int8(
+    measuring: Measuring, monkeypatch: pytest.MonkeyPatch, inputs: int, forms: list[str], compiled: bool, field: str
+) -> None:
+    monkeypatch.setattr(autotune, "native_missing", lambda config: None if compiled else "not built")
+    shape = replace(SHAPE, head_dim=1, **{field: inputs})
+    assert supported_formats(shape) == forms
+    if "int8" not in forms:
+        assert choose_method(shape, "auto", 1, None)[0].form != "int8"
+        with pytest.raises(ModelError, match="133,145 inputs overflow.*set weights to 'auto'"):
+            choose_method(shape, "int8", 1, None)
+        with pytest.raises(ModelError, match="overflow"):
+            linear(torch.ones(1, inputs), None, "int8")
+
+
+def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(measuring: Measuring) -> None:
+    require_compiled()
+    weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
+    weights["model.layers.1.mlp.down_proj.weight"][3, 5] = 70_000.0
+    measuring.figures |= {"fp16 compiled": 0.25, "int8 compiled": 0.5}
+
+    def computed(wanted) -> Runtime:
+        options = DecoderOptions(weights=wanted, threads=1, speed_notes=None)
+        return load_on_cpu(SHAPE, weights, 64, 1, options, FORMATS)
+
+    found = computed("auto")
+    assert (found.weights, found.name) == ("int8", "compiled")
+    assert "fp16 compiled is left out: it cannot hold the weights" in found.reason
+    with pytest.raises(ModelError, match="beyond what fp16 holds: set weights to"):
+        computed("fp16")
 
 
 def test_loading_measures_once(folder: Path, measuring: Measuring, notes: Path) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
-from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.decoder.native.decoder import native_missing
+from tests.compiled import require_compiled
 from tests.lsp.wire import REAL, started
 
-WHY = native_missing(read_config(EMBEDDED)) or ""
 RING = 'def ring(radius, hole):\n    """The area of a ring."""\n    return circle(rad‸)\n'
 
 
-@pytest.mark.skipif(WHY != "", reason=WHY)
 async def test_weights_of_eight_and_of_sixteen_bits_complete():
+    require_compiled()
     async with started(REAL, settings={"weights": "int8"}) as editor:
         for form in ("int8", "fp16"):
             editor.tell("workspace/didChangeConfiguration", {"settings": {"weights": form}})

@@ -19,9 +19,15 @@ from efim_lab.training.native.products import KernelProducts, Scratch
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.trainer import Trainer, TrainerSettings
+from tests.compiled import require
 
-UNSUPPORTED = library.why_unsupported()
-pytestmark = pytest.mark.skipif(UNSUPPORTED is not None, reason=UNSUPPORTED or "")
+KERNEL_FLAGS = {"avx512_bf16", "avx512_vnni", "avx512bw", "avx512dq", "avx512vl"}  # as Linux names them
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> None:
+    require(library.why_unsupported(), KERNEL_FLAGS)
+
 
 seeds = st.integers(0, 2**32 - 1)
 SMALL = network.Shape(vocabulary=512, width=96, layers=2, heads=3, kv_heads=1, feed_forward=96, context=256)
@@ -269,6 +275,6 @@ def test_missing_kernels_are_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path:
     library.library.cache_clear()
     monkeypatch.setattr(library, "library_path", lambda: tmp_path / "missing.so")
     try:
-        assert "were not compiled" in (library.why_unsupported() or "")
+        assert "was not built" in (library.why_unsupported() or "")
     finally:
         library.library.cache_clear()

@@ -1,0 +1,46 @@
+"""Tells from which C sources a library was built. `setup.py` runs this file by itself: it imports nothing of ours."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from pathlib import Path
+
+ENDINGS = (".c", ".h")
+BUILD_ERROR = ".error.txt"  # ends the name of the file beside a library that says why it could not be compiled
+
+
+def sources_hash(folder: Path) -> str:
+    """Return a hash of the C sources in a folder, or an empty text if there are none."""
+    digest, found = hashlib.sha256(), sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
+    for path in found:
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest() if found else ""
+
+
+def embedded_hash(library: ctypes.CDLL, function: str) -> str:
+    """Return the hash that a build has put into a library; empty if it is from before there was one."""
+    try:
+        said = getattr(library, function)
+    except AttributeError:
+        return ""
+    said.restype = ctypes.c_char_p
+    return (said() or b"").decode()
+
+
+def build_error(library: Path) -> str:
+    """Return what the compiler said when a library could not be built, or an empty text."""
+    try:
+        return library.with_suffix(BUILD_ERROR).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def why_missing(library: Path, part: str) -> str:
+    """Return why a library is not there, or not from these sources, with the remedy."""
+    if said := build_error(library):
+        first = next((line for line in said.splitlines() if "error" in line), said.splitlines()[0]).strip()
+        return f"{part} could not be compiled ({first}): install gcc 11 or newer, then efim-ls again"
+    built = "was built from other sources" if library.is_file() else "was not built"
+    return f"{part} {built}: install efim-ls again with gcc 11 or newer"

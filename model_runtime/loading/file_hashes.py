@@ -1,0 +1,107 @@
+"""Hashes the files of a model, and remembers the hashes of files that have not changed since."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol, cast
+
+from model_runtime.errors import ModelError
+
+MOST_REMEMBERED = 256  # files; the oldest are forgotten
+
+Remembered = dict[str, list[object]]  # by path: what the system says about the file, and its hash in hexadecimal
+
+logger = logging.getLogger(__name__)
+
+
+class HashNotes(Protocol):
+    """Where hashes are kept between runs; `str` names the place in the log."""
+
+    def read(self) -> str:
+        """Return what was written last; raises OSError."""
+        ...
+
+    def write(self, text: str, /) -> None:
+        """Replace what is there; raises OSError."""
+        ...
+
+
+def start_hashing(files: Sequence[Path], notes: HashNotes | None = None) -> Future[list[bytes]]:
+    """Start hashing files (SHA-256) on another thread, a second for each 1.5 GB of which `notes` hold no hash."""
+    hashed = Future[list[bytes]]()
+
+    def work() -> None:
+        try:
+            hashed.set_result(_hashes(files, notes))
+        except Exception as error:  # whatever it is, the waiting thread gets it
+            hashed.set_exception(error)
+
+    # A daemon: if the weights turn out to be damaged nothing waits for it, and it must not keep the process alive.
+    threading.Thread(target=work, name="hashing", daemon=True).start()
+    return hashed
+
+
+def _hashes(files: Sequence[Path], notes: HashNotes | None) -> list[bytes]:
+    kept, made, found = _read(notes), Remembered(), list[bytes]()
+    for path in files:
+        name, before = str(path.resolve()), _identity(path)
+        found.append(_known(kept.get(name), before) or _hash(path))
+        if before == _identity(path):  # else it was written meanwhile
+            made[name] = [*before, found[-1].hex()]
+    if notes and any(kept.get(name) != each for name, each in made.items()):
+        latest = _read(notes)  # another server may have written meanwhile
+        _write(notes, {name: each for name, each in latest.items() if name not in made} | made)
+    return found
+
+
+def _identity(path: Path) -> list[object]:
+    """Return what changes with a file's content: size, times of its last changes, inode."""
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def _known(kept: list[object] | None, identity: list[object]) -> bytes | None:
+    """Return the hash that was kept of a file, if the file is still the same."""
+    if kept is None or kept[:-1] != identity or not isinstance(kept[-1], str):
+        return None
+    try:
+        digest = bytes.fromhex(kept[-1])
+    except ValueError:
+        return None
+    return digest if len(digest) == hashlib.sha256().digest_size else None
+
+
+def _read(notes: HashNotes | None) -> Remembered:
+    """Return what was written before; nothing if it cannot be read, and then files are hashed."""
+    try:
+        found: object = json.loads(notes.read()) if notes else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    entries = cast("dict[str, object]", found).items()
+    return {name: cast("list[object]", each) for name, each in entries if isinstance(each, list) and each}
+
+
+def _write(notes: HashNotes, kept: Remembered) -> None:
+    try:
+        notes.write(json.dumps(dict([*kept.items()][-MOST_REMEMBERED:]), indent=1))
+    except OSError as error:
+        logger.info("hashes of weights cannot be written to %s (%s): they are made at every start", notes, error)
+
+
+def _hash(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None

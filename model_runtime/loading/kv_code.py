@@ -1,0 +1,39 @@
+"""Names the code and the libraries that compute keys and values, for the fingerprint of what they computed."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.native.library import library_hash
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("arena", "checkpoint", "decoder")  # all that a forward pass runs is in these
+
+
+def kv_code(runtime: Runtime, device: str) -> list[str]:
+    """Return what the bits of keys and values depend on besides the model: code, libraries and the device."""
+    code = [runtime.kv, runtime.attention, python_hash(ROOT), library_hash(), torch.__version__]
+    if device == "cuda":
+        return [*code, torch.cuda.get_device_name(), _version("xformers")]
+    return [*code, torch.backends.cpu.get_cpu_capability()]
+
+
+def python_hash(root: Path) -> str:
+    """Return a hash of the modules in those rooms of the runtime."""
+    digest = hashlib.sha256()
+    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
