@@ -202,9 +202,9 @@ class Planner:
 
 
 def _until(stopped: ShouldStop, items: Iterable[T]) -> Iterator[T]:
-    """Yield the items; raises PlanStopped instead of the next one once `stopped()` is true."""
-    for item in items:
-        if stopped():
+    """Yield the items; raises PlanStopped between two of them once `stopped()` is true."""
+    for number, item in enumerate(items):
+        if number and stopped():
             raise PlanStopped
         yield item
 

@@ -95,15 +95,19 @@ def loaded(folder: Path) -> Completer:
     return completer_of(folder)
 
 
-def test_a_request_that_is_stopped_is_not_planned(loaded: Completer) -> None:
-    stopped = Request("file:///stopped.py", CODE, PLACE)
-    answer = loaded.complete(stopped, lambda: True)
+def test_a_request_stops_between_the_frames_that_it_compares(loaded: Completer) -> None:
+    uri, below = "file:///stopped.py", "".join(f"value_{i:03} = {i}\n" for i in range(300))
+    places = [(CODE + below, at) for at in (len(CODE), len(CODE) + 3000, len(CODE) + 1500)]
+    for text, cursor in places:
+        ask(loaded, text, cursor, uri)
+    frames = loaded._document(uri).planner.frames
+    request = Request(uri, CODE + below, len(CODE) + 800)
+    answer = loaded.complete(request, lambda: True)
     assert (answer.text, answer.reason, answer.costs.head, answer.costs.recomputed) == ("", "superseded", 0, 0)
-    prepare = loaded.prefetch(stopped)
-    assert prepare(lambda: True) is False
-    assert loaded._document(stopped.uri).planner.frames == ()
-    assert prepare(lambda: False) is True
-    assert len(loaded._document(stopped.uri).planner.frames) == 1
+    assert loaded.prefetch(request)(lambda: True) is False
+    assert loaded._document(uri).planner.frames == frames
+    assert loaded.prefetch(request)(never) is True
+    assert len(loaded._document(uri).planner.frames) == len(frames) + 1
 
 
 def test_a_loaded_completer_answers_and_tells_the_costs(loaded: Completer) -> None:

@@ -276,8 +276,7 @@ def test_r10_sequences_recompute_what_the_planner_expects(counter: Counter, sess
         remembered.note(plan)
 
 
-@pytest.mark.parametrize("method", ["plan", "renewed", "opening"])
-def test_a_plan_that_is_stopped_leaves_nothing_behind(method: str) -> None:
+def test_a_plan_that_is_stopped_leaves_nothing_behind() -> None:
     made: list[Plan] = []
 
     def prompt(plan: Plan) -> Prompt:
@@ -288,16 +287,9 @@ def test_a_plan_that_is_stopped_leaves_nothing_behind(method: str) -> None:
     text = "".join(f"value_{i:03} = {i}\n" for i in range(200))
     for cursor in (3000, 1000, 2000):
         planner.plan(text, cursor)
-    longer, cursor = text, 2000
-    while method == "renewed" and planner.renewed(longer, cursor) is None:
-        longer, cursor = longer[:cursor] + "ab c" + longer[cursor:], cursor + 4
-        assert planner.plan(longer, cursor).plan.frame == "kept"
-    arguments = (text[:1000],) if method == "opening" else (longer, cursor if method == "renewed" else 500)
     before = planner.frames
-    for checks in range(1 if method == "renewed" else 3):
-        asked = iter([False] * checks)
-        made.clear()
-        with pytest.raises(PlanStopped):
-            getattr(planner, method)(*arguments, lambda asked=asked: next(asked, True))
-        assert planner.frames == before and len(made) <= checks
-    assert getattr(planner, method)(*arguments, lambda: False) is not None
+    made.clear()
+    with pytest.raises(PlanStopped):
+        planner.plan(text, 500, lambda: True)
+    assert planner.frames == before and len(made) <= 1
+    assert planner.plan(text, 500, lambda: False).plan.frame == "new"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -206,10 +207,10 @@ class Searched(str):
 
     characters = matches = 0
 
-    def find(self, *sought: object) -> int:
+    def find(self, *sought: Any) -> int:
         return self._counted(super().find, *sought)
 
-    def rfind(self, *sought: object) -> int:
+    def rfind(self, *sought: Any) -> int:
         return self._counted(super().rfind, *sought)
 
     def _counted(self, search: Callable[..., int], what: str, low: int = 0, high: int | None = None) -> int:
