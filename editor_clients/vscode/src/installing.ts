@@ -1,4 +1,6 @@
 // Installs the server that comes with the extension into a Python environment of the extension's own, with pip.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { CancellationError, ProgressLocation, window, type LogOutputChannel, type Progress } from "vscode";
 import { CONSTRAINTS, bundledWheel } from "./bundle";
 import { interpreterIn } from "./finding";
@@ -13,8 +15,8 @@ const INSTALL = "Install";
 const DOWNLOAD = "about 230 MB";
 const ON_DISK = "about 1 GB";
 
-/** Install or update the server. False if it could not be installed, which the user is told; CancellationError if they
- * stop it. */
+/** Install or update the server. Return false after a failure, which the user sees; throw CancellationError if they stop
+ * it. */
 export async function install(environment: string, log: LogOutputChannel): Promise<boolean> {
     const options = { location: ProgressLocation.Notification, title: "Installing the server", cancellable: true };
     const failure = await window.withProgress(options, async (progress, token) => {
@@ -39,6 +41,11 @@ export async function install(environment: string, log: LogOutputChannel): Promi
         });
     }
     return failure === undefined;
+}
+
+/** The part that is used of what `pip install --report` writes. */
+interface Report {
+    readonly install: readonly { readonly metadata: { readonly name: string; readonly version: string } }[];
 }
 
 /** What pip would fetch, besides the server. */
@@ -89,9 +96,9 @@ class Installation {
     }
 
     private async plan(packages: readonly string[]): Promise<Plan> {
-        const dry = ["--dry-run", "--quiet", "--report", "-", ...packages];
-        const { output } = await this.pip("looking up what it needs", dry);
-        const report = JSON.parse(output) as { install: { metadata: { name: string; version: string } }[] };
+        const file = join(this.environment, "plan.json");
+        await this.pip("looking up what it needs", ["--dry-run", "--quiet", "--report", file, ...packages]);
+        const report = JSON.parse(await readFile(file, "utf8")) as Report;
         const needed = report.install.map((each) => each.metadata).filter(({ name }) => name !== "efim-ls");
         return {
             packages: needed.length,
@@ -117,7 +124,7 @@ class Installation {
         ]);
     }
 
-    private pip(what: string, args: readonly string[]): Promise<Finished> {
+    private pip(what: string, args: readonly string[]): Promise<void> {
         return this.step(what, this.python, [...PIP_INSTALL, ...args]);
     }
 
@@ -125,7 +132,7 @@ class Installation {
         return (await run(command, args, { signal: this.signal })).code === 0;
     }
 
-    private async step(what: string, command: string, args: readonly string[]): Promise<Finished> {
+    private async step(what: string, command: string, args: readonly string[]): Promise<void> {
         this.progress.report({ message: what });
         this.log.info(`${what}: ${command} ${args.join(" ")}`);
         const onText = (text: string): void => {
@@ -140,7 +147,6 @@ class Installation {
             this.signal.throwIfAborted();
             throw new Error(`${what} failed: ${cause(finished)}`);
         }
-        return finished;
     }
 }
 
