@@ -42,8 +42,8 @@ docs: .venv/develops
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
-# What users without a clone install from, in dist/, the same bytes from the same commit: the server as source and as
-# wheels, the VS Code extension with those wheels in it, the Neovim plugin, and the hashes of all that.
+# What users without a clone install from, in dist/: the server as source and as wheels, the VS Code extension with those
+# wheels in it, the Neovim plugin, and the hashes of all that. From a clean clone of a commit they are the same bytes.
 release: $(VSCODE)/dist/efim-ls.vsix
 	rm -rf build/release && mkdir -p build/release
 	tar -xzf $(SDIST) -C build/release

@@ -97,7 +97,7 @@ class Installation {
 
     private async plan(packages: readonly string[]): Promise<Plan> {
         const file = join(this.environment, "plan.json");
-        await this.pip("looking up what it needs", ["--dry-run", "--quiet", "--report", file, ...packages]);
+        await this.pip("looking up what it needs", ["--dry-run", "--report", file, ...packages]);
         const report = JSON.parse(await readFile(file, "utf8")) as Report;
         const needed = report.install.map((each) => each.metadata).filter(({ name }) => name !== "efim-ls");
         return {
@@ -172,6 +172,10 @@ function cause({ output, errors }: Finished): string {
     const missing = /^ +apt install (\S+)$/m.exec(output)?.[1]; // as Debian's Python says it
     if (missing !== undefined) {
         return `Python cannot make environments. Install ${missing} with your system's package manager, and try again.`;
+    }
+    const conflict = /^The conflict is caused by:\s+(.+)$/m.exec(output)?.[1]; // as pip says it, for a lack as well
+    if (conflict !== undefined) {
+        return `your package index has nothing that fits: ${conflict}.`;
     }
     const told = errors.split(/\r?\n/).filter((line) => /^error: ?/i.test(line));
     return (told[0] ?? lastLine(errors || output)).replace(/^error: ?/i, "").trim();
