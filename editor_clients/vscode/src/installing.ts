@@ -140,6 +140,8 @@ class Installation {
             const fetched = [...text.matchAll(/Downloading (\S+)\.whl \((.+)\)/g)].at(-1);
             if (fetched !== undefined) {
                 this.progress.report({ message: `fetching ${nameAndVersion(fetched[1])} (${fetched[2]})` });
+            } else if (text.includes("Installing collected packages")) {
+                this.progress.report({ message: "unpacking what was fetched" });
             }
         };
         const finished = await run(command, args, { signal: this.signal, onText });
