@@ -42,8 +42,8 @@ docs: .venv/develops
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
-# What users without a clone install from, in dist/, the same bytes from the same commit: the server as source and as
-# wheels, the VS Code extension with those wheels in it, the Neovim plugin, and the hashes of all that.
+# What users without a clone install from, in dist/: the server as source and as wheels, the VS Code extension with those
+# wheels in it, the Neovim plugin, and the hashes of all that. From a clean clone of a commit they are the same bytes.
 release: $(VSCODE)/dist/efim-ls.vsix
 	rm -rf build/release && mkdir -p build/release
 	tar -xzf $(SDIST) -C build/release
@@ -83,7 +83,7 @@ clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
-.venv/runs: pyproject.toml constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] efim_lab/training/native/*.[ch])
+.venv/runs: pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] efim_lab/training/native/*.[ch])
 	@echo "installing into .venv: a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch

@@ -7,13 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from .conftest import need
+from .conftest import lacking, need
 from .drivers.neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
 from .drivers.processes import descendants
 from .drivers.waiting import eventually
@@ -23,6 +24,8 @@ from .fetching.programs import TMUX
 TEXT = "def area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
 NATIVE_ALONE = 'vim.lsp.enable("efim_ls")\nvim.lsp.inline_completion.enable()\n'
 SCREENSHOTS = ROOT / "build" / "screenshots"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+PLUGIN_ARCHIVE = ROOT / "dist" / f"efim-ls-{VERSION}-neovim.tar.gz"
 
 
 @pytest.fixture(params=(NATIVE, OLDER), ids=lambda part: part.key)
@@ -48,11 +51,17 @@ def suggests(editor: Neovim) -> None:
     assert editor.ghost().startswith("rcle(radius):")
 
 
-def test_a_package_is_all_it_takes(program: Path, tmp_path: Path) -> None:
-    """Linked as a package it is healthy, and its help is found."""
+@pytest.mark.parametrize("archive", (None, PLUGIN_ARCHIVE), ids=("linked", "unpacked"))
+def test_a_package_is_all_it_takes(program: Path, tmp_path: Path, archive: Path | None) -> None:
+    """Linked from a clone or unpacked from a release as a package it is healthy, and its help is found."""
     package = tmp_path / "data" / "nvim" / "site" / "pack" / "any" / "start" / "efim-ls"
     package.parent.mkdir(parents=True)
-    package.symlink_to(PLUGIN)
+    if archive is None:
+        package.symlink_to(PLUGIN)
+    elif archive.exists():
+        subprocess.run(["tar", "-xzf", archive, "-C", package.parent], check=True)
+    else:
+        lacking(f"no {archive.name}: run `make release`")
     init = f'vim.opt.packpath:prepend("{tmp_path}/data/nvim/site")\n' + RECORDER
     init += 'vim.cmd.packloadall()\nrequire("efim_ls").setup({ keys = { accept = "<Tab>" } })\n'
     with neovim(program, tmp_path, init) as editor:

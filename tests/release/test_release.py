@@ -92,7 +92,7 @@ def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) ->
     homes = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
     env = {"PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1", **homes}
 
-    def run(*words: object) -> str:
+    def run(*words: str | Path) -> str:
         return subprocess.run(words, cwd=tmp_path, env=env, check=True, capture_output=True, text=True).stdout
 
     assert run(environment / "bin" / "efim-ls", "--version") == f"efim-ls {VERSION}\n"

@@ -1,4 +1,6 @@
 // Installs the server that comes with the extension into a Python environment of the extension's own, with pip.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { CancellationError, ProgressLocation, window, type LogOutputChannel, type Progress } from "vscode";
 import { CONSTRAINTS, bundledWheel } from "./bundle";
 import { interpreterIn } from "./finding";
@@ -13,8 +15,8 @@ const INSTALL = "Install";
 const DOWNLOAD = "about 230 MB";
 const ON_DISK = "about 1 GB";
 
-/** Install or update the server. False if it could not be installed, which the user is told; CancellationError if they
- * stop it. */
+/** Install or update the server. Return false after a failure, which the user sees; throw CancellationError if they stop
+ * it. */
 export async function install(environment: string, log: LogOutputChannel): Promise<boolean> {
     const options = { location: ProgressLocation.Notification, title: "Installing the server", cancellable: true };
     const failure = await window.withProgress(options, async (progress, token) => {
@@ -39,6 +41,11 @@ export async function install(environment: string, log: LogOutputChannel): Promi
         });
     }
     return failure === undefined;
+}
+
+/** The part that is used of what `pip install --report` writes. */
+interface Report {
+    readonly install: readonly { readonly metadata: { readonly name: string; readonly version: string } }[];
 }
 
 /** What pip would fetch, besides the server. */
@@ -89,9 +96,9 @@ class Installation {
     }
 
     private async plan(packages: readonly string[]): Promise<Plan> {
-        const dry = ["--dry-run", "--quiet", "--report", "-", ...packages];
-        const { output } = await this.pip("looking up what it needs", dry);
-        const report = JSON.parse(output) as { install: { metadata: { name: string; version: string } }[] };
+        const file = join(this.environment, "plan.json");
+        await this.pip("looking up what it needs", ["--dry-run", "--report", file, ...packages]);
+        const report = JSON.parse(await readFile(file, "utf8")) as Report;
         const needed = report.install.map((each) => each.metadata).filter(({ name }) => name !== "efim-ls");
         return {
             packages: needed.length,
@@ -117,7 +124,7 @@ class Installation {
         ]);
     }
 
-    private pip(what: string, args: readonly string[]): Promise<Finished> {
+    private pip(what: string, args: readonly string[]): Promise<void> {
         return this.step(what, this.python, [...PIP_INSTALL, ...args]);
     }
 
@@ -125,7 +132,7 @@ class Installation {
         return (await run(command, args, { signal: this.signal })).code === 0;
     }
 
-    private async step(what: string, command: string, args: readonly string[]): Promise<Finished> {
+    private async step(what: string, command: string, args: readonly string[]): Promise<void> {
         this.progress.report({ message: what });
         this.log.info(`${what}: ${command} ${args.join(" ")}`);
         const onText = (text: string): void => {
@@ -133,6 +140,8 @@ class Installation {
             const fetched = [...text.matchAll(/Downloading (\S+)\.whl \((.+)\)/g)].at(-1);
             if (fetched !== undefined) {
                 this.progress.report({ message: `fetching ${nameAndVersion(fetched[1])} (${fetched[2]})` });
+            } else if (text.includes("Installing collected packages")) {
+                this.progress.report({ message: "unpacking what was fetched" });
             }
         };
         const finished = await run(command, args, { signal: this.signal, onText });
@@ -140,7 +149,6 @@ class Installation {
             this.signal.throwIfAborted();
             throw new Error(`${what} failed: ${cause(finished)}`);
         }
-        return finished;
     }
 }
 
@@ -166,6 +174,10 @@ function cause({ output, errors }: Finished): string {
     const missing = /^ +apt install (\S+)$/m.exec(output)?.[1]; // as Debian's Python says it
     if (missing !== undefined) {
         return `Python cannot make environments. Install ${missing} with your system's package manager, and try again.`;
+    }
+    const conflict = /^The conflict is caused by:\s+(.+)$/m.exec(output)?.[1]; // as pip says it, for a lack as well
+    if (conflict !== undefined) {
+        return `your package index has nothing that fits: ${conflict}.`;
     }
     const told = errors.split(/\r?\n/).filter((line) => /^error: ?/i.test(line));
     return (told[0] ?? lastLine(errors || output)).replace(/^error: ?/i, "").trim();

@@ -70,7 +70,7 @@ function M.problem()
   if type(cmd) ~= "table" or vim.fn.executable(cmd[1]) == 1 then
     return nil
   end
-  local remedy = "Install the server from a clone of its repository (:help efim-ls-installing), or name it with "
+  local remedy = "Install the server (:help efim-ls-installing), or name it with "
     .. 'require("efim_ls").setup({ cmd = { "/path/of/efim-ls" } })'
   return ("cannot run %s: there is no such program. %s"):format(cmd[1], remedy)
 end
