@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
+import psutil
 import torch
 
 LEAST_CAPABILITY = (8, 0)  # before that, GPUs have no bf16
@@ -68,21 +68,20 @@ def cuda_state() -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Return the bytes that the system has left on Linux and Windows, and all of its memory elsewhere.
+    """Return the bytes that the system and this process' cgroups have left.
 
-    A cgroup's limit counts. Pages of files count as free: the system reclaims them.
+    Pages of files count as free: the system reclaims them.
     """
-    if sys.platform == "win32":
-        return _windows()
-    meminfo = _numbers(root / "proc/meminfo")
-    if "MemAvailable:" not in meminfo:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(0, min(meminfo["MemAvailable:"] << 10, *_left_in_cgroups(root)))
+    return max(0, min(psutil.virtual_memory().available, *_left_in_cgroups(root)))
 
 
-def releasable_memory(root: Path = Path("/")) -> int:
-    """Return the most bytes that this process could release: its anonymous memory, a huge number if unknown."""
-    return _numbers(root / "proc/self/status").get("RssAnon:", sys.maxsize >> 10) << 10
+def releasable_memory() -> int:
+    """Return the most bytes that this process could release: its memory that no file backs and no other shares."""
+    process = psutil.Process()
+    if sys.platform == "linux":
+        memory = process.memory_info()
+        return memory.rss - memory.shared
+    return process.memory_full_info().uss  # on Linux it would take milliseconds, and count unchanged pages of files
 
 
 def memory_bandwidth() -> float:
@@ -98,7 +97,10 @@ def _seconds(matrix: torch.Tensor, vector: torch.Tensor) -> float:
 
 
 def _left_in_cgroups(root: Path) -> Iterator[int]:
-    """Yield what each of the process' cgroups, and of those above it, has left; first a bound that is none."""
+    """Yield what each of the process' cgroups, and of those above it, has left; first a bound that is none.
+
+    psutil knows the system's memory, not the limits of containers and services.
+    """
     yield sys.maxsize
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -131,18 +133,3 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:  # not Linux, another version of cgroups, or a group whose files are not shown inside of it
         return ""
-
-
-if sys.platform == "win32":
-    import ctypes
-
-    class _Status(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ulong), ("load", ctypes.c_ulong)] + [
-            (name, ctypes.c_ulonglong)
-            for name in ("total", "free", "pages", "pages_free", "space", "space_free", "more")
-        ]
-
-    def _windows() -> int:
-        status = _Status(length=ctypes.sizeof(_Status))
-        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
-        return status.free

@@ -1,4 +1,9 @@
-"""Users' patterns for files and folders, and how paths match them."""
+"""Users' patterns for files and folders, and how paths match them.
+
+Not gitignore's patterns (pathspec), which are relative to a repository: there `client/*`, `/project/*.sql` and
+`[id]/page.tsx` match none of the paths that they name here, and a pattern that matches less than its user believes
+lets a private file reach the disk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Downloads one file and resumes where an earlier attempt ended; the hub's own client restarts from the beginning."""
+"""Downloads one file, resumes where an earlier attempt ended, and verifies it by its SHA-256.
+
+The hub's own client (2.4) does neither: each attempt writes to a new temporary file and starts at the first byte, one
+that was killed leaves its file behind, and a file of the right size is taken whatever it holds.
+"""
 
 from __future__ import annotations
 

@@ -130,6 +130,32 @@ def test_a_head_that_a_jump_upwards_starves_is_given_the_text_above_it() -> None
     assert WINDOW.start(text, near, (start, text[start:far])) < start
 
 
+@pytest.mark.parametrize(("lines", "kept"), [(8, True), (7, False)])
+def test_r2_a_head_of_an_eighth_of_its_budget_is_not_starved(lines: int, kept: bool) -> None:
+    window, text = Window(Budget(head=64, tail=10), four), "".join(f"{i:03}\n" for i in range(100))
+    start, anchor = 4 * 50, 4 * (50 + lines)
+    assert STARVED == 8 and window.count(text[start:anchor]) == lines
+    assert (window.start(text, anchor, (start, text[start:])) == start) is kept
+
+
+def test_r2_a_head_that_begins_with_the_text_is_never_starved() -> None:
+    text = "#!\n\ndef first():\n    return 1\n"
+    window = Window(Budget(), four)
+    assert window.count(text) * STARVED < Budget().head and text.index("def") <= len(text) // 3
+    assert window.start(text, len(text), None) == 0
+
+
+def test_a_head_of_blank_lines_only_does_not_shrink_to_nothing() -> None:
+    """Some tokenizers' fragments begin with the previous line's end, from where no line starts before the anchor."""
+
+    def after_line_ends(text: str) -> list[tuple[str, int]]:
+        return [(piece, -(-len(piece) // 4)) for piece in re.findall(r"\n*[^\n]+|\n+", text)]
+
+    text = "x" * 100 + "\n\n"
+    start = Window(Budget(head=5, tail=5), after_line_ends).start(text, len(text), None)
+    assert text[start:] == "\n\n"
+
+
 def test_a_start_is_found_again_after_edits_above_it() -> None:
     text, new = numbered(40), "# new\n"
     start = WINDOW.start(text, len(text), None)
@@ -262,29 +288,3 @@ def test_windows_begin_at_line_starts_whatever_the_fragments_begin_with(kind: st
     starts = [window.start(CODE, anchor, None) for anchor in anchors]
     assert all(CODE[start - 1] == "\n" for start in starts)
     assert all(0 < sum(count for _, count in pieces(CODE[s:a])) <= head for s, a in zip(starts, anchors, strict=True))
-
-
-@pytest.mark.parametrize(("lines", "kept"), [(8, True), (7, False)])
-def test_r2_a_head_of_an_eighth_of_its_budget_is_not_starved(lines: int, kept: bool) -> None:
-    window, text = Window(Budget(head=64, tail=10), four), "".join(f"{i:03}\n" for i in range(100))
-    start, anchor = 4 * 50, 4 * (50 + lines)
-    assert STARVED == 8 and window.count(text[start:anchor]) == lines
-    assert (window.start(text, anchor, (start, text[start:])) == start) is kept
-
-
-def test_r2_a_head_that_begins_with_the_text_is_never_starved() -> None:
-    text = "#!\n\ndef first():\n    return 1\n"
-    window = Window(Budget(), four)
-    assert window.count(text) * STARVED < Budget().head and text.index("def") <= len(text) // 3
-    assert window.start(text, len(text), None) == 0
-
-
-def test_a_head_of_blank_lines_only_does_not_shrink_to_nothing() -> None:
-    """Some tokenizers' fragments begin with the previous line's end, from where no line starts before the anchor."""
-
-    def after_line_ends(text: str) -> list[tuple[str, int]]:
-        return [(piece, -(-len(piece) // 4)) for piece in re.findall(r"\n*[^\n]+|\n+", text)]
-
-    text = "x" * 100 + "\n\n"
-    start = Window(Budget(head=5, tail=5), after_line_ends).start(text, len(text), None)
-    assert text[start:] == "\n\n"
