@@ -35,9 +35,6 @@ function M.status(status)
   if is_set(status.message) and status.message ~= "" then
     lines[#lines + 1] = "- " .. status.message
   end
-  if is_set(status.notice) then
-    lines[#lines + 1] = "- " .. status.notice
-  end
   for _, name in ipairs({ "model", "device" }) do
     if is_set(status[name]) then
       lines[#lines + 1] = ("- %s: %s"):format(name, status[name])
@@ -80,9 +77,9 @@ end
 ---@param explained table
 ---@return string[]
 function M.explanation(explained)
-  local asked = is_set(explained.notice) and explained.notice
-    or "the model is asked here; its last answer was a suggestion"
-  local why = is_set(explained.why) and explained.why or asked
+  local asked = "the model is asked here; its last answer was a suggestion"
+  local notice = is_set(explained.notice) and explained.notice
+  local why = is_set(explained.why) and explained.why or notice or asked
   local lines = { "# efim-ls at the cursor", "", why, "", "Cost of a suggestion here: " .. of_tokens(explained.costs) }
   for _, name in ipairs({ "head", "tail", "typed", "rest" }) do
     if explained[name] ~= "" then

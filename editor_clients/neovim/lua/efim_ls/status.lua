@@ -6,7 +6,6 @@ local M = {}
 ---@class efim_ls.Status
 ---@field state "loading" | "ready" | "off" | "error"
 ---@field message string
----@field notice string? what is special about suggestions in this buffer
 ---@field busy boolean?
 ---@field percentage integer?
 ---@field last { ms: number, reused: integer, recomputed: integer, reason: string? }?
@@ -26,8 +25,7 @@ function M.info(buf)
   local client = lsp.client(buf)
   local status = client and by_client[client.id]
   if status and status.state == "ready" and by_buffer[buf] then
-    local here = by_buffer[buf]
-    return here.state == "off" and here or vim.tbl_extend("force", status, { notice = here.notice })
+    return by_buffer[buf].state == "off" and by_buffer[buf] or status
   end
   return status
 end
@@ -50,9 +48,6 @@ function M.text()
     words[#words + 1] = status.percentage .. " %"
   elseif status.state == "ready" and not status.busy and is_set(status.last) then
     words[#words + 1] = ("%.1f ms"):format(status.last.ms)
-  end
-  if status.state == "ready" and is_set(status.notice) then
-    words[#words + 1] = "(phrases only)"
   end
   return table.concat(words, " ")
 end
@@ -89,7 +84,7 @@ function M.changed(id, status)
   vim.cmd.redrawstatus({ bang = true })
   if not before or before.state ~= status.state then
     for attached in pairs(vim.lsp.get_client_by_id(id).attached_buffers) do
-      M.ask(attached)
+      M.ask(attached) -- what a buffer's status says may depend on the model
     end
     if status.state == "ready" and before then
       M.when_ready(buf)
