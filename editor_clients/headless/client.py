@@ -117,6 +117,10 @@ class Editor:
         """Return the server's counters and the costs of its last answer."""
         return await self._connection.ask("efim/stats", {})
 
+    async def notice(self, uri: str) -> str | None:
+        """Return what is special about suggestions in a document, as a sentence, or None."""
+        return (await self._connection.ask("efim/status", {"textDocument": {"uri": uri}}))["notice"]
+
     async def explain(self, uri: str, at: int) -> dict[str, Any]:
         """Return the prompt that a completion at `at` would use, and what it would cost."""
         return await self._connection.ask("efim/explain", self._place(uri, at))

@@ -14,8 +14,9 @@ from editor_clients.headless.document import OutOfRange
 
 LANGUAGES = {
     ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".go": "go", ".h": "c", ".hpp": "cpp",
-    ".java": "java", ".js": "javascript", ".kt": "kotlin", ".lua": "lua", ".md": "markdown", ".php": "php",
-    ".py": "python", ".rb": "ruby", ".rs": "rust", ".sh": "shellscript", ".swift": "swift", ".ts": "typescript",
+    ".java": "java", ".js": "javascript", ".jsx": "javascriptreact", ".kt": "kotlin", ".lua": "lua",
+    ".md": "markdown", ".php": "php", ".py": "python", ".pyi": "python", ".pyw": "python", ".rb": "ruby",
+    ".rs": "rust", ".sh": "shellscript", ".swift": "swift", ".ts": "typescript", ".tsx": "typescriptreact",
     ".txt": "plaintext",
 }  # fmt: skip
 
@@ -100,7 +101,8 @@ class Session:
         completion = await self._editor.complete(uri, at)
         if completion.text:
             self._offers[uri] = Offer(at, completion.text, completion.command)
-        return {"text": completion.text, "costs": completion.costs, "reason": completion.reason}
+        answer = {"text": completion.text, "costs": completion.costs, "reason": completion.reason}
+        return answer | {"notice": await self._editor.notice(uri)}
 
     async def _accept(self, request: Answer) -> Answer:
         uri = self._opened(request)

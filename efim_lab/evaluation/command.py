@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from efim_lab.evaluation import confidence, held_out_data, inside_line
+from efim_lab.evaluation import confidence, held_out_data, inside_line, unknown_language
 from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.held_out import Progress, measure, model_name
 from efim_lab.evaluation.humaneval import tasks as humaneval
@@ -39,6 +39,17 @@ def evaluate(source: Path, folders: Sequence[Path], lines: int, tasks_folder: Pa
         print("\n" + _table(passed, {kind: len(some) for kind, some in tasks.items()}))
     print()
     print(_json(source, reports, inside, gates, passed))
+
+
+def evaluate_language(source: Path, folders: Sequence[Path], lines: int, language: str) -> None:
+    """Measure suggestions in a language that the models do not know, at the same places for each."""
+    documents = held_out_data.read_held_out(source, language)
+    with _bars() as progress:
+        measured = [unknown_language.measure(folder, documents, language, lines, progress) for folder in folders]
+    for folder, each in zip(folders, measured, strict=True):
+        print(f"{model_name(folder)}: {unknown_language.table(language, lines, each)}\n")
+    for each in measured:
+        print(unknown_language.as_json(source, language, each))
 
 
 def _table(passed: Mapping[str, humaneval.PassRates], tasks: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Reads held-out code: a file written by `train corpus`, or any folder of Python files."""
+"""Reads held-out code: a file written by `train corpus`, or any folder of files in a language."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from pathlib import Path
 
 from efim_lab.documents import CodeDocument, read_documents
 from efim_lab.errors import WorkError
+from efim_ls.languages import language_of, name_of
 
 
-def read_held_out(path: Path) -> list[CodeDocument]:
+def read_held_out(path: Path, language: str = "python") -> list[CodeDocument]:
     """Read documents in a stable order; raises WorkError if there are none or the file is damaged."""
-    documents = _folder(path) if path.is_dir() else read_documents(path)
+    documents = _folder(path, language) if path.is_dir() else read_documents(path)
     if not documents:
-        raise WorkError(f"{path} has no code: name a heldout.jsonl or a folder of .py files")
+        raise WorkError(f"{path} has no code: name a heldout.jsonl or a folder of {name_of(language)} files")
     return documents
 
 
-def _folder(folder: Path) -> list[CodeDocument]:
-    """Read a folder's .py files, without hidden folders and files that are not UTF-8."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+def _folder(folder: Path, language: str) -> list[CodeDocument]:
+    """Read a folder's files in a language, without hidden folders and files that are not UTF-8."""
+    paths = [path for path in folder.rglob("*.*") if language_of(path.name) == language and path.is_file()]
+    names = sorted(path.relative_to(folder).as_posix() for path in paths)
     found = ((name, _text(folder / name)) for name in names if not f"/{name}".count("/."))
     return [CodeDocument(name, text) for name, text in found if text]
 

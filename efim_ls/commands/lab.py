@@ -60,6 +60,8 @@ def add_eval(commands: Subparsers) -> None:
     evaluate.add_argument("--lines", type=number, default=1000, metavar="N", help=lines)
     folder = "the folder of HumanEval-Infilling's files, to run its programs as well"
     evaluate.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)
+    language = "measure suggestions in this language, which the model does not know: typescript, go, rust, ..."
+    evaluate.add_argument("--language", metavar="LANGUAGE", help=language)
     evaluate.set_defaults(run=_eval)
 
 
@@ -148,11 +150,14 @@ def _eval(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub.names import model_folder
 
     with _extra_required():
-        from efim_lab.evaluation.command import evaluate
+        from efim_lab.evaluation.command import evaluate, evaluate_language
 
     with _work_errors():
         folders = [model_folder(name) for name in arguments.model or [""]]
-        evaluate(arguments.data, folders, arguments.lines, arguments.humaneval)
+        if arguments.language:
+            evaluate_language(arguments.data, folders, arguments.lines, arguments.language)
+        else:
+            evaluate(arguments.data, folders, arguments.lines, arguments.humaneval)
     return 0
 
 

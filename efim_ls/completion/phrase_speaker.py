@@ -18,7 +18,7 @@ from model_runtime.engine.phrases import Phrases
 from model_runtime.prompt.prompt import history_of
 from model_runtime.prompt.tokenizer import Tokenizer
 
-# Least probability of all that is shown: 3 of 4 are right to their end (docs/benchmarks.md, Other languages).
+# Least probability of all that is shown: 7 of 10 are right to their end (docs/benchmarks.md, Other languages).
 SURE = 0.5
 ASKED = 0.1  # the same for ghost text that the user asks for by key
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
@@ -29,10 +29,10 @@ LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is
 class PhraseSpeaker:
     """Answers requests from counts over the user's own texts. Used on the engine thread only."""
 
-    def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int) -> None:
-        """Count in the tokens of a tokenizer, and suggest at most so many tokens and lines."""
+    def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int, sure: float = SURE) -> None:
+        """Count in the tokens of a tokenizer; `sure` is the least probability of what is shown unasked."""
         self._tokenizer, self._phrases = tokenizer, Phrases(tokenizer)
-        self._max_new_tokens, self._max_lines = max_new_tokens, max_lines
+        self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
 
     def complete(self, request: Request, suggestions: RecentSuggestions, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, soon return it as superseded."""
@@ -72,7 +72,7 @@ class PhraseSpeaker:
         history, stub = history_of(self._tokenizer, (*request.others, after), above, line)
         meter.lap("tokenize")
         rule = stop_rule(line, rest, request.explicit, self._max_lines)
-        least = ASKED if request.explicit else max(SURE, request.least)
+        least = ASKED if request.explicit else max(self._sure, request.least)
         phrase = self._phrases.generate(history, stub, rule, self._max_new_tokens, least, stopped)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()

@@ -207,6 +207,16 @@ def test_a_language_that_is_left_out(editor: Neovim) -> None:
     assert "disabled_languages" in editor.until("the reason", lambda: editor.floating)
 
 
+def test_a_language_that_the_model_does_not_know(editor: Neovim) -> None:
+    uses = "".join(f"    let a{i} = area_of_circle(radius);\n" for i in range(4))
+    editor.edit("circles.rs", f"fn circles(radius: f64) {{\n{uses}}}\n")
+    editor.type("3G", "o", "    let b = area_of_ci")
+    assert editor.ghost().startswith("rcle(radius)")
+    editor.type("<Esc>")
+    editor.api.command("Efim explain")
+    assert "knows Python only" in editor.until("the notice", lambda: editor.floating)
+
+
 def test_switched_off_and_on(editor: Neovim) -> None:
     editor.type("o", "def area_of_ci")
     editor.ghost()

@@ -10,6 +10,7 @@ interface Explanation {
     readonly rest: string;
     readonly reason: string | null;
     readonly why?: string | null;
+    readonly notice?: string | null;
     readonly costs: {
         readonly frame: "kept" | "restored" | "new";
         readonly head: number;
@@ -31,7 +32,8 @@ export async function explanation(client: LanguageClient, document: TextDocument
     const found = await client.sendRequest<Explanation>("efim/explain", { ...identified(document), position });
     const name = document.uri.path.split("/").at(-1) ?? document.uri.path;
     const title = `## Suggestion at ${name}, line ${at.line + 1}, column ${at.character + 1}\n`;
-    return [title, outcome(found), ...(hasPrompt(found) ? prompt(found, document.languageId) : [])].join("\n");
+    const said = found.reason === null && found.notice ? `${found.notice}\n` : outcome(found);
+    return [title, said, ...(hasPrompt(found) ? prompt(found, document.languageId) : [])].join("\n");
 }
 
 function outcome({ why, reason }: Explanation): string {

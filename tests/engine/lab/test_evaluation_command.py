@@ -61,6 +61,22 @@ def test_the_command_measures_the_embedded_model(code: Path, capsys: pytest.Capt
     assert "pass@1" not in out
 
 
+def test_the_command_measures_a_language_that_the_model_does_not_know(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.ts").write_text("  for (const product of products) {\n    sum += product.price;\n  }\n" * 9)
+    (tmp_path / "a.py").write_text("not = read")
+    data = ["--data", str(tmp_path), "--model", str(folder)]
+    assert cli.main(["eval", "--language", "typescript", *data, "--lines", "6"]) == 0
+    out, found = last_line(capsys)
+    assert "TypeScript, 6 places" in out and found["language"] == "typescript"
+    served = found["arms"]["phrases, 50% sure or more: the server"]
+    assert served["shown"]["value"] > 0.5 and served["right"]["value"] > 0.5
+    assert "the model, as if it knew the language" in found["arms"]
+    assert cli.main(["eval", "--language", "go", *data]) == 2
+    assert "folder of Go files" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "complaint"),
     [

@@ -69,7 +69,9 @@ def whole_text(ask: Asker, path: str, length: int) -> str:
 @pytest.mark.parametrize(("name", "reason"), [("n.zig", None), ("n.txt", "language off"), ("n", "language off")])
 def test_a_suffix_names_the_language(ask: Asker, name: str, reason: str | None):
     ask("open", path=name, text=AREA)
-    assert ask("complete", path=name, at=len(AREA))["reason"] == reason
+    answer = ask("complete", path=name, at=len(AREA))
+    assert answer["reason"] == reason
+    assert (answer["notice"] is not None and "knows Zig" in answer["notice"]) == (name == "n.zig")
     ask("close", path=name)
 
 

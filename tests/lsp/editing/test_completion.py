@@ -106,7 +106,7 @@ async def test_of_two_requests_back_to_back_the_first_is_null(editor: Editor):
 
 
 async def test_requests_of_other_documents_supersede_nothing(editor: Editor):
-    pages = [editor.open(AREA), editor.open(AREA, language="another")]
+    pages = [editor.open(AREA), editor.open(AREA, language="Python")]
     answers = await asyncio.gather(*(page.ghost() for page in pages))
     assert all(answers)
 

@@ -131,7 +131,7 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
     changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
-    changes |= {"revision": "v1", "template": (("prefix", "<a>"),)}
+    changes |= {"revision": "v1", "template": (("prefix", "<a>"),), "model_languages": ("go",)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
     changes |= {"host_memory_mib": 9, "disk_codec": "int8", "disk_mib": 9}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}

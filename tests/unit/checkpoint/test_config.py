@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config
+from model_runtime.checkpoint.config import (
+    EMBEDDED,
+    LANGUAGES_KEY,
+    ModelConfig,
+    UnknownArchitecture,
+    parse_config,
+    read_config,
+    read_json,
+    read_languages,
+)
 from model_runtime.checkpoint.rope import Rope
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
@@ -133,3 +144,24 @@ def test_a_quantized_checkpoint_is_refused() -> None:
 def test_every_family_is_tested() -> None:
     for family in FIELDS:
         assert parse_config(config(Tiny(family))).family == family
+
+
+def test_a_model_names_the_languages_it_knows_or_none(tmp_path: Path) -> None:
+    for written, languages in (({}, ()), ({LANGUAGES_KEY: None}, ()), ({LANGUAGES_KEY: ["go", "c"]}, ("go", "c"))):
+        (tmp_path / "config.json").write_text(json.dumps(written))
+        assert read_languages(tmp_path) == languages
+
+
+@pytest.mark.parametrize("damaged", ["python", 3, {"python": 1}, ["python", 3], [""], False])
+def test_languages_that_are_no_list_of_names_are_refused(tmp_path: Path, damaged: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({LANGUAGES_KEY: damaged}))
+    with pytest.raises(ModelError, match=f"{LANGUAGES_KEY} is .*not a list of strings: fetch the model again"):
+        read_languages(tmp_path)
+
+
+def test_the_embedded_model_knows_python_which_changes_nothing_that_its_kv_depends_on() -> None:
+    raw = read_json(EMBEDDED / "config.json")
+    assert read_languages(EMBEDDED) == ("python",)
+    assert parse_config({name: value for name, value in raw.items() if name != LANGUAGES_KEY}) == read_config(
+        EMBEDDED
+    )

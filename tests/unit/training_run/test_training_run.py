@@ -118,6 +118,7 @@ def test_the_export_is_the_model_in_half_precision(gathered: Path, tmp_path: Pat
     config = json.loads((tmp_path / "config.json").read_text())
     assert (config["eos_token_id"], config["pad_token_id"], config["bos_token_id"]) == (0, 4, None)
     assert config["tie_word_embeddings"] and config["architectures"] == ["LlamaForCausalLM"]
+    assert config["programming_languages"] == ["python"]
 
 
 def test_padding_is_not_learnt():

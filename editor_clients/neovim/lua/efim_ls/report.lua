@@ -80,7 +80,9 @@ end
 ---@param explained table
 ---@return string[]
 function M.explanation(explained)
-  local why = is_set(explained.why) and explained.why or "the model is asked here; its last answer was a suggestion"
+  local asked = "the model is asked here; its last answer was a suggestion"
+  local notice = is_set(explained.notice) and explained.notice
+  local why = is_set(explained.why) and explained.why or notice or asked
   local lines = { "# efim-ls at the cursor", "", why, "", "Cost of a suggestion here: " .. of_tokens(explained.costs) }
   for _, name in ipairs({ "head", "tail", "typed", "rest" }) do
     if explained[name] ~= "" then

@@ -107,7 +107,9 @@ function M.changed(id, status)
   by_client[id] = status
   vim.cmd.redrawstatus({ bang = true })
   if not before or before.state ~= status.state then
-    M.ask(buf)
+    for attached in pairs(vim.lsp.get_client_by_id(id).attached_buffers) do
+      M.ask(attached) -- what a buffer's status says may depend on the model
+    end
     if status.state == "ready" and before then
       M.when_ready(buf)
     end

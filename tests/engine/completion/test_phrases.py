@@ -1,0 +1,199 @@
+"""Languages that a model does not know: the file's own phrases speak, and nothing goes through the model."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from efim_ls.completion.document_frames import RecentSuggestions
+from efim_ls.completion.phrase_speaker import LONGEST_LINE, SHORTEST, PhraseSpeaker
+from efim_ls.request import Answer, Costs, Request
+from efim_ls.session.background import accepted
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.tokenizer import Tokenizer
+from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
+from tests.engine.doubles import never
+from tests.models import CODE
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "phrases"
+CASES = {
+    f"{path.stem}: {raw['name']}": str(raw["text"])
+    for path in sorted(GOLDEN.glob("*.toml"))
+    for raw in tomllib.loads(path.read_text("utf-8"))["case"]
+}
+URI = "file:///a.ts"
+LINES = CODE.splitlines(keepends=True)
+
+
+def speaker(tokenizer: Tokenizer) -> PhraseSpeaker:
+    return PhraseSpeaker(tokenizer, max_new_tokens=64, max_lines=12)
+
+
+def asked(text: str, cursor: int, **more: Any) -> Request:
+    return Request(URI, text, cursor, language="typescript", **more)
+
+
+@pytest.fixture(scope="module")
+def embedded() -> PhraseSpeaker:
+    return speaker(Tokenizer(EMBEDDED / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> Make:
+    """Makers of completers whose tiny model knows Python only."""
+    return maker(folder, settings=replace(SETTINGS, model_languages=("python",)))
+
+
+# What is shown
+
+
+@pytest.mark.parametrize("drawn", CASES.values(), ids=CASES.keys())
+def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseSpeaker, drawn: str) -> None:
+    before, _, marked = drawn.partition("├")
+    expected, _, after = marked.partition("┤")
+    answer = embedded.complete(asked(before + after, len(before)), RecentSuggestions(), never)
+    assert answer.text == expected
+    assert (answer.reason is None) == bool(expected)
+
+
+def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseSpeaker) -> None:
+    text = 'log.info("a");\nlog.info("b");\nlog.warn("c");\nlog.'
+    unasked, by_key = (
+        embedded.complete(asked(text, len(text), explicit=explicit, least=least), RecentSuggestions(), never)
+        for explicit, least in ((False, 0.9), (True, 0.0))
+    )
+    assert (unasked.text, unasked.reason) == ("", "no phrase")
+    assert by_key.text.startswith("info")
+
+
+def test_min_confidence_raises_the_gate(embedded: PhraseSpeaker) -> None:
+    drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
+    before = drawn.partition("├")[0]
+    sure = embedded.complete(asked(before, len(before)), RecentSuggestions(), never)
+    assert sure.confidence is not None and 0.5 <= sure.confidence < 1
+    higher = embedded.complete(asked(before, len(before), least=0.99), RecentSuggestions(), never)
+    assert len(higher.text) < len(sure.text)
+
+
+def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseSpeaker) -> None:
+    text, other = "zebra.brushedBy", "zebra.brushedByKeeper(path);\n" * 4
+    assert embedded.complete(asked(text, len(text)), RecentSuggestions(), never).text == ""
+    beside = embedded.complete(asked(text, len(text), others=(other,)), RecentSuggestions(), never)
+    assert beside.text.startswith("Keeper(path)")
+
+
+def test_what_is_no_code_gets_nothing(embedded: PhraseSpeaker) -> None:
+    for text, reason in (("a\0b\nfoo", "binary text"), ("x" * (LONGEST_LINE + 1), "line too long")):
+        assert embedded.complete(asked(text, len(text)), RecentSuggestions(), never).reason == reason
+
+
+def test_it_stops_between_two_tokens(embedded: PhraseSpeaker) -> None:
+    text = LINES[0] * 3
+    answer = embedded.complete(asked(text, len(text)), RecentSuggestions(), lambda: True)
+    assert (answer.text, answer.reason) == ("", "superseded")
+
+
+# Through a completer
+
+
+def test_nothing_is_computed_planned_or_prefetched(made: Make) -> None:
+    completer, engine = made()
+    text = CODE + LINES[0]
+    for cursor in (len(text) - 4, 0, len(CODE) // 2):
+        request = asked(text, cursor)
+        answer = completer.complete(request, never)
+        assert completer.prefetch(request)(never) and completer.prefetch_opened(URI, text, "typescript")(never)
+        assert replace(answer.costs, ms=Costs().ms, new_tokens=0) == Costs()
+    assert engine.log.events == [] and engine.computed_ahead == 0
+    assert not completer._documents[URI].unsaved
+
+
+def test_the_model_is_asked_in_its_own_language_and_where_none_is_named(made: Make) -> None:
+    for language in ("python", "Python", ""):
+        completer, engine = made()
+        completer.complete(replace(asked(CODE, 200), language=language), never)
+        assert engine.log.passes, language
+        assert completer.notice(language) is None
+
+
+def test_an_explanation_names_the_languages_and_the_remedy(made: Make) -> None:
+    completer, _ = made()
+    told = completer.explain(asked(CODE, 200))
+    notice = completer.notice("typescript")
+    assert notice is not None and "Python only" in notice and "knows TypeScript" in notice and "'model'" in notice
+    assert told["notice"] == notice and told["prompt"] == "" and told["reason"] is None
+    assert completer.explain(replace(asked(CODE, 200), language="python"))["notice"] is None
+
+
+def test_without_the_local_cache_nothing_speaks(folder: Path) -> None:
+    completer = completer_of(folder, model_languages=("python",), local_cache=False)
+    text = LINES[0] * 5
+    answer = completer.complete(asked(text, len(text) - 3), never)
+    assert (answer.text, answer.reason) == ("", "no phrase")
+    assert completer.explain(asked(text, 3))["reason"] == "no phrase"
+
+
+def test_the_embedded_model_knows_python_and_a_setting_brings_the_others_back() -> None:
+    for wanted, known in (((), ["python"]), (("*",), ["*"]), (("python", "go"), ["python", "go"])):
+        completer = completer_of(EMBEDDED, model="", model_languages=wanted)
+        assert completer.describe()["languages"] == known
+        assert (completer.notice("go") is None) == (len(wanted) > 0)
+        completer.close(1)
+
+
+# Warm equals cold: what was asked before changes nothing but what is typed through
+
+Step = tuple[str, Any]
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.tuples(st.just("type"), st.sampled_from(["sel", "return ", "foo(", ")", "é", "\n    ", "value", "= "])),
+    st.tuples(st.just("paste"), st.integers(0, len(LINES) - 1)),
+    st.tuples(st.just("delete"), st.integers(1, 40)),
+    st.tuples(st.just("jump"), st.floats(0, 1)),
+    st.tuples(st.just("through"), st.integers(1, 9)),
+    st.tuples(st.just("accept"), st.none()),
+    st.tuples(st.just("beside"), st.none()),
+    st.tuples(st.just("key"), st.none()),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(history=st.lists(steps, min_size=1, max_size=14), lines=st.sampled_from([0, 12, 40]))
+def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines: int) -> None:
+    warm, _ = made()
+    text, beside = "".join(LINES[:lines]), False
+    cursor, answer = len(text), Answer("")
+    for name, what in history:
+        if name == "accept":
+            after = accepted(asked(text, cursor), answer.text)
+            text, cursor = after.text, after.cursor
+        elif name == "delete":
+            start = max(0, cursor - what)
+            text, cursor = text[:start] + text[cursor:], start
+        elif name == "jump":
+            cursor = round(what * len(text))
+        elif name == "beside":
+            beside = not beside
+        elif name != "key":
+            added = {"type": str(what), "paste": LINES[what] if name == "paste" else "", "through": ""}[name]
+            added = answer.text[:what] if name == "through" else added
+            text, cursor = text[:cursor] + added + text[cursor:], cursor + len(added)
+        request = asked(text, cursor, explicit=name == "key", others=(CODE,) * beside)
+        left = warm._document(URI).suggestions.left(text, cursor, request.others) * (not request.explicit)
+        answer, cold = warm.complete(request, never), made()[0].complete(request, never)
+        if left:
+            assert (answer.text, answer.reason) == (left, None), "typing through a suggestion goes on with it"
+        else:
+            assert (answer.text, answer.reason, answer.confidence) == (cold.text, cold.reason, cold.confidence)
+            assert not answer.text or len(answer.text) >= SHORTEST
+    assert not any(document.unsaved for document in warm._documents.values())
+
+
+def test_settings_name_the_languages_again_after_a_change() -> None:
+    assert Settings(model_languages=("go",)).of_model != Settings().of_model

@@ -1,0 +1,47 @@
+"""What a model knows of languages, and how people are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from editor_clients.headless.ops import LANGUAGES
+from efim_ls.languages import ANY, SUFFIXES, TABLE, knows, language_of, name_of, notice
+
+
+def test_each_language_and_each_suffix_stands_in_the_table_once() -> None:
+    names = [language for language, _, _ in TABLE]
+    suffixes = [suffix for _, _, each in TABLE for suffix in each.split()]
+    assert names == sorted(set(names))
+    assert len(suffixes) == len(SUFFIXES) and all(each.startswith(".") and each.islower() for each in suffixes)
+
+
+def test_the_headless_editor_calls_files_by_the_same_languages() -> None:
+    assert LANGUAGES.items() <= SUFFIXES.items()
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [
+        ("a.py", "python"), ("stubs/a.PYI", "python"), ("file:///a/b.ts", "typescript"), ("a.d.ts", "typescript"),
+        ("Makefile", ""), ("a.unheard", ""), (".ts", ""), ("", ""), ("vscode-notebook-cell:/a.ipynb#W0", ""),
+    ],
+)  # fmt: skip
+def test_a_file_is_in_the_language_of_its_suffix(path: str, language: str) -> None:
+    assert language_of(path) == language
+
+
+def test_a_model_knows_what_is_named_and_what_has_no_name() -> None:
+    assert knows(("python", "Go"), "Python") and knows(("python", "Go"), "go")
+    assert not knows(("python",), "typescript") and not knows((), "go")
+    assert knows((ANY,), "go") and knows((), "") and knows(("python",), "")
+
+
+def test_people_are_told_the_model_its_languages_and_the_remedy() -> None:
+    assert notice("", ("python",), "python") is None
+    assert notice("", ("python",), "typescript") == (
+        "The embedded model knows Python only; here suggestions come from this file's own phrases. "
+        "Choose a model that knows TypeScript with the setting 'model'."
+    )
+    told = notice("me/mine", ("python", "go", "made-up"), "rust")
+    assert told is not None and told.startswith("The model me/mine knows Python, Go and made-up only;")
+    assert name_of("made-up") == "made-up"
