@@ -22,6 +22,7 @@ describe("pages", () => {
         await take(await open(BEGUN), ALL);
         const text = await page("showStatistics");
         assert.match(text, /^\| requests \| [1-9]\d* \|$/m);
+        assert.match(text, /^\| there was a suggestion \| [1-9]\d* \|$/m);
         assert.match(text, /^\| all \| python \| \d+ \|/m);
     });
 });
