@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { escaped } from "../src/markdown";
+import { withOurNames } from "../src/settings";
 import { ALL, BEGUN, cursorAt, open, page, take } from "./editing";
 
 describe("pages", () => {
@@ -11,6 +13,11 @@ describe("pages", () => {
         assert.match(text, /Tokens computed: \d+, reused: [1-9]/);
         assert.match(text, /\| typed: from there to the cursor \| \d+ \| \d+ \|/);
         assert.match(text, /```python\n[^`]*station\n?/);
+    });
+
+    it("show a message of the server as it is, with the names of settings that VS Code has", () => {
+        assert.equal(escaped("a_b *c* <d> & `e`"), "a\\_b \\*c\\* &lt;d&gt; &amp; \\`e\\`");
+        assert.equal(withOurNames("'min_confidence' hides a_name"), "'minConfidence' hides a_name");
     });
 
     it("tell why a language has no suggestions", async () => {
