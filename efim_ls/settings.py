@@ -93,7 +93,7 @@ class Settings:
         True,
         "Keep what the model computed about your files on disk, readable by you alone, so that the first suggestion "
         "after a restart is fast. If off, no statistics are written either.",
-        "Memory and disk",
+        "Privacy",
         basic=True,
     )
     threads: int = setting(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
@@ -104,6 +104,7 @@ class Settings:
         3,
         "The most suggestions to choose from when you ask with a key. While you type there is one.",
         "Suggestions",
+        basic=True,
         most=8,
     )
     menu: Literal["auto", "always", "never"] = setting(
@@ -122,7 +123,7 @@ class Settings:
         "Suggestions",
     )
     disabled_workspaces: TEXTS = setting(
-        (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files"
+        (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
     )
     max_file_kib: int = setting(4096, "Files larger than this, in KiB, get no suggestions.", "Files")
     revision: str = setting(
@@ -154,6 +155,7 @@ class Settings:
         "auto",
         "Where the model runs.",
         "Model",
+        basic=True,
         choices={"auto": "The GPU if one can be used, else the CPU.", "cpu": "The CPU.", "cuda": "An NVIDIA GPU."},
     )
     weights: Literal["auto", "fp32", "fp16", "int8"] = setting(
@@ -187,7 +189,8 @@ class Settings:
         (),
         "Patterns (`*.sql`, `*/client/*`) of files about which nothing is written to disk. Files that look like "
         "secrets are always left out.",
-        "Memory and disk",
+        "Privacy",
+        basic=True,
     )
     cache_folder: str = setting(
         "",

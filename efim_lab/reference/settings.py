@@ -6,12 +6,14 @@ That is docs/settings.md, and the settings in the manifest of the VS Code extens
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description
 
-PROPERTIES = '"properties": '  # in the manifest, before the object of all settings
+CONFIGURATION = '"configuration": '  # in the manifest, before the list of groups of settings
+ADVANCED = "Advanced"  # VS Code's group of the settings that few users need, shown last
 JSON_TYPES: Mapping[Any, str] = {bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
 # Settings that VS Code does not carry from one machine to another.
 OF_THE_MACHINE = (
@@ -24,8 +26,9 @@ INTRODUCTION = """\
 Generated from `efim_ls/settings.py` by `make docs`; edit the texts there.
 
 An editor sends settings in `initializationOptions` or `workspace/didChangeConfiguration`, section `efim-ls`. In
-VS Code each is called `efim-ls.<name>`, in Neovim it goes into `settings`; [editors.md](editors.md) shows the place
-for other editors. A setting that is unknown or invalid is named in one message, and its default is used.
+Neovim they go into `settings`; in VS Code `min_confidence` is called `efim-ls.minConfidence`, and so on;
+[editors.md](editors.md) shows the place for other editors. A setting that is unknown or invalid is named in one
+message, and its default is used.
 """
 HEADER = "| setting | default | what it does | values |\n| --- | --- | --- | --- |"
 
@@ -36,20 +39,29 @@ def settings_page() -> str:
     sections = [INTRODUCTION, "## Basic", _table(basic), "## Advanced"]
     for group in dict.fromkeys(about.group for about in DESCRIPTIONS.values()):
         names = [name for name, about in DESCRIPTIONS.items() if about.group == group and not about.basic]
-        sections += [f"### {group}", _table(names)]
+        sections += [f"### {group}", _table(names)] if names else []
     removed = ", ".join(f"`{name}`" for name in REMOVED)
     sections += ["## Removed", f"{removed}: a client that still sends one is told once, and the value is ignored."]
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
 def manifest_with_settings(text: str) -> str:
-    """Return the text of the manifest with its settings written again; the extension's own ones stay."""
-    start = text.index(PROPERTIES) + len(PROPERTIES)
+    """Return the text of the manifest with its settings written again; groups of the extension's own ones stay."""
+    start = text.index(CONFIGURATION) + len(CONFIGURATION)
     current, end = json.JSONDecoder().raw_decode(text, start)
-    own = {name: about for name, about in current.items() if name.removeprefix("efim-ls.") not in {*TYPES, *REMOVED}}
-    written = json.dumps({**own, **dict(_properties())}, indent=2)
-    indent = " " * (start - text.rindex("\n", 0, start) - len(PROPERTIES) - 1)
+    known = {vscode_name(name) for name in TYPES}
+    own = [group for group in current if known.isdisjoint(group["properties"])]
+    basic = [about.group for about in DESCRIPTIONS.values() if about.basic]
+    groups = [*(_group(title) for title in dict.fromkeys(basic)), *own, _group(ADVANCED)]
+    written = json.dumps([{**group, "order": order} for order, group in enumerate(groups, 1)], indent=2)
+    indent = " " * (start - text.rindex("\n", 0, start) - len(CONFIGURATION) - 1)
     return text[:start] + written.replace("\n", f"\n{indent}") + text[end:]
+
+
+def vscode_name(name: str) -> str:
+    """Return a setting's name in VS Code: `efim-ls.minConfidence`, shown as "Min Confidence"."""
+    first, *others = name.split("_")
+    return "efim-ls." + first + "".join(map(str.capitalize, others))
 
 
 def _table(names: Sequence[str]) -> str:
@@ -70,14 +82,18 @@ def _values(name: str) -> str:
     return {bool: "`true`, `false`", TEXTS: "list of texts", TABLE: "object"}.get(kind, "text")
 
 
-def _properties() -> Iterator[tuple[str, dict[str, Any]]]:
-    for order, (name, about) in enumerate(DESCRIPTIONS.items(), 2):  # 1 is the extension's own setting
-        scope = {"scope": "machine-overridable"} if name in OF_THE_MACHINE else {}
-        meaning = {"default": _default(name), "markdownDescription": about.text}
-        yield f"efim-ls.{name}", {"order": order, **scope, **_schema(TYPES[name], about), **meaning}
-    for name, message in REMOVED.items():
-        sentence = f"{message[0].upper()}{message[1:]}."
-        yield f"efim-ls.{name}", {"markdownDescription": sentence, "deprecationMessage": sentence}
+def _group(title: str) -> dict[str, Any]:
+    """Return a group of basic settings or, as the last group, all advanced ones."""
+    names = [name for name, about in DESCRIPTIONS.items() if title == (about.group if about.basic else ADVANCED)]
+    properties = {vscode_name(name): {"order": order, **_property(name)} for order, name in enumerate(names, 1)}
+    return {"title": title, "properties": properties}
+
+
+def _property(name: str) -> dict[str, Any]:
+    about = DESCRIPTIONS[name]
+    scope = {"scope": "machine-overridable"} if name in OF_THE_MACHINE else {}
+    text = re.sub(r"`(\w+)`", lambda word: f"`#{vscode_name(word[1])}#`" if word[1] in TYPES else word[0], about.text)
+    return {**scope, **_schema(TYPES[name], about), "default": _default(name), "markdownDescription": text}
 
 
 def _schema(kind: Any, about: Description) -> dict[str, Any]:

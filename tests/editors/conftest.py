@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from efim_lab.reference.settings import vscode_name
+
 from .drivers.shapes import SHAPES
 from .drivers.vscode import install, running
 from .drivers.window import CHROMIUM as QUIET
@@ -93,7 +95,7 @@ def opening(browser: Browser, installed: tuple[Path, Path], folder: Path) -> Ite
             file = folder / "project" / name
             file.parent.mkdir()
             file.write_text(text, "utf-8")
-            ours = {f"efim-ls.{name}": value for name, value in settings.items()}
+            ours = {vscode_name(name): value for name, value in settings.items()}
             code = stack.enter_context(running(*installed, folder / "home", ours, dict(env)))
             made = stack.enter_context(open_window(browser, code, file))
             OPEN.append(made)

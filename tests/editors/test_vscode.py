@@ -29,11 +29,24 @@ def test_a_word_is_taken_and_the_rest_stays(window: Window):
     window.see_saved(f"{SHAPES}{HEAD}    {BEGUN}{REST}")
 
 
+def test_tab_takes_the_ghost_text_once_the_list_of_words_is_closed(window: Window):
+    """As the extension's README says."""
+    window.type(HEAD + BEGUN)
+    window.see_ghost(REST)
+    window.press("Control+Space")
+    window.menu.first.wait_for()
+    window.press("Escape")
+    window.menu.first.wait_for(state="hidden")
+    window.see_ghost(REST)
+    window.press("Tab")
+    window.see_saved(f"{SHAPES}{HEAD}    {BEGUN}{REST}")
+
+
 def test_a_line_is_taken_and_the_rest_stays(window: Window):
     window.type("def describe_area(shape):\n")
     window.press("Alt+Backslash")
     first, rest = eventually(lambda: parted(window.ghost), lambda: f"no two lines of ghost text: {window.ghost!r}")
-    window.press("Control+Alt+ArrowRight")
+    window.press("Control+ArrowDown")
     window.see_ghost(rest)
     window.see_saved(f"{SHAPES}def describe_area(shape):\n    {first}\n")
 

@@ -22,7 +22,7 @@ def test_mocha_is_content(browser: Browser, installed: tuple[Path, Path], tmp_pa
         lacking(f"no {TESTS.name} of the extension's tests: run `make vsix`")
     (project := tmp_path / "project").mkdir()
     said, ended = list[str](), list[int]()
-    with running(*installed, tmp_path / "home", {"cache_folder": str(tmp_path / "kept")}, {}, DRIVER) as code:
+    with running(*installed, tmp_path / "home", {"efim-ls.cacheFolder": str(tmp_path / "kept")}, {}, DRIVER) as code:
         page = browser.new_page()
         page.expose_function("codeAutomationLog", lambda kind, words: kind == "error" or said.append(written(*words)))
         page.expose_function("codeAutomationExit", lambda status: ended.append(status))

@@ -1,6 +1,9 @@
 // What the status bar shows of a condition; pure functions.
 import { MarkdownString, ThemeColor } from "vscode";
+import { escaped } from "./markdown";
+import { remedies, type Remedy } from "./remedies";
 import type { Condition } from "./service";
+import { withOurNames } from "./settings";
 import type { Status } from "./status";
 
 export interface Appearance {
@@ -10,51 +13,74 @@ export interface Appearance {
     readonly background?: ThemeColor;
 }
 
-const LINKS = [
-    ["Explain", "efim-ls.explain"],
-    ["Statistics", "efim-ls.showStatistics"],
-    ["Log", "efim-ls.showLog"],
-    ["Menu", "efim-ls.showMenu"],
-] as const;
+type Link = Omit<Remedy, "icon">;
+
+const REMEDIES = 2; // the most in the tooltip; the menu has all
+const OF_SERVER: readonly Link[] = [
+    { title: "Explain", command: "efim-ls.explain" },
+    { title: "Statistics", command: "efim-ls.showStatistics" },
+];
+const ALWAYS: readonly Link[] = [
+    { title: "Log", command: "efim-ls.showLog" },
+    { title: "Menu", command: "efim-ls.showMenu" },
+];
 const ERROR = new ThemeColor("statusBarItem.errorBackground");
+const WARNING = new ThemeColor("statusBarItem.warningBackground");
 
 export function appearance(condition: Condition): Appearance {
     switch (condition.kind) {
         case "starting":
-            return shown("$(loading~spin) efim", "starting", "The server is starting.");
+            return shown(condition, "$(loading~spin) efim", "starting", "The server is starting.");
         case "failed":
-            return { ...shown("$(error) efim", "error", condition.message), background: ERROR };
+            return { ...shown(condition, "$(error) efim", "error", condition.message), background: ERROR };
+        case "snoozed":
+            return shown(condition, "$(bell-slash) efim", "snoozed", snoozed(condition.until));
         case "running":
-            return ofStatus(condition.status);
+            return ofStatus(condition, condition.status);
     }
 }
 
-function ofStatus(status: Status): Appearance {
-    const { state, message } = status;
+function ofStatus(condition: Condition, status: Status): Appearance {
+    const { state } = status;
+    const message = withOurNames(status.notice ?? status.message);
     switch (state) {
         case "loading":
-            return shown(`$(loading~spin) efim${percent(status.percentage)}`, state, message);
-        case "ready":
-            return status.busy
-                ? shown("$(sync~spin) efim", "busy", message, details(status))
-                : shown("$(zap) efim", state, message, details(status));
+            return shown(condition, `$(loading~spin) efim${percent(status.percentage)}`, state, message);
+        case "ready": {
+            const icon = status.busy ? "sync~spin" : status.fallback ? "warning" : status.notice ? "info" : "zap";
+            const ready = shown(condition, `$(${icon}) efim`, status.busy ? "busy" : state, message, details(status));
+            return status.fallback ? { ...ready, background: WARNING } : ready;
+        }
         case "off":
-            return shown("$(circle-slash) efim", state, message);
+            return shown(condition, "$(circle-slash) efim", state, message);
         case "error":
-            return { ...shown("$(error) efim", state, message), background: ERROR };
+            return { ...shown(condition, "$(error) efim", state, message), background: ERROR };
     }
 }
 
-function shown(text: string, state: string, message: string, more: readonly string[] = []): Appearance {
-    const tooltip = new MarkdownString("", true);
-    tooltip.isTrusted = { enabledCommands: LINKS.map(([, command]) => command) };
-    tooltip.appendMarkdown("**efim-ls**: ").appendText(message);
-    for (const line of more) {
-        tooltip.appendMarkdown("\n\n").appendText(line);
-    }
-    const links = LINKS.map(([title, command]) => `[${title}](command:${command})`);
-    tooltip.appendMarkdown(`\n\n---\n\n${links.join(" | ")}`);
+function shown(
+    condition: Condition,
+    text: string,
+    state: string,
+    message: string,
+    more: readonly string[] = [],
+): Appearance {
+    const serves = condition.kind === "running" || condition.kind === "snoozed";
+    const links = [...remedies(condition).slice(0, REMEDIES), ...(serves ? OF_SERVER : []), ...ALWAYS];
+    const lines = [`**efim-ls**: ${escaped(message)}`, ...more.map(escaped), "---", links.map(link).join(" | ")];
+    const tooltip = new MarkdownString(lines.join("\n\n"));
+    tooltip.isTrusted = { enabledCommands: links.map(({ command }) => command) };
     return { text, label: `efim-ls: ${state}. ${message}`, tooltip };
+}
+
+function link({ title, command, argument }: Link): string {
+    const query = argument === undefined ? "" : `?${encodeURIComponent(JSON.stringify([argument]))}`;
+    return `[${escaped(title)}](command:${command}${query})`;
+}
+
+function snoozed(until: Date): string {
+    const time = until.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    return `Suggestions are snoozed until ${time}. Those that you ask for with a key still come.`;
 }
 
 function details({ model, device, last, counters }: Status): string[] {
@@ -65,11 +91,11 @@ function details({ model, device, last, counters }: Status): string[] {
     }
     if (counters?.shown) {
         const { shown: seen, accepted, acceptance_rate, kept_rate } = counters;
+        lines.push(`Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "at least in part")}`);
         lines.push(
-            `Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "at least in part")}`,
-        );
-        lines.push(
-            ...(kept_rate === null ? [] : [`After 30 s, ${rounded(kept_rate)} of the accepted characters were still there.`]),
+            ...(kept_rate === null
+                ? []
+                : [`After 30 s, ${rounded(kept_rate)} of the accepted characters were still there.`]),
         );
     }
     return lines;

@@ -9,9 +9,11 @@ import {
     type ErrorHandler,
     type ErrorHandlerResult,
     type Middleware,
+    ShowMessageNotification,
     type StaticFeature,
 } from "vscode-languageclient/node";
 import type { Server } from "./finding";
+import { complain } from "./problems";
 import { ENVIRONMENT } from "./process";
 import { SECTION, type ServerSettings } from "./settings";
 
@@ -41,6 +43,7 @@ export function createClient(server: Server, ways: Ways): LanguageClient {
         },
     );
     client.registerFeature(new Wishes());
+    client.onNotification(ShowMessageNotification.type, (message) => void complain(message));
     return client;
 }
 

@@ -1,14 +1,18 @@
 // What the commands do.
 import { CancellationError, commands, window, type Disposable, type LogOutputChannel } from "vscode";
 import { explanation } from "./explain";
-import { installServer } from "./problems";
 import { showMenu } from "./menu";
+import { chooseModel } from "./models";
 import { editorInFront } from "./presence";
 import type { Pages } from "./pages";
+import { installServer } from "./problems";
 import { lastLine, run } from "./process";
+import { openSetting } from "./remedies";
 import type { Service } from "./service";
 import { configuration } from "./settings";
+import type { Snooze } from "./snooze";
 import { statistics } from "./statistics";
+import type { StatusBar } from "./statusBar";
 import { switchForLanguage, switchForUser, switchForWorkspace } from "./switches";
 
 const PATIENCE = 60_000; // ms
@@ -16,14 +20,16 @@ const NOT_RUNNING = "the server is not running. See the log, or restart it.";
 
 export interface Parts {
     readonly service: Service;
+    readonly snooze: Snooze;
+    readonly statusBar: StatusBar;
     readonly log: LogOutputChannel;
     readonly pages: Pages;
     readonly ownEnvironment: string;
 }
 
 export function registerCommands(parts: Parts): Disposable[] {
-    const { service, log } = parts;
-    const all: Record<string, () => unknown> = {
+    const { service, snooze, statusBar, log, ownEnvironment } = parts;
+    const all: Record<string, (argument: string) => unknown> = {
         enable: () => switchForUser(true),
         disable: () => switchForUser(false),
         enableForWorkspace: () => switchForWorkspace(true),
@@ -32,13 +38,19 @@ export function registerCommands(parts: Parts): Disposable[] {
         disableForLanguage: () => switchForLanguage(false),
         restart: () => service.restart(),
         showLog: () => log.show(),
-        showMenu: () => showMenu(service.condition),
+        showMenu: () => showMenu(statusBar.condition, service.running !== undefined),
+        openSetting: (name) => openSetting(name),
+        chooseModel: () => chooseModel(service, ownEnvironment),
+        snooze: () => snooze.prolong(),
+        endSnooze: () => snooze.stop(),
         explain: () => explain(parts),
         showStatistics: () => showStatistics(parts),
         clearCache: () => clearCache(parts),
         install: () => installServer(parts),
     };
-    return Object.entries(all).map(([name, act]) => commands.registerCommand(`efim-ls.${name}`, () => told(act)));
+    return Object.entries(all).map(([name, act]) =>
+        commands.registerCommand(`efim-ls.${name}`, (argument: string) => told(() => act(argument))),
+    );
 }
 
 /** Show why a command failed, unless the user stopped it. */
@@ -85,7 +97,7 @@ async function clearCache({ service }: Parts): Promise<void> {
         return;
     }
     await service.restart(async () => {
-        const folder = configuration().get<string>("cache_folder", "");
+        const folder = configuration().get<string>("cacheFolder", "");
         const signal = AbortSignal.timeout(PATIENCE);
         const done = await run(command, [...args, "cache", "clear", "--folder", folder], { signal });
         if (done.code !== 0) {

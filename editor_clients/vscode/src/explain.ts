@@ -1,7 +1,9 @@
 // What the model reads at the cursor and what that costs, as a page to read.
 import type { Position, TextDocument } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
+import { escaped } from "./markdown";
 import { identified } from "./presence";
+import { withOurNames } from "./settings";
 
 interface Explanation {
     readonly head: string;
@@ -37,7 +39,8 @@ export async function explanation(client: LanguageClient, document: TextDocument
 }
 
 function outcome({ why, reason }: Explanation): string {
-    return (why ?? reason) ? `No suggestion: ${why ?? reason}\n` : "The model is asked for a suggestion here.\n";
+    const cause = why ?? reason;
+    return cause ? `No suggestion: ${escaped(withOurNames(cause))}\n` : "The model is asked for a suggestion here.\n";
 }
 
 function hasPrompt({ head, tail, typed }: Explanation): boolean {

@@ -7,6 +7,7 @@ import { Presence } from "./presence";
 import { offerRemedies } from "./problems";
 import { Service } from "./service";
 import { SECTION } from "./settings";
+import { Snooze } from "./snooze";
 import { StatusBar } from "./statusBar";
 import { Suggestions, type Asked } from "./suggestions";
 import { updateContext } from "./switches";
@@ -21,26 +22,30 @@ export function activate(context: ExtensionContext): void {
             running.running?.sendNotification(method, params).catch((error) => log.error(error));
         },
         loaded: (token) => running.loaded(token),
+        snoozed: () => snooze.until !== undefined,
     };
+    const snooze = new Snooze();
     const suggestions = new Suggestions(server);
     const running = new Service(ownEnvironment, log, suggestions.middleware);
     service = running;
-    const statusBar = new StatusBar(running, log);
+    const statusBar = new StatusBar(running, snooze, log);
     const presence = new Presence(server);
     const pages = new Pages();
-    const refresh = (): void => void updateContext(running.running !== undefined);
+    const refresh = (): void => void updateContext(running.running !== undefined, snooze.until !== undefined);
     context.subscriptions.push(
         log,
         pages,
+        snooze,
         statusBar,
         presence,
-        ...registerCommands({ service: running, log, pages, ownEnvironment }),
+        ...registerCommands({ service: running, snooze, statusBar, log, pages, ownEnvironment }),
         workspace.onDidChangeTextDocument((event) => suggestions.follow(event)),
         workspace.onDidChangeConfiguration((event) => adopt(event, running, statusBar, refresh)),
         workspace.onDidGrantWorkspaceTrust(() => running.restart()),
         workspace.onDidOpenTextDocument(refresh),
         window.onDidChangeActiveTextEditor(refresh),
         running.onDidChange(refresh),
+        snooze.onDidChange(refresh),
         running.onDidChange(offerRemedies),
         running.onDidStart(() => presence.introduce()),
     );

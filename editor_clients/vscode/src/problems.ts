@@ -1,40 +1,32 @@
-// What the user is told and offered if there is no server.
-import { commands, ConfigurationTarget, env, window, type LogOutputChannel } from "vscode";
+// What the user is told and offered if there is no server, or if the server has a complaint.
+import { ConfigurationTarget, window, type LogOutputChannel } from "vscode";
+import { MessageType, type ShowMessageParams } from "vscode-languageclient/node";
 import { install } from "./installing";
+import { OF_MODEL, apply, remedies, type Remedy } from "./remedies";
 import type { Condition, Service } from "./service";
-import { configuration, PYTHON, SECTION } from "./settings";
-
-const INSTALL = "Install";
-const SETTINGS = "Open Settings";
-const RESTART = "Restart";
-const LOG = "Show Log";
-
-const ACTIONS: Readonly<Record<string, () => Thenable<unknown>>> = {
-    [INSTALL]: () => commands.executeCommand("efim-ls.install"),
-    [SETTINGS]: openPythonSetting,
-    [RESTART]: () => commands.executeCommand("efim-ls.restart"),
-    [LOG]: () => commands.executeCommand("efim-ls.showLog"),
-};
-
-const REMEDIES = {
-    "not found": [INSTALL, SETTINGS],
-    misnamed: [SETTINGS, INSTALL, LOG],
-    crashed: [RESTART, LOG],
-} as const;
+import { configuration, PYTHON, withOurNames } from "./settings";
 
 export async function offerRemedies(condition: Condition): Promise<void> {
     if (condition.kind === "failed") {
-        const chosen = await window.showErrorMessage(`efim-ls: ${condition.message}`, ...REMEDIES[condition.cause]);
-        await (chosen && ACTIONS[chosen]?.());
+        await offer(window.showErrorMessage, `efim-ls: ${condition.message}`, remedies(condition));
     }
 }
 
-/** On a remote machine the setting is that machine's. */
-function openPythonSetting(): Thenable<unknown> {
-    const query = `${SECTION}.${PYTHON}`;
-    return env.remoteName === undefined
-        ? commands.executeCommand("workbench.action.openSettings", query)
-        : commands.executeCommand("workbench.action.openRemoteSettings", { query });
+/** Show a message of the server: an error is a model that could not be loaded, anything else a wrong setting. */
+export async function complain({ type, message }: ShowMessageParams): Promise<void> {
+    const [show, offered] =
+        type === MessageType.Error ? ([window.showErrorMessage, OF_MODEL] as const) : ([window.showWarningMessage, []] as const);
+    await offer(show, withOurNames(message), offered);
+}
+
+async function offer(
+    show: (message: string, ...titles: string[]) => Thenable<string | undefined>,
+    message: string,
+    offered: readonly Remedy[],
+): Promise<void> {
+    const chosen = await show(message, ...offered.map(({ title }) => title));
+    const remedy = offered.find(({ title }) => title === chosen);
+    await (remedy && apply(remedy));
 }
 
 export interface Installing {

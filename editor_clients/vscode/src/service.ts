@@ -15,7 +15,8 @@ import { DID_CHANGE_STATUS, STATUS, type Status } from "./status";
 export type Condition =
     | { readonly kind: "starting" }
     | { readonly kind: "running"; readonly server: Server; readonly status: Status }
-    | { readonly kind: "failed"; readonly message: string; readonly cause: Cause };
+    | { readonly kind: "failed"; readonly message: string; readonly cause: Cause }
+    | { readonly kind: "snoozed"; readonly until: Date }; // of the window, not of the server
 /** Why no server runs. */
 export type Cause = NoServer["cause"] | "crashed";
 

@@ -1,8 +1,9 @@
-// The settings of the section `efim-ls`; all but `python` are the server's.
+// The settings of the section `efim-ls`; all but `python` are the server's, which calls `minConfidence` min_confidence.
 import { extensions, workspace, type WorkspaceConfiguration } from "vscode";
 
 export const SECTION = "efim-ls";
 export const PYTHON = "python";
+export const MODEL = "model";
 
 export function configuration(): WorkspaceConfiguration {
     return workspace.getConfiguration(SECTION);
@@ -17,15 +18,25 @@ export class ServerSettings {
         for (const name of declared().filter((each) => isSet(ours, each))) {
             this.told.add(name);
         }
-        return Object.fromEntries([...this.told].map((name) => [name, ours.get(name)]));
+        return Object.fromEntries([...this.told].map((name) => [serverName(name), ours.get(name)]));
     }
 }
 
+/** Return a message of the server with the settings that it names as they are called here. */
+export function withOurNames(message: string): string {
+    const ours = new Map(declared().map((name) => [serverName(name), name]));
+    return message.replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => ours.get(name) ?? name);
+}
+
+function serverName(name: string): string {
+    return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
 function declared(): string[] {
-    const properties: object =
-        extensions.getExtension("efim-ls.efim-ls")?.packageJSON.contributes.configuration.properties;
-    const names = Object.keys(properties).map((name) => name.slice(SECTION.length + 1));
-    return names.filter((name) => name !== PYTHON);
+    const groups: readonly { readonly properties: object }[] =
+        extensions.getExtension("efim-ls.efim-ls")?.packageJSON.contributes.configuration;
+    const names = groups.flatMap(({ properties }) => Object.keys(properties));
+    return names.map((name) => name.slice(SECTION.length + 1)).filter((name) => name !== PYTHON);
 }
 
 function isSet(ours: WorkspaceConfiguration, name: string): boolean {

@@ -19,11 +19,32 @@ interface Sums {
     readonly partially_accepted: number;
     readonly characters_accepted: number;
     readonly characters_kept: number;
-    readonly recomputed: number;
-    readonly reused: number;
 }
 
 const PATIENCE = 30_000; // ms
+/** What the server's reasons mean; one that is not here is shown as it is. */
+const OUTCOMES: Readonly<Record<string, string>> = {
+    suggestion: "there was a suggestion",
+    "low confidence": "the model was not sure enough of its suggestion",
+    empty: "the model expected no more text",
+    duplicate: "the suggestion only repeated text around the cursor",
+    "no fit": "the suggestion did not fit the text around the cursor",
+    "no phrase": "the model does not know the language, and the file has no phrase that fits",
+    superseded: "a newer request replaced it",
+    cancelled: "it was cancelled, because you typed on or moved away",
+    loading: "the model was still loading",
+    "no model": "no model was loaded",
+    disabled: "suggestions were turned off",
+    "workspace off": "suggestions were off in the workspace",
+    "language off": "suggestions were off for the language",
+    "file off": "suggestions were off for the file",
+    "secret file": "the file looked like one with secrets",
+    "file too large": "the file was too large",
+    "binary text": "the text looked like binary data",
+    "line too long": "the lines around the cursor were too long for the model",
+    "unknown document": "the server did not know the document",
+    error: "computing the suggestion failed: see the log",
+};
 
 export async function statistics(client: LanguageClient, server: Server): Promise<string> {
     const stats = await client.sendRequest<Stats>("efim/stats", {}); // first: the server then writes its counts to disk
@@ -42,12 +63,10 @@ export async function statistics(client: LanguageClient, server: Server): Promis
 }
 
 function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: Status): string[] {
-    const reasons = Object.entries(answered).map(([reason, count]) => `${count} ${reason}`);
     return [
         "| | |",
         "| --- | ---: |",
         `| requests | ${requests} |`,
-        `| answered with | ${reasons.join(", ")} |`,
         `| suggestions seen | ${counters?.shown ?? 0} |`,
         `| accepted | ${counters?.accepted ?? 0} |`,
         `| accepted in part | ${counters?.partially_accepted ?? 0} |`,
@@ -56,29 +75,46 @@ function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: S
         `| share of the prompt tokens that were reused | ${share(tokens.reused, tokens.recomputed + tokens.reused)} |`,
         `| time to an answer, median | ${milliseconds(ms.p50)} |`,
         `| time to an answer, 95th percentile | ${milliseconds(ms.p95)} |`,
+        "\n### What became of the requests\n",
+        ...outcomes(answered),
     ];
 }
 
-async function ofTheMachine({ command, args }: Server): Promise<string[]> {
-    const folder = configuration().get<string>("cache_folder", "");
-    const words = [...args, "stats", "--json", "--folder", folder];
-    const told = await run(command, words, { signal: AbortSignal.timeout(PATIENCE) });
-    if (told.code !== 0) {
-        return [`The statistics could not be read: ${lastLine(told.errors)}`];
+function outcomes(answered: Stats["answered"]): string[] {
+    const all = Object.entries(answered).sort(([, one], [, other]) => other - one);
+    if (all.length === 0) {
+        return ["There were no requests yet: open a file, and type."];
     }
-    const times: Record<string, Record<string, Sums>> = JSON.parse(told.output);
-    const rows = Object.entries(times).flatMap(([time, languages]) =>
+    const rows = all.map(([reason, count]) => cells([OUTCOMES[reason] ?? reason, String(count)]));
+    return [cells(["outcome", "requests"]), cells(["---", "---:"]), ...rows];
+}
+
+async function ofTheMachine({ command, args }: Server): Promise<string[]> {
+    const folder = configuration().get<string>("cacheFolder", "");
+    const words = [...args, "stats", "--json", "--folder", folder];
+    const finished = await run(command, words, { signal: AbortSignal.timeout(PATIENCE) });
+    if (finished.code !== 0) {
+        return [`The statistics could not be read: ${lastLine(finished.errors)}`];
+    }
+    const times: Record<string, Record<string, Sums>> = JSON.parse(finished.output);
+    const rows = withoutRepeats(times).flatMap(([time, languages]) =>
         Object.entries(languages).map(([language, sums]) => row(time, language, sums)),
     );
-    const names = ["time", "language", "seen", "accepted", "in part", "characters accepted", "kept", "tokens reused"];
+    const names = ["time", "language", "seen", "accepted", "in part", "characters accepted", "of these kept"];
     return [cells(names), cells(["---", "---", ...names.slice(2).map(() => "---:")]), ...rows];
 }
 
+/** Leave out each period that says the same as the next longer one. */
+function withoutRepeats(times: Readonly<Record<string, Record<string, Sums>>>): [string, Record<string, Sums>][] {
+    const all = Object.entries(times);
+    const told = all.map(([, languages]) => JSON.stringify(languages));
+    return all.filter((_, number) => told[number] !== told[number + 1]);
+}
+
 function row(time: string, language: string, sums: Sums): string {
-    const { shown, accepted, partially_accepted, characters_accepted, characters_kept, recomputed, reused } = sums;
+    const { shown, accepted, partially_accepted, characters_accepted, characters_kept } = sums;
     const counts = [shown, accepted, partially_accepted, characters_accepted].map(String);
-    const shares = [share(characters_kept, characters_accepted), share(reused, recomputed + reused)];
-    return cells([time, language, ...counts, ...shares]);
+    return cells([time, language, ...counts, share(characters_kept, characters_accepted)]);
 }
 
 function cells(texts: readonly string[]): string {

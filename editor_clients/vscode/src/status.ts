@@ -19,6 +19,10 @@ export interface Counters {
 export interface Status {
     readonly state: "loading" | "ready" | "off" | "error";
     readonly message: string;
+    /** Why the embedded model is used in place of the one that the settings name; empty if it is not. */
+    readonly fallback?: string;
+    /** What to know about suggestions in this document although they are on. */
+    readonly notice?: string | null;
     readonly busy?: boolean;
     readonly percentage?: number | null;
     readonly model?: string;

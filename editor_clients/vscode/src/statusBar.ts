@@ -3,6 +3,7 @@ import { Disposable, StatusBarAlignment, window, workspace, type LogOutputChanne
 import { appearance } from "./appearance";
 import { editorInFront, identified } from "./presence";
 import type { Condition, Service } from "./service";
+import type { Snooze } from "./snooze";
 import { STATUS, type Status } from "./status";
 
 const CALM = 500; // ms without work after which the item rests: while typing it does not flicker
@@ -12,12 +13,13 @@ export class StatusBar implements Disposable {
     private readonly item: StatusBarItem = window.createStatusBarItem("status", StatusBarAlignment.Right, 100);
     private readonly subscriptions: Disposable;
     private state = "";
-    /** The status of the document in front, if it gets no suggestions. */
-    private leftOut: Status | undefined;
+    /** What the server says of the document in front. */
+    private ofDocument: Status | undefined;
     private resting: NodeJS.Timeout | undefined;
 
     constructor(
         private readonly service: Service,
+        private readonly snooze: Snooze,
         private readonly log: LogOutputChannel,
     ) {
         this.item.name = "efim-ls";
@@ -25,6 +27,7 @@ export class StatusBar implements Disposable {
         this.subscriptions = Disposable.from(
             this.item,
             service.onDidChange((condition) => this.take(condition)),
+            snooze.onDidChange(() => this.draw()),
             window.onDidChangeActiveTextEditor(() => this.ask()),
             workspace.onDidOpenTextDocument(() => this.ask()), // also when a document's language changes
         );
@@ -41,7 +44,7 @@ export class StatusBar implements Disposable {
     ask(): void {
         this.asked().then(
             (status) => {
-                this.leftOut = status?.state === "off" ? status : undefined;
+                this.ofDocument = status;
                 this.draw();
             },
             (error) => this.log.error(error),
@@ -77,9 +80,17 @@ export class StatusBar implements Disposable {
         this.item.backgroundColor = background;
     }
 
-    private get condition(): Condition {
+    /** The server's condition as far as it concerns the document in front. */
+    get condition(): Condition {
         const now = this.service.condition;
-        const leftOut = now.kind === "running" && now.status.state === "ready" && this.leftOut;
-        return leftOut ? { ...now, status: leftOut } : now;
+        if (now.kind !== "running" || now.status.state !== "ready") {
+            return now;
+        }
+        const { ofDocument } = this;
+        if (ofDocument?.state === "off") {
+            return { ...now, status: ofDocument };
+        }
+        const { until } = this.snooze;
+        return until ? { kind: "snoozed", until } : { ...now, status: { ...now.status, notice: ofDocument?.notice ?? null } };
     }
 }

@@ -1,10 +1,11 @@
 // Tells the server which of its suggestions were seen, and which were accepted in part.
-import type {
-    CancellationToken,
-    InlineCompletionItem,
-    Position,
-    TextDocument,
-    TextDocumentChangeEvent,
+import {
+    InlineCompletionTriggerKind,
+    type CancellationToken,
+    type InlineCompletionItem,
+    type Position,
+    type TextDocument,
+    type TextDocumentChangeEvent,
 } from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 
@@ -15,6 +16,8 @@ export interface Audience {
 export interface Asked extends Audience {
     /** Wait while the model is loaded: VS Code does not ask again at a place where the answer was once nothing. */
     loaded(token: CancellationToken): Promise<void>;
+    /** Whether only suggestions that the user asks for are wanted. */
+    snoozed(): boolean;
 }
 
 interface Offer {
@@ -41,6 +44,9 @@ export class Suggestions {
 
     readonly middleware: Middleware = {
         provideInlineCompletionItems: async (document, position, context, token, next) => {
+            if (this.server.snoozed() && context.triggerKind === InlineCompletionTriggerKind.Automatic) {
+                return null;
+            }
             await this.server.loaded(token);
             const result = token.isCancellationRequested ? null : await next(document, position, context, token);
             if (result && !token.isCancellationRequested) {

@@ -1,4 +1,4 @@
-// What is switched on and off where: the settings `enabled` and `disabled_languages`, and the context keys of menus.
+// What is switched on and off where: the settings `enabled` and `disabledLanguages`, and the context keys of menus.
 import { commands, ConfigurationTarget, window } from "vscode";
 import { editorInFront } from "./presence";
 import { configuration, SECTION } from "./settings";
@@ -17,15 +17,15 @@ export function switches(): Switches {
     return {
         off: !ours.get("enabled", true),
         offForUser: ours.inspect<boolean>("enabled")?.globalValue === false,
-        offForLanguage: language !== undefined && ours.get<string[]>("disabled_languages", []).includes(language),
+        offForLanguage: language !== undefined && ours.get<string[]>("disabledLanguages", []).includes(language),
         language,
     };
 }
 
 /** Set the context keys that hide commands which make no sense now. */
-export async function updateContext(running: boolean): Promise<void> {
+export async function updateContext(running: boolean, snoozed: boolean): Promise<void> {
     const { off, offForUser, offForLanguage, language } = switches();
-    const keys = { off, offForUser, offForLanguage, editing: language !== undefined, running };
+    const keys = { off, offForUser, offForLanguage, editing: language !== undefined, running, snoozed };
     const set = ([key, value]: [string, boolean]): unknown =>
         commands.executeCommand("setContext", `${SECTION}.${key}`, value);
     await Promise.all(Object.entries(keys).map(set));
@@ -48,8 +48,8 @@ export async function switchForLanguage(on: boolean): Promise<void> {
         return;
     }
     const ours = configuration();
-    const others = ours.get<string[]>("disabled_languages", []).filter((name) => name !== language);
-    const inWorkspace = ours.inspect("disabled_languages")?.workspaceValue !== undefined;
+    const others = ours.get<string[]>("disabledLanguages", []).filter((name) => name !== language);
+    const inWorkspace = ours.inspect("disabledLanguages")?.workspaceValue !== undefined;
     const target = inWorkspace ? ConfigurationTarget.Workspace : ConfigurationTarget.Global;
-    await ours.update("disabled_languages", on ? others : [...others, language], target);
+    await ours.update("disabledLanguages", on ? others : [...others, language], target);
 }

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { escaped } from "../src/markdown";
+import { withOurNames } from "../src/settings";
 import { ALL, BEGUN, cursorAt, open, page, take } from "./editing";
 
 describe("pages", () => {
@@ -13,6 +15,11 @@ describe("pages", () => {
         assert.match(text, /```python\n[^`]*station\n?/);
     });
 
+    it("show a message of the server as it is, with the names of settings that VS Code has", () => {
+        assert.equal(escaped("a_b *c* <d> & `e`"), "a\\_b \\*c\\* &lt;d&gt; &amp; \\`e\\`");
+        assert.equal(withOurNames("'min_confidence' hides a_name"), "'minConfidence' hides a_name");
+    });
+
     it("tell why a language has no suggestions", async () => {
         await open("Dear all, ", "plaintext");
         assert.match(await page("explain"), /No suggestion: .*plaintext/);
@@ -22,6 +29,7 @@ describe("pages", () => {
         await take(await open(BEGUN), ALL);
         const text = await page("showStatistics");
         assert.match(text, /^\| requests \| [1-9]\d* \|$/m);
+        assert.match(text, /^\| there was a suggestion \| [1-9]\d* \|$/m);
         assert.match(text, /^\| all \| python \| \d+ \|/m);
     });
 });

@@ -8,7 +8,7 @@ async function explained(outcome: RegExp): Promise<void> {
 
 describe("switches", () => {
     afterEach(async () => {
-        for (const name of ["enabled", "disabled_languages"]) {
+        for (const name of ["enabled", "disabledLanguages"]) {
             for (const target of [ConfigurationTarget.Global, ConfigurationTarget.Workspace]) {
                 await workspace.getConfiguration("efim-ls").update(name, undefined, target);
             }
@@ -28,7 +28,7 @@ describe("switches", () => {
     });
 
     it("keep the other languages that are off", async () => {
-        const languages = (): string[] => workspace.getConfiguration("efim-ls").get("disabled_languages", []);
+        const languages = (): string[] => workspace.getConfiguration("efim-ls").get("disabledLanguages", []);
         const before = languages();
         await open(BEGUN);
         await commands.executeCommand("efim-ls.disableForLanguage");

@@ -21,7 +21,7 @@ from .waiting import eventually
 
 PYTHON = ROOT / ".venv" / "bin" / "python"
 SERVING = f"{PYTHON} -m efim_ls serve"
-KEYS = {"alt+\\": "trigger", "ctrl+alt+right": "acceptNextLine"}  # VS Code itself has no keys for these
+KEYS = {"alt+\\": "trigger"}  # VS Code itself has no key for this
 # The last: else a login shell says what the PATH is, and not the test.
 QUIET = ("--telemetry-level", "off", "--accept-server-license-terms", "--without-connection-token")
 FLAGS = (*QUIET, "--force-disable-user-env")

@@ -103,10 +103,27 @@ class Window:
 
         eventually(seen, lambda: f"the status bar tells {self.status!r}, not {state!r} with {message!r}")
 
-    def hover_status(self) -> str:
-        """Return the tooltip of the status bar item."""
+    def hover_status(self, having: str = "recomputed") -> str:
+        """Return the tooltip of the status bar item, once it has a word."""
         self.page.locator(STATUS).hover()
-        return self.page.locator(".workbench-hover", has_text="recomputed").inner_text().replace("\u00a0", " ")
+        return self.page.locator(".workbench-hover", has_text=having).inner_text()
+
+    def open_menu(self) -> Locator:
+        """Click the status bar item; return the rows of its menu."""
+        self.page.locator(STATUS).click()
+        self.choices.first.wait_for()
+        return self.choices
+
+    def choose(self, label: str) -> None:
+        """Click a row of the list that is open, then go back to the end of the file."""
+        self.choices.filter(has_text=label).first.click()
+        self.page.locator(".monaco-editor .view-lines").click()
+        self.press("Control+End")
+
+    @property
+    def choices(self) -> Locator:
+        """The rows of the list that is open, as the palette is."""
+        return self.page.locator(".quick-input-widget:visible .quick-input-list .monaco-list-row")
 
     def see_message(self, text: str) -> Locator:
         """Wait for a notification with this text."""

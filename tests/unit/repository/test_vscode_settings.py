@@ -1,4 +1,4 @@
-"""The settings that the VS Code extension offers are the server's, under the same names, with the same defaults."""
+"""The VS Code extension offers the settings of the server in titled groups, with equal types, bounds and defaults."""
 
 from __future__ import annotations
 
@@ -9,23 +9,40 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from efim_ls.settings import REMOVED, TABLE, TEXTS, Settings, parse
+from efim_lab.reference.settings import vscode_name
+from efim_ls.settings import DESCRIPTIONS, TABLE, TEXTS, Settings, parse
 
 MANIFEST = Path(__file__).parents[3] / "editor_clients" / "vscode" / "package.json"
-OF_THE_EXTENSION = {"python"}
+GROUPS = json.loads(MANIFEST.read_text("utf-8"))["contributes"]["configuration"]
 JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
-OFFERED: dict[str, Any] = {
-    name.removeprefix("efim-ls."): offered
-    for name, offered in json.loads(MANIFEST.read_text("utf-8"))["contributes"]["configuration"]["properties"].items()
-}
 KNOWN = asdict(Settings())
+SERVER_NAMES = {vscode_name(name): name for name in KNOWN}
+OFFERED: dict[str, Any] = {
+    SERVER_NAMES.get(str(name), str(name)): offered
+    for group in GROUPS
+    for name, offered in group["properties"].items()
+}
 TYPES = get_type_hints(Settings)
 NUMBERS = [name for name in KNOWN if TYPES[name] in (int, float)]
 STEP = {int: 1, float: 0.01}
 
 
 def test_the_extension_offers_what_the_server_knows() -> None:
-    assert set(OFFERED) - OF_THE_EXTENSION - set(REMOVED) == set(KNOWN)
+    assert set(OFFERED) - {"efim-ls.python"} == set(KNOWN)
+
+
+def test_settings_are_in_titled_groups_with_the_advanced_ones_last() -> None:
+    assert [group["order"] for group in GROUPS] == [*range(1, len(GROUPS) + 1)]
+    titles = [group["title"] for group in GROUPS]
+    assert titles == ["Model", "Suggestions", "Files", "Privacy", "Server", "Advanced"]
+    advanced = {vscode_name(name) for name, about in DESCRIPTIONS.items() if not about.basic}
+    assert set(GROUPS[-1]["properties"]) == advanced
+
+
+@pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("min_confidence", "efim-ls.minConfidence")])
+def test_names_are_in_the_habit_of_vscode(name: str, there: str) -> None:
+    assert vscode_name(name) == there
+    assert any(there in group["properties"] for group in GROUPS)
 
 
 @pytest.mark.parametrize("name", KNOWN)
