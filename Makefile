@@ -7,11 +7,12 @@ TRACE ?=
 DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
 MODEL ?=
 HUMANEVAL ?=
+SECONDS ?= 120
 GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix docs vsix release editors pictures bench gpu-check gpu-run eval clean
+.PHONY: demo test lint types fix docs vsix release editors pictures fuzz bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -60,6 +61,10 @@ editors: .venv/develops
 
 pictures: editors
 	$(BIN)/python -m tests.editors.pictures
+
+# Random models through the compiled decoder, under gcc's sanitizers: half of the time for faults of memory, half for races.
+fuzz: .venv/develops
+	$(BIN)/python -m tests.engine.decoder.native_fuzz $(SECONDS)
 
 bench: .venv/benches
 	$(BIN)/python -m benchmarks $(TRACE)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import platform
-import sys
 import weakref
 from collections.abc import Iterator, Sequence
 
@@ -35,8 +33,6 @@ def native_missing(config: ModelConfig) -> str | None:
     if config.foreign:
         return f"{config.family} is computed by transformers"
     lib = c.library()
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        return "it is for x86-64 on Linux"
     if isinstance(lib, str):
         return lib
     if not lib.efim_supported():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import platform
+import sys
 from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -74,6 +76,8 @@ class NativeModel(Structure):
 @cache
 def library() -> ctypes.CDLL | str:
     """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return "it is for x86-64 on Linux"
     wanted, reason = sources_hash(PATH.parent), why_missing(PATH, "the compiled part")
     if said := build_error(PATH):
         logger.warning("the compiled part could not be compiled:\n%s", said)

@@ -128,6 +128,31 @@ def test_a_library_of_other_sources_is_not_used_and_the_reason_is_told(
         assert isinstance(found, str) and reason in found and "install efim-ls again" in found
 
 
+def test_what_the_compiler_said_is_in_the_log_and_in_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "native.c: In function 'meet':\nnative.c:40:5: error: expected ';'\n"
+    (tmp_path / "_native.error.txt").write_text(said)
+    monkeypatch.setattr(library, "PATH", tmp_path / "_native.so")
+    monkeypatch.setattr(library.sys, "platform", "linux")
+    monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
+    found = library.library.__wrapped__()
+    assert found == (
+        "the compiled part could not be compiled (native.c:40:5: error: expected ';'): "
+        "install gcc 11 or newer, then efim-ls again"
+    )
+    assert said in caplog.text
+
+
+def test_another_machine_is_told_so_whatever_its_compiler_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "_native.error.txt").write_text("error: no such instructions")
+    monkeypatch.setattr(library, "PATH", tmp_path / "_native.so")
+    monkeypatch.setattr(library.platform, "machine", lambda: "arm64")
+    assert (library.library.__wrapped__(), caplog.text) == ("it is for x86-64 on Linux", "")
+
+
 @pytest.mark.parametrize(
     ("ci", "gcc", "flags", "must"),
     [("1", "gcc", "avx512f", True), ("", "gcc", "avx512f", False), ("1", None, "avx512f", False)]

@@ -1,0 +1,313 @@
+/* Random models and passes through the compiled decoder, beside a reference in double precision.
+
+   Arguments: seconds, first seed. Every buffer that the decoder is given has its exact size, so that a sanitizer sees
+   what is read or written past its end. A row must have the same bits alone as in company. */
+
+#pragma GCC target("f16c")
+#include "pass.h"
+#include <immintrin.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ARENAS 2
+#define MOST_ROWS 64
+#define CLOSE_FP16 1e-3
+#define CLOSE_INT8 3e-2 /* of the largest number: digits of activations are rounded */
+
+typedef struct Runner Runner;
+Runner *efim_open(const Model *model, int threads);
+void efim_close(Runner *r);
+void efim_pass(Runner *r, int64_t rows, const Place *places, float *x, int64_t wanted, const int64_t *wanted_rows,
+               float *logits);
+int efim_supported(void);
+
+/* A matrix as the decoder has it, and as numbers [outputs][inputs]. */
+typedef struct {
+    double *real;
+    int64_t outputs, inputs;
+} Real;
+
+typedef struct {
+    Model model;
+    Layer layers[3];
+    Real real[3][4], head; /* qkv, out, up, down */
+    int64_t vocab, capacity;
+    void *owned[256];
+    int count;
+} Case;
+
+/* Keys and values of one sequence; the embedded tokens that made it; logits after each of them. */
+typedef struct {
+    float *k, *v, *x, *logits;
+    int64_t length;
+} Arena;
+
+static uint64_t state;
+static unsigned long seed;
+
+static uint32_t draw(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33);
+}
+static int64_t between(int64_t low, int64_t high) { return low + draw() % (high - low + 1); }
+static double real(double size) { return size * ((double)draw() / 1073741824.0 - 1.0); }
+static int64_t rounded_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
+
+static void fail(const char *what, double found) {
+    fprintf(stderr, "seed %lu: %s (%g)\n", seed, what, found);
+    exit(1);
+}
+
+static void *owned(Case *c, size_t size) {
+    void *memory = calloc(size ? size : 1, 1);
+    if (!memory || c->count == 256) fail("no room", (double)size);
+    return c->owned[c->count++] = memory;
+}
+
+static float *vector(Case *c, int64_t count, int64_t padded, double base, double size) {
+    float *values = owned(c, padded * sizeof(float));
+    for (int64_t i = 0; i < count; i++) values[i] = (float)(base + real(size));
+    return values;
+}
+
+static Matrix matrix(Case *c, int64_t outputs, int64_t inputs, int biased, Real *copy) {
+    Matrix m = {.out = rounded_up(outputs, 16), .in = rounded_up(inputs, 64)};
+    *copy = (Real){owned(c, outputs * inputs * sizeof(double)), outputs, inputs};
+    int bytes = c->model.is_int8 ? 1 : 2;
+    char *weights = owned(c, m.out * m.in * bytes);
+    float *scales = c->model.is_int8 ? vector(c, m.out, m.out, 0, 0) : NULL;
+    int32_t *sums = c->model.is_int8 ? owned(c, m.out * sizeof(int32_t)) : NULL;
+    for (int64_t n = 0; n < outputs; n++) {
+        if (scales) scales[n] = (float)((1.2 + real(0.5)) / 127 / sqrt(inputs));
+        for (int64_t i = 0; i < inputs; i++) {
+            if (scales) {
+                int8_t w = (int8_t)between(-127, 127);
+                weights[n * m.in + i] = w, sums[n] += 128 * w;
+                copy->real[n * inputs + i] = (double)w * scales[n];
+            } else {
+                uint16_t half = _cvtss_sh((float)(real(1.5) / sqrt(inputs)), 0);
+                memcpy(weights + 2 * (n * m.in + i), &half, 2);
+                copy->real[n * inputs + i] = _cvtsh_ss(half);
+            }
+        }
+    }
+    m.weights = weights, m.scales = scales, m.sums = sums;
+    m.bias = biased ? vector(c, outputs, m.out, 0, 0.3) : NULL;
+    return m;
+}
+
+static Norm norm(Case *c, int layered) {
+    int64_t hidden = c->model.hidden, padded = c->model.padded;
+    return (Norm){vector(c, hidden, padded, 1, 0.3), layered ? vector(c, hidden, padded, 0, 0.3) : NULL};
+}
+
+static void make(Case *c) {
+    Model *m = &c->model;
+    int64_t kv_heads = between(1, 3), group = between(1, 12);
+    int layered = draw() % 2, head_norms = draw() % 2;
+    memset(c, 0, sizeof *c);
+    m->hidden = between(1, 130), m->padded = rounded_up(m->hidden, 64);
+    m->kv_heads = kv_heads, m->heads = kv_heads * group, m->head_dim = 16 * between(1, draw() % 4 ? 3 : 8);
+    m->intermediate = between(1, 150), m->layer_count = between(1, 3), m->epsilon = 1e-5f;
+    m->is_int8 = draw() % 2, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
+    c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 150);
+    m->longest = rounded_up(c->capacity, 16);
+    float *rope = owned(c, c->capacity * m->head_dim * sizeof(float));
+    for (int64_t i = 0; i < c->capacity * m->head_dim; i += 2) {
+        double angle = real(3.2);
+        rope[i] = (float)cos(angle), rope[i + 1] = (float)sin(angle);
+    }
+    m->rope = rope, m->layers = c->layers;
+    for (int64_t i = 0; i < m->layer_count; i++) {
+        int64_t width = m->heads * m->head_dim, all = (m->heads + 2 * m->kv_heads) * m->head_dim;
+        Layer *layer = c->layers + i;
+        Real *copies = c->real[i];
+        layer->norm_in = norm(c, layered), layer->norm_mlp = norm(c, layered);
+        int64_t normed = (m->heads + m->kv_heads) * m->head_dim;
+        layer->head_norms = head_norms ? vector(c, normed, normed, 1, 0.3) : NULL;
+        int biased = draw() % 2;
+        layer->qkv = matrix(c, all, m->hidden, biased, copies);
+        layer->out = matrix(c, m->hidden, width, biased, copies + 1);
+        layer->up = matrix(c, m->intermediate * (1 + m->is_gated), m->hidden, biased, copies + 2);
+        layer->down = matrix(c, m->hidden, m->intermediate, biased, copies + 3);
+    }
+    m->norm = norm(c, layered);
+    m->head = matrix(c, c->vocab, m->hidden, 0, &c->head);
+}
+
+static void product(const Real *w, const float *bias, const double *x, double *y) {
+    for (int64_t n = 0; n < w->outputs; n++) {
+        y[n] = bias ? bias[n] : 0;
+        for (int64_t i = 0; i < w->inputs; i++) y[n] += w->real[n * w->inputs + i] * x[i];
+    }
+}
+
+static void normed(const double *x, int64_t count, const float *weight, const float *bias, double epsilon, double *y) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; bias && i < count; i++) mean += x[i] / count;
+    for (int64_t i = 0; i < count; i++) squares += (x[i] - mean) * (x[i] - mean) / count;
+    for (int64_t i = 0; i < count; i++)
+        y[i] = (x[i] - mean) / sqrt(squares + epsilon) * weight[i] + (bias ? bias[i] : 0);
+}
+
+/* Keys and values of the reference, [layers][kv_heads][capacity][head_dim] as in arenas. */
+static void attended(const Case *c, int64_t layer, int64_t at, double *qkv, double *k, double *v, double *out) {
+    const Model *m = &c->model;
+    int64_t dim = m->head_dim;
+    const float *rope = m->rope + at * dim, *norms = c->layers[layer].head_norms;
+    for (int64_t h = 0; h < m->heads + m->kv_heads; h++) {
+        double *q = qkv + h * dim;
+        if (norms) normed(q, dim, norms + h * dim, NULL, m->epsilon, q);
+        for (int64_t i = 0; i < dim; i += 2) {
+            double a = q[i], b = q[i + 1];
+            q[i] = a * rope[i] - b * rope[i + 1], q[i + 1] = a * rope[i + 1] + b * rope[i];
+        }
+    }
+    for (int64_t h = 0; h < m->kv_heads; h++) {
+        int64_t slot = ((layer * m->kv_heads + h) * c->capacity + at) * dim;
+        memcpy(k + slot, qkv + (m->heads + h) * dim, dim * sizeof(double));
+        memcpy(v + slot, qkv + (m->heads + m->kv_heads + h) * dim, dim * sizeof(double));
+    }
+    for (int64_t h = 0; h < m->heads; h++) {
+        int64_t base = (layer * m->kv_heads + h / (m->heads / m->kv_heads)) * c->capacity * dim;
+        double shares[256], sum = 0, peak = -1e300;
+        for (int64_t t = 0; t <= at; t++) {
+            shares[t] = 0;
+            for (int64_t i = 0; i < dim; i++) shares[t] += qkv[h * dim + i] * k[base + t * dim + i] / sqrt(dim);
+            peak = fmax(peak, shares[t]);
+        }
+        for (int64_t t = 0; t <= at; t++) sum += shares[t] = exp(shares[t] - peak);
+        for (int64_t i = 0; i < dim; i++) {
+            out[h * dim + i] = 0;
+            for (int64_t t = 0; t <= at; t++) out[h * dim + i] += shares[t] / sum * v[base + t * dim + i];
+        }
+    }
+}
+
+static double activated(const Model *m, double x) {
+    double y = m->is_gelu ? x * (1.5957691216 + 0.0713548163 * x * x) : x;
+    return x / (1 + exp(-y));
+}
+
+/* Logits [tokens][vocab] of a sequence from its embedded tokens [tokens][padded]. */
+static void reference(const Case *c, const float *embedded, int64_t tokens, double *logits) {
+    const Model *m = &c->model;
+    size_t size = m->layer_count * m->kv_heads * c->capacity * m->head_dim * sizeof(double);
+    double *k = malloc(size), *v = malloc(size), x[256], n[256], wide[8192], out[8192];
+    for (int64_t t = 0; t < tokens; t++) {
+        for (int64_t i = 0; i < m->hidden; i++) x[i] = embedded[t * m->padded + i];
+        for (int64_t l = 0; l < m->layer_count; l++) {
+            const Layer *layer = m->layers + l;
+            const Real *w = c->real[l];
+            normed(x, m->hidden, layer->norm_in.weight, layer->norm_in.bias, m->epsilon, n);
+            product(w, layer->qkv.bias, n, wide);
+            attended(c, l, t, wide, k, v, out);
+            product(w + 1, layer->out.bias, out, n);
+            for (int64_t i = 0; i < m->hidden; i++) x[i] += n[i];
+            normed(x, m->hidden, layer->norm_mlp.weight, layer->norm_mlp.bias, m->epsilon, n);
+            product(w + 2, layer->up.bias, n, wide);
+            for (int64_t i = 0; i < m->intermediate; i++)
+                out[i] = activated(m, wide[i]) * (m->is_gated ? wide[m->intermediate + i] : 1);
+            product(w + 3, layer->down.bias, out, n);
+            for (int64_t i = 0; i < m->hidden; i++) x[i] += n[i];
+        }
+        normed(x, m->hidden, m->norm.weight, m->norm.bias, m->epsilon, n);
+        product(&c->head, NULL, n, logits + t * c->vocab);
+    }
+    free(k), free(v);
+}
+
+/* One pass over the next tokens[a] tokens of each arena; logits of every row are asked for, or of some. */
+static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *tokens, int all) {
+    const Model *m = &c->model;
+    int64_t rows = tokens[0] + tokens[1], row = 0, wanted = 0, which[MOST_ROWS], from[MOST_ROWS];
+    Place *places = malloc(rows * sizeof(Place));
+    float *x = malloc(rows * m->padded * sizeof(float));
+    int64_t *asked = malloc((rows ? rows : 1) * sizeof(int64_t));
+    for (int a = 0; a < ARENAS; a++)
+        for (int64_t i = 0; i < tokens[a]; i++, row++) {
+            Arena *arena = arenas + a;
+            places[row] = (Place){arena->k, arena->v, c->capacity, arena->length};
+            memcpy(x + row * m->padded, arena->x + arena->length * m->padded, m->padded * sizeof(float));
+            if (all || draw() % 3 == 0) asked[wanted] = row, which[wanted] = a, from[wanted++] = arena->length;
+            arena->length++;
+        }
+    float *logits = malloc(wanted * m->head.out * sizeof(float) + 1);
+    efim_pass(runner, rows, places, x, wanted, asked, logits);
+    for (int64_t i = 0; i < wanted; i++)
+        memcpy(arenas[which[i]].logits + from[i] * c->vocab, logits + i * m->head.out, c->vocab * sizeof(float));
+    free(places), free(x), free(asked), free(logits);
+}
+
+static Arena arena(Case *c) {
+    const Model *m = &c->model;
+    int64_t size = m->layer_count * m->kv_heads * c->capacity * m->head_dim;
+    Arena made = {owned(c, size * sizeof(float)), owned(c, size * sizeof(float)),
+                  owned(c, c->capacity * m->padded * sizeof(float)), owned(c, c->capacity * c->vocab * sizeof(float)), 0};
+    for (int64_t i = 0; i < size; i++) made.k[i] = NAN, made.v[i] = INFINITY; /* what lies behind a length is junk */
+    for (int64_t i = 0; i < c->capacity * c->vocab; i++) made.logits[i] = NAN;
+    return made;
+}
+
+/* The same sequence, one token at a time on one thread, and in double precision. */
+static void check(Case *c, const Arena *found) {
+    const Model *m = &c->model;
+    Arena alone[ARENAS] = {arena(c)};
+    int64_t one[ARENAS] = {1, 0};
+    memcpy(alone->x, found->x, c->capacity * m->padded * sizeof(float));
+    Runner *runner = efim_open(m, 1);
+    if (!runner) fail("no runner", 0);
+    while (alone->length < found->length) pass(c, runner, alone, one, 1);
+    efim_close(runner);
+    double *exact = malloc(c->capacity * c->vocab * sizeof(double)), largest = 1e-3;
+    reference(c, found->x, found->length, exact);
+    int64_t numbers = found->length * c->vocab, kv = m->layer_count * m->kv_heads * c->capacity * m->head_dim;
+    for (int64_t i = 0; i < numbers; i++) largest = fmax(largest, fabs(exact[i]));
+    for (int64_t i = 0; i < numbers; i++) {
+        double off = fabs(alone->logits[i] - exact[i]) / largest;
+        if (!(off <= (m->is_int8 ? CLOSE_INT8 : CLOSE_FP16))) fail("logits are wrong", off);
+        if (!isnan(found->logits[i]) && found->logits[i] != alone->logits[i]) fail("logits differ in company", off);
+    }
+    if (memcmp(found->k, alone->k, kv * sizeof(float))) fail("keys differ in company", 0);
+    if (memcmp(found->v, alone->v, kv * sizeof(float))) fail("values differ in company", 0);
+    free(exact);
+}
+
+static void run(Case *c, long *passes) {
+    make(c);
+    Arena arenas[ARENAS] = {arena(c), arena(c)};
+    for (int a = 0; a < ARENAS; a++)
+        for (int64_t t = 0; t < c->capacity; t++)
+            for (int64_t i = 0; i < c->model.hidden; i++)
+                arenas[a].x[t * c->model.padded + i] = (float)real(draw() % 8 ? 2 : 200);
+    Runner *runner = efim_open(&c->model, (int)between(1, 3));
+    if (!runner) fail("no runner", 0);
+    while (arenas[0].length + arenas[1].length < ARENAS * c->capacity) { /* full at the end, to the last token */
+        int64_t tokens[ARENAS], room = MOST_ROWS, most = draw() % 3 ? 5 : MOST_ROWS;
+        for (int a = 0; a < ARENAS; a++) {
+            int64_t left = c->capacity - arenas[a].length;
+            tokens[a] = between(0, left < most ? left : most);
+            room -= tokens[a] = tokens[a] < room ? tokens[a] : room;
+        }
+        if (tokens[0] + tokens[1]) pass(c, runner, arenas, tokens, 0), ++*passes;
+    }
+    efim_close(runner);
+    for (int a = 0; a < ARENAS; a++) check(c, arenas + a);
+    for (int i = 0; i < c->count; i++) free(c->owned[i]);
+}
+
+int main(int count, char **arguments) {
+    static Case c;
+    double seconds = count > 1 ? atof(arguments[1]) : 20;
+    unsigned long first = seed = count > 2 ? strtoul(arguments[2], NULL, 10) : 0;
+    long passes = 0;
+    time_t began = time(NULL);
+    if (!efim_supported()) return puts("this CPU has no AVX-512 with VNNI"), 77;
+    do state = seed * 0x9e3779b97f4a7c15u + 1, run(&c, &passes), seed++;
+    while (difftime(time(NULL), began) < seconds);
+    printf("%lu models, %ld passes\n", seed - first, passes);
+    return 0;
+}

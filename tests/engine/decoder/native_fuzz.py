@@ -1,0 +1,49 @@
+"""Builds the fuzz of the compiled decoder under sanitizers and runs it: `make fuzz SECONDS=300`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+NATIVE = ROOT / "model_runtime" / "decoder" / "native"
+FUZZ = Path(__file__).with_suffix(".c")
+FLAGS = ("-O1", "-g", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
+SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
+
+
+def build_fuzz(folder: Path, sanitizers: str, native: Path = NATIVE) -> Path:
+    """Compile the decoder and its fuzz with gcc's sanitizers of these names; return the program."""
+    stop = ("-fno-sanitize-recover=all",) if "undefined" in sanitizers else ()
+    watched = (*FLAGS, f"-fsanitize={sanitizers}", *stop)
+    # The reference is not watched: it would take most of the time.
+    subprocess.run(["gcc", "-O2", "-g", f"-I{native}", "-c", FUZZ, "-o", folder / "fuzz.o"], check=True)
+    sources = sorted(native.glob("*.c"))
+    command = ["gcc", *watched, f"-I{native}", *sources, folder / "fuzz.o", "-lm", "-o", folder / "fuzz"]
+    subprocess.run(command, check=True)
+    return folder / "fuzz"
+
+
+def run_fuzz(program: Path, seconds: float, seed: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run it; the standard error says what was found, with the seed that finds it again."""
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
+    return subprocess.run([program, str(seconds), str(seed)], capture_output=True, text=True, env=environment)
+
+
+def main() -> int:
+    """Look for faults of memory, then for races, half of the time each."""
+    seconds, seed, worst = float(sys.argv[1]), int(time.time()), 0
+    for what, sanitizers in SANITIZERS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            ran = run_fuzz(build_fuzz(Path(folder), sanitizers), seconds / len(SANITIZERS), seed)
+        print(f"{what}: {ran.stdout}{ran.stderr}", end="")
+        worst = max(worst, abs(ran.returncode))
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())

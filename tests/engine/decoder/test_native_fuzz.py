@@ -1,0 +1,23 @@
+"""Random models through the compiled decoder, watched for faults of memory; `make fuzz` looks for races, too."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.compiled import DECODER_FLAGS, require, require_compiled
+
+from .native_fuzz import SANITIZERS, build_fuzz, run_fuzz
+
+SECONDS = 20
+
+
+def test_random_models_are_right_to_the_bit_and_touch_no_memory_of_others(tmp_path: Path) -> None:
+    require_compiled()
+    try:
+        program = build_fuzz(tmp_path, SANITIZERS["memory"])
+    except (OSError, subprocess.CalledProcessError) as error:
+        require(f"the fuzz cannot be compiled ({error})", DECODER_FLAGS)
+    ran = run_fuzz(program, SECONDS)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "models" in ran.stdout
