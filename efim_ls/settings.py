@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
@@ -251,7 +252,20 @@ def _problem(name: str, value: object) -> str | None:
     kind, bounds = TYPES[name], DESCRIPTIONS[name]
     if not _fits(value, kind, bounds):
         return f"setting {name!r}: expected {_expected(kind, bounds)}, got {value!r}"
+    if name == "cache_folder" and value and not _is_absolute(str(value)):
+        # The server's working folder is the user's project in most editors.
+        return f"setting {name!r}: {value!r} cannot be used: write an absolute path, or one that begins with ~/"
     return None
+
+
+def _is_absolute(path: str) -> bool:
+    """Return whether a path can be one on this system and means the same folder whatever the working folder is."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+    at_home = path.startswith(("~/", f"~{os.sep}")) or path == "~"  # ~name/x is relative without such a user
+    return os.path.isabs(os.path.expanduser(path) if at_home else path)
 
 
 def _frozen(value: Any, kind: Any) -> Any:

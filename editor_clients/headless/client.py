@@ -9,7 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from editor_clients.headless.connection import Connection, ServerError
+from editor_clients.headless.connection import Connection, ServerDied, ServerError
 from editor_clients.headless.document import HeadlessDocument
 
 CAPABILITIES = types.ClientCapabilities(
@@ -90,7 +90,12 @@ class Editor:
     async def complete(self, uri: str, at: int) -> Completion:
         """Request a completion at `at` as typing does, and its costs."""
         item = await self.suggestion(uri, at)
-        stats = await self.stats()
+        try:
+            stats = await self.stats()
+        except ServerDied:
+            raise
+        except ServerError:  # a suggestion is worth having without its costs
+            stats: dict[str, Any] = {"last": {}, "ahead": {}, "last_reason": None}
         costs, ahead = stats["last"], stats["ahead"]
         if item is None:
             return Completion("", costs, ahead, stats["last_reason"])

@@ -28,7 +28,8 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import cast
+from math import isfinite
+from typing import NoReturn, cast
 
 from editor_clients.headless.client import editor
 from editor_clients.headless.connection import ServerDied, ServerError
@@ -61,7 +62,7 @@ async def _serve(settings: Mapping[str, object]) -> None:
 
 async def _answer(session: Session, line: bytes) -> Answer:
     try:
-        request = json.loads(line)
+        request = json.loads(line, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         return _error(None, "bad-json", str(error))
     if not isinstance(request, dict):
@@ -78,6 +79,16 @@ async def _answer(session: Session, line: bytes) -> Answer:
         raise
     except ServerError as error:
         return _error(number, "server-error", str(error))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    """Return a number; raises ValueError for one that JSON could not repeat, as an id."""
+    number = float(digits)
+    return number if isfinite(number) else _refuse(digits)
 
 
 def _print(answer: Answer) -> None:

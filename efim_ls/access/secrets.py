@@ -5,6 +5,7 @@ Keys and values can reveal the text that they were computed from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
@@ -13,15 +14,24 @@ from efim_ls.paths import file_path
 
 # Patterns for names of files and folders, matched regardless of case.
 SECRET_FILES = (
-    ".env", ".env.*", "*.env", "*.env.*", ".envrc", "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.jks",
+    ".env", ".env.*", ".env-*", ".env_*", "*.env", "*.env.*", ".envrc",
+    "*.pem", "*.key", "*.ppk", "*.pfx", "*.p12", "*.jks",
     "*.keystore", "*.kdbx", "*.asc", "*.gpg", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc",
     ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc",
     ".htpasswd", ".git-credentials", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "kubeconfig",
     "*.kubeconfig", "secret.*", "secrets.*", "*.secret", "*.secrets", "*secret*.json", "*secret*.y*ml",
     "*secret*.toml", "*secret*.txt", "credentials", "credentials.*", "*.credentials", "*credentials*.json",
     "service-account*.json", "service_account*.json", "password.*", "passwords.*", ".*_history",
+    "token", "token.txt", ".token", "*.token", "*_token.txt", "*-token.txt",
 )  # fmt: skip
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets", ".secrets")
+# Patterns for whole paths: remotes may have tokens in their URLs, and environments hold what programs are given.
+SECRET_PATHS = ("*/.git/config", "*/.git/config.worktree", "*/.git/modules/*/config", "/proc/*/environ")
+# What editors, tools and people add to the name of a file to name a copy of it.
+COPIED = re.compile(
+    r"~|[._-](?:bak|backup|old|orig|save|saved|copy|tmp|swp|swo|\d{1,2})\d?|#| copy(?: \d+)?| ?\(\d+\)", re.ASCII
+)
+MOST_COPIED = 4  # endings taken off a name: of a copy of a copy
 # Extensions of source code, including web pages. Not of shell scripts: they often only set variables.
 CODE = frozenset({
     ".astro", ".bas", ".bicep", ".c", ".c++", ".cc", ".cjs", ".clj", ".cljc", ".cljs", ".cpp", ".cs", ".cshtml",
@@ -48,7 +58,7 @@ def may_reach_disk(uri: str, private: Iterable[str]) -> bool:
 
 def looks_secret(paths: Collection[str]) -> bool:
     """Return whether one of a file's paths, in lower case, is a usual place for secrets."""
-    return any(_is_secret(PurePosixPath(path)) for path in paths)
+    return any(_is_secret(path) for path in paths)
 
 
 def is_secret_data(paths: Collection[str]) -> bool:
@@ -56,9 +66,25 @@ def is_secret_data(paths: Collection[str]) -> bool:
     return looks_secret([path for path in paths if not _is_code(PurePosixPath(path))])
 
 
-def _is_secret(path: PurePosixPath) -> bool:
-    return any_match([path.name], SECRET_FILES) or any_match(path.parent.parts, SECRET_FOLDERS)
+def _is_secret(whole: str) -> bool:
+    path = PurePosixPath(whole)
+    folders = {name for part in path.parent.parts for name in _originals(part)}
+    return (
+        any_match([whole], SECRET_PATHS)
+        or any_match(_originals(path.name), SECRET_FILES)
+        or any_match(folders, SECRET_FOLDERS)
+    )
 
 
 def _is_code(path: PurePosixPath) -> bool:
-    return path.suffix in CODE and not path.name.startswith(".")
+    return not path.name.startswith(".") and any(PurePosixPath(name).suffix in CODE for name in _originals(path.name))
+
+
+def _originals(name: str) -> list[str]:
+    """Return a name in lower case, and the names that it may be a copy of."""
+    names = [name, *([name[1:-1], name[2:]] if name[:2] in ("#.", ".#") else [])]
+    names += [name[1:-1]] if name[:1] == name[-1:] == "#" else []
+    for _ in range(MOST_COPIED):
+        shorter = {each[: end.start()] for each in names for end in COPIED.finditer(each) if end.end() == len(each)}
+        names += sorted(shorter - {*names, ""})
+    return names

@@ -6,6 +6,7 @@ Everything here runs on the engine thread.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from time import perf_counter
 
@@ -190,10 +191,12 @@ class Completer:
         end, mine = perf_counter() + seconds, self._settings
         write = then is None or (then.persist, then.private_files) == (mine.persist, mine.private_files)
         unsaved = [uri for uri, document in reversed(self._documents.items()) if document.unsaved]
-        for uri in sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else ():
-            self.save(uri, lambda: perf_counter() > end)
+        wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
+        with ExitStack() as parts:  # the last first, and each whatever became of those before
+            parts.callback(self._persistence.close, seconds, write)
+            for uri in reversed(wanted):
+                parts.callback(self.save, uri, lambda: perf_counter() > end)
         self._documents.clear()
-        self._persistence.close(seconds, write)
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""

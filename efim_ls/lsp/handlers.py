@@ -48,6 +48,7 @@ def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     ls.initial_settings = params.initialization_options
     ls.encoding = types.PositionEncodingKind(ls.workspace.position_encoding).value
     ls.session.work_in(ls.folders)
+    ls.watch_parent(params.process_id)
     ls.status_reporter.wanted = _wants_status(params.capabilities.experimental)
     settings, _ = parse(ls.initial_settings)
     document = params.capabilities.text_document

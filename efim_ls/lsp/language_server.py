@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+import threading
 import uuid
+from queue import SimpleQueue
 from typing import cast
 
 from lsprotocol import types
@@ -14,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
+from efim_ls.lsp.transport import parent_gone
 from efim_ls.session.model_loader import Fetch, Load
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
@@ -44,6 +46,10 @@ class EfimServer(LanguageServer):
         self.status_reporter = StatusReporter(self.session, self._send_status)
         self.initial_settings: object = None
         self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`
+        self.ends = SimpleQueue[int]()  # exit codes; reentrant, as a signal may interrupt a put
+        self.closing = threading.Lock()
+        self.loop: asyncio.AbstractEventLoop
+        self._parent: asyncio.Task[None] | None = None
         self._shown: set[str] = set()
 
     @property
@@ -52,9 +58,19 @@ class EfimServer(LanguageServer):
         root = self.workspace.root_uri
         return [folder.uri for folder in self.workspace.folders.values()] or ([root] if root else [])
 
+    def watch_parent(self, pid: int | None) -> None:
+        """End once the editor's process has, as the protocol asks; without a usable id the input's end must do."""
+        if pid is not None and pid > 0:
+            self._parent = asyncio.ensure_future(self._end_after(pid))
+
+    async def _end_after(self, pid: int) -> None:
+        await parent_gone(pid)
+        logger.error("the editor's process has ended: the server ends")
+        self.ends.put(1)
+
     def report_server_error(self, error: Exception, source: object) -> None:
         """Answer input that is not JSON with an error; show no popup, because pygls has logged the error."""
-        if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
+        if isinstance(error, (ValueError, RecursionError)):
             cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
 
     async def configure(self, settings: object) -> None:

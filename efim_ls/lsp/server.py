@@ -10,7 +10,6 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import BinaryIO, NoReturn, cast
 
@@ -19,11 +18,14 @@ from pygls.io_ import run_async
 from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
+from efim_ls.lsp.transport import MessageReader, StdinSource, StdoutWriter
 from efim_ls.session.model_loader import CLOSING, CompletionBackend, Fetch, Load, Progress
 from efim_ls.settings import Settings
 
 USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
+
+HALTING = 0.5  # seconds that the event loop may take to come to the end of a callback
 
 logger = logging.getLogger(__name__)
 
@@ -61,29 +63,45 @@ def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch
     wire = own_stdout()
     log_to_stderr()
     server = build_server(load, fetch)
+    threading.Thread(target=_leave, args=(server,), daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, partial(_leave, server))
-    if tcp_port is None:
-        server.start_io(sys.stdin.buffer, wire)
-    else:
-        with suppress(SystemExit):
-            asyncio.run(_serve_tcp(server, tcp_port))
+        signal.signal(number, lambda number, _: server.ends.put(128 + number))
+    with suppress(SystemExit):
+        asyncio.run(_serve_stdio(server, wire) if tcp_port is None else _serve_tcp(server, tcp_port))
     code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
+    server.closing.acquire()  # kept: where the process is ended otherwise, this thread waits for that
     if not server.session.close(CLOSING):
         sys.stderr.flush()
         os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
+    server.closing.release()
     return code
 
 
-def _leave(server: EfimServer, number: int, _: object) -> NoReturn:
-    """Save what was computed and end the process: a thread that waits for stdin cannot be woken.
+def _leave(server: EfimServer) -> NoReturn:
+    """Wait for a reason to end the process, save what was computed, and end it, on a thread of its own.
 
-    Saves on another thread, since this one may hold a lock that the signal interrupted.
+    A signal's handler only names the reason: it interrupts the event loop's thread, which may hold a lock that
+    closing needs. That thread goes on meanwhile, and is halted between two callbacks unless it is writing to a
+    client that does not read. Nothing can wake a thread that waits for stdin.
     """
+    code = server.ends.get()
+    server.closing.acquire()
+    halted = threading.Event()
+    with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not begun
+        server.loop.call_soon_threadsafe(_halt, halted)
+        halted.wait(HALTING)
     closing = threading.Thread(target=server.session.close, args=(CLOSING,), daemon=True)
     closing.start()
     closing.join(3 * CLOSING)
-    os._exit(128 + number)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _halt(halted: threading.Event) -> NoReturn:
+    """Keep the event loop's thread from going on: the process is about to end."""
+    halted.set()
+    while True:
+        threading.Event().wait()
 
 
 def own_stdout() -> BinaryIO:
@@ -143,22 +161,17 @@ async def _serve_tcp(server: EfimServer, port: int) -> None:
     reader, writer = await connected
     listener.close()
     server.protocol.set_writer(writer)
+    # A client that does not read its answers is not read either: asyncio would keep them all.
+    await _serve_messages(server, MessageReader(reader, writer.drain))
+
+
+async def _serve_stdio(server: EfimServer, wire: BinaryIO) -> None:
+    """Serve the client that started this process."""
+    server.protocol.set_writer(StdoutWriter(wire, lambda: server.ends.put(1)))
+    await _serve_messages(server, MessageReader(StdinSource(sys.stdin.buffer, server.thread_pool)))
+
+
+async def _serve_messages(server: EfimServer, reader: MessageReader) -> None:
+    server.loop = asyncio.get_running_loop()
     with suppress(asyncio.IncompleteReadError, ConnectionError):
-        reports = server.report_server_error
-        await run_async(threading.Event(), PatientReader(reader), server.protocol, logger, reports)
-
-
-class PatientReader:
-    """Yields before each read, so that a request's handler starts before a later edit is applied."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    async def readline(self) -> bytes:
-        """Read a line of a header."""
-        await asyncio.sleep(0)
-        return await self._reader.readline()
-
-    async def readexactly(self, n: int) -> bytes:
-        """Read a body."""
-        return await self._reader.readexactly(n)
+        await run_async(threading.Event(), reader, server.protocol, logger, server.report_server_error)

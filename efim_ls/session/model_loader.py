@@ -137,7 +137,10 @@ class ModelLoader:
         if not self._engine.close(seconds):
             return False
         for each in [*self._replaced, *([self.completer] if self.completer else [])]:
-            each.close(seconds)
+            try:
+                each.close(seconds)
+            except Exception as error:  # the next one still has something to save
+                logger.error("a model could not be closed", exc_info=error)
         return fetched
 
     async def _load_or_fall_back(self, settings: Settings, progress: Progress, wanted: object) -> Status:

@@ -147,9 +147,11 @@ class Session:
 
         To be called after the event loop has ended.
         """
-        for document in self.documents:
-            document.retention.close()
-        self.history.write()
+        for part in (*(document.retention.close for document in self.documents), self.history.write):
+            try:
+                part()
+            except Exception as error:  # what was computed is kept all the same
+                logger.error("a part of closing failed", exc_info=error)
         return self._model.close(seconds)
 
     def _adopt_rules(self) -> None:

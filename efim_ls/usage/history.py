@@ -6,12 +6,12 @@ import os
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import date
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import get_args
+from typing import cast, get_args
 
 from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
@@ -23,11 +23,18 @@ STATISTICS = "statistics.sqlite3"  # beside the models' folders
 DAMAGED = ".damaged"  # suffix of a damaged file, which is renamed
 WRITE_INTERVAL = 60.0  # seconds between writes, at least
 LOCK_TIMEOUT = 1.0  # seconds to wait while another server writes
-DAMAGE_CODES = (
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_ERROR,
-)  # the last one: the table is not ours
+# Errors of the disk, of other processes or of this machine's memory; any other error comes from a damaged file.
+NO_DAMAGE_CODES = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+)
 COLUMNS: tuple[Count, ...] = get_args(Count)
 
 CREATE_TABLE = f"""CREATE TABLE IF NOT EXISTS days (day TEXT, language TEXT,
@@ -74,7 +81,7 @@ class UsageHistory:
                 timer.cancel()
             settings = self._settings()
             if (counted := self._drained()) and settings.persist:
-                self._write(cache_folder(settings.cache_folder) / STATISTICS, counted)
+                self._write(settings.cache_folder, counted)
 
     def _drained(self) -> dict[Key, Counter[Count]]:
         counted = defaultdict[Key, Counter[Count]](Counter)
@@ -85,14 +92,14 @@ class UsageHistory:
         except Empty:
             return counted
 
-    def _write(self, path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> None:
+    def _write(self, folder: str, counted: Mapping[Key, Mapping[Count, int]]) -> None:
         try:
-            if damage := add_counts(path, counted):
+            if damage := add_counts(cache_folder(folder) / STATISTICS, counted):
                 self._warnings.warn(
-                    f"{path.name} in the cache folder was damaged ({damage}): it was renamed to "
-                    f"{path.name}{DAMAGED}, and counting starts from zero"
+                    f"{STATISTICS} in the cache folder was damaged ({damage}): it was renamed to "
+                    f"{STATISTICS}{DAMAGED}, and counting starts from zero"
                 )
-        except (OSError, sqlite3.Error) as error:
+        except Exception as error:  # statistics are never a reason to fail
             for item in counted.items():
                 self._items.put(item)
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
@@ -103,15 +110,15 @@ class UsageHistory:
 def add_counts(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | None:
     """Add counts to the file, or to a new one if it is damaged; return what the damage was, None if there was none.
 
-    Raises OSError or sqlite3.Error; nothing was added then.
+    Raises OSError, ValueError for a path that cannot be one, or sqlite3.Error; nothing was added then.
     """
     make_folder(path.parent)
     rows = [(*key, *(counts.get(name, 0) for name in COLUMNS)) for key, counts in counted.items()]
     inode = _create_for_owner(path)
     try:
         _add(path, rows)
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF not in DAMAGE_CODES:  # the upper bits only refine the code
+    except Exception as error:  # a text that is no UTF-8, for one, is no sqlite3.Error
+        if not _is_damage(error, path):
             raise
         if inode == path.stat().st_ino:  # else another server has already replaced it
             os.replace(path, f"{path}{DAMAGED}")
@@ -123,9 +130,31 @@ def add_counts(path: Path, counted: Mapping[Key, Mapping[Count, int]]) -> str | 
 
 def counts_since(path: Path, since: date) -> dict[str, dict[Count, int]]:
     """Return the counts since a day, by language; raises sqlite3.Error."""
-    with closing(_connect(path)) as connection:
-        rows: list[tuple[str, *tuple[int, ...]]] = connection.execute(SUM_COUNTS, [since.isoformat()]).fetchall()
-    return {language: dict(zip(COLUMNS, numbers, strict=True)) for language, *numbers in rows}
+    try:
+        with closing(_connect(path)) as connection:
+            rows: list[tuple[object, ...]] = connection.execute(SUM_COUNTS, [since.isoformat()]).fetchall()
+        return {str(language): _numbers(numbers) for language, *numbers in rows}
+    except (ValueError, OverflowError) as error:  # of a damaged file
+        raise sqlite3.DatabaseError(str(error)) from error
+
+
+def _numbers(sums: Sequence[object]) -> dict[Count, int]:
+    """Return the sums by name; raises ValueError if one is no number, which SQLite does not prevent."""
+    if not all(isinstance(each, int) for each in sums):
+        raise ValueError("a count is not a number")
+    return dict(zip(COLUMNS, cast("Sequence[int]", sums), strict=True))
+
+
+def _is_damage(error: Exception, path: Path) -> bool:
+    """Return whether an error of SQLite comes from a damaged file."""
+    if isinstance(error, OSError):
+        return False
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the upper bits only refine the code
+        if code == sqlite3.SQLITE_READONLY:  # a damaged header may say so
+            return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        return code not in NO_DAMAGE_CODES
+    return isinstance(error, (ValueError, OverflowError))
 
 
 def _create_for_owner(path: Path) -> int:

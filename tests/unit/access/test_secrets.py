@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from efim_ls.access.secrets import may_reach_disk
+from efim_ls.access.secrets import is_secret_data, may_reach_disk
 
 
 @pytest.mark.parametrize(
@@ -110,3 +111,38 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
 )
 def test_whatever_a_client_calls_a_file_is_judged(uri: str, may: bool) -> None:
     assert may_reach_disk(uri, ()) is may
+
+
+SECRET_NAMES = [
+    ".env~", ".env-prod", ".env_prod", ".env_prod~", "prod.pem.bak", "prod.pem~", "prod.pem.2", "prod.pem_bak",
+    ".prod.pem.swp", "server.key.old", "id.key.orig", "credentials~", ".netrc.bak", ".npmrc.old", "id_rsa.bak",
+    "#.env#", ".#.env", ".env.bak.old~", "secrets.yaml.orig", "prod%20copy.pem", ".env%20copy", ".env%20(1)",
+    "terraform.tfstate.1", "token", "token.txt", "api_token.txt", ".git/config", ".ssh.bak/config",
+    ".git/modules/lib/config", ".git/config.worktree",
+]  # fmt: skip
+OTHER_NAMES = [
+    "environment.py", "credentials_test.py~", "main.py~", "README.md~", "monkey.py.bak", "keyboard.old",
+    "notes.old", "app.2", "copy.py", "config", "src/config", "git/config", ".github/config",
+    ".config/app/config", ".gitignore", ".gitmodules", "environ", "proc/self/environ", "tokens.txt",
+    "tokenizer.txt", "tokenize.py", "env-setup.md", ".environment", "dotenv.md", "key.md", "pem.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_copies_and_variants_of_secret_files_may_not(name: str) -> None:
+    assert not may_reach_disk(f"file:///project/{name}", ())
+    assert is_secret_data({unquote(f"/project/{name}").lower()})
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_names_that_only_resemble_secrets_may(name: str) -> None:
+    assert may_reach_disk(f"file:///project/{name}", ())
+
+
+@pytest.mark.parametrize("process", ["self", "1", "12345", "12/task/13"])
+def test_the_environment_of_a_process_may_not(process: str) -> None:
+    assert not may_reach_disk(f"file:///proc/{process}/environ", ())
+
+
+def test_a_copy_of_a_program_that_deals_with_secrets_is_code() -> None:
+    assert not is_secret_data({"/project/credentials.py~"}) and not is_secret_data({"/project/secrets.py.bak"})

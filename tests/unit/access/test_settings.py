@@ -138,3 +138,16 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name
     assert len(changes) + len(same) == len(fields(Settings))
+
+
+@pytest.mark.parametrize("folder", ["\ud800", "/cache/\ud800", "a\0b", "relative/x", "./x", "..", "~nobody/x", "~x"])
+def test_a_cache_folder_that_is_no_absolute_path_is_refused(folder: str) -> None:
+    settings, [problem] = parse({"cache_folder": folder})
+    assert settings == Settings()
+    assert "'cache_folder'" in problem and problem.encode()
+
+
+@pytest.mark.parametrize("folder", ["", "/cache", "~/cache", "~", "/caché \U0001f600"])
+def test_a_cache_folder_that_can_be_one_is_taken(folder: str) -> None:
+    settings, problems = parse({"cache_folder": folder})
+    assert problems == [] and settings.cache_folder == folder

@@ -151,3 +151,18 @@ async def test_a_document_out_of_step_is_off_and_not_read_for_others(session: Se
     assert (await session.complete(session.request_at(bad, 0, explicit=True))).reason == "out of step"
     assert (await session.complete(session.request_at(good, 0, explicit=True))).text == "more"
     assert model.others == [()]
+
+
+async def test_no_part_of_closing_keeps_the_model_from_being_closed(
+    session: Session, model: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "of a damaged file")
+
+    bad, good = (session.open(uri, "python", "x") for uri in (BAD, GOOD))
+    closed = list[str]()
+    monkeypatch.setattr(bad.retention, "close", fail)
+    monkeypatch.setattr(good.retention, "close", lambda: closed.append(GOOD))
+    monkeypatch.setattr(session.history, "write", fail)
+    assert await asyncio.to_thread(session.close, 10)
+    assert model.closed and closed == [GOOD]

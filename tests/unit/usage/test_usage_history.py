@@ -10,8 +10,12 @@ import time
 from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Count
@@ -212,3 +216,45 @@ def test_a_language_with_half_a_surrogate_pair_is_counted(folder: Path) -> None:
     history.add("py\ud800", {"requests": 1})
     history.write()
     assert read(folder) == {"py?": {"requests": 1}}
+
+
+@given(bits=st.lists(st.integers(0, 508 * 8 - 1), min_size=1, max_size=3))
+@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_flipped_bit_is_a_reason_to_fail(tmp_path: Path, bits: list[int]) -> None:
+    """Bits of what is not zero in the file, which is little of it."""
+    with TemporaryDirectory(dir=tmp_path) as name:
+        path, server = Path(name, STATISTICS), Server(Path(name))
+        server.add(requests=3)
+        server.add("rust", requests=1)
+        server.history.write()
+        content = bytearray(path.read_bytes())
+        used = [place for place, byte in enumerate(content) if byte]
+        for bit in bits:
+            content[used[bit // 8 % len(used)]] ^= 1 << bit % 8
+        path.write_bytes(content)
+        for _ in range(2):
+            server.add(requests=1)
+            server.history.write()
+        assert len(server.warnings) <= 1 and all("renamed" in warning for warning in server.warnings)
+        if server.warnings:
+            assert read(Path(name)) == {"python": {"requests": 2}}
+        try:
+            read(Path(name))
+        except sqlite3.Error:
+            assert not server.warnings, "what is read of a row, SQLite has not looked at when it added to it"
+
+
+def test_a_folder_that_cannot_be_a_path_is_no_reason_to_fail() -> None:
+    server = Server(Path("/\ud800"))
+    server.add(requests=1)
+    server.history.write()
+    [warning] = server.warnings
+    assert "cannot be written" in warning
+
+
+def test_a_text_that_is_no_number_is_told_as_sqlites_error(folder: Path) -> None:
+    add_counts(folder / STATISTICS, {("2026-01-01", "python"): {"requests": 1}})
+    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
+        connection.execute("UPDATE days SET requests = 1.5")
+    with pytest.raises(sqlite3.Error, match="not a number"):
+        read(folder)

@@ -1,0 +1,135 @@
+"""The wire: headers in any readable form, answers to clients that have gone, and the editor's process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import BinaryIO, Protocol
+
+import psutil
+
+LONGEST_HEADER = 1 << 16  # bytes of one line of a header, as in asyncio's own reader
+LARGEST_BODY = 1 << 29  # bytes: a hundred times the text of the largest file that gets suggestions by default
+PARENT_INTERVAL = 3.0  # seconds between looks at the editor's process, as other servers take
+LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,20})[ \t]*\r?\n", re.IGNORECASE)
+
+logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """Bytes from a client."""
+
+    def readline(self) -> Awaitable[bytes]:
+        """Read a line, or the beginning of one that is too long."""
+        ...
+
+    def readexactly(self, n: int) -> Awaitable[bytes]:
+        """Read a body."""
+        ...
+
+
+class StdinSource:
+    """Reads a binary stream on a thread of `executor`."""
+
+    def __init__(self, stdin: BinaryIO, executor: Executor) -> None:
+        self._stdin, self._executor = stdin, executor
+
+    def readline(self) -> Awaitable[bytes]:
+        """Read a line, or the beginning of one that is too long."""
+        return asyncio.get_running_loop().run_in_executor(self._executor, self._stdin.readline, LONGEST_HEADER)
+
+    def readexactly(self, n: int) -> Awaitable[bytes]:
+        """Read a body; it is shorter where the stream ends."""
+        return asyncio.get_running_loop().run_in_executor(self._executor, self._stdin.read, n)
+
+
+class MessageReader:
+    """Gives pygls each message's header in the one form that it reads; what cannot be read ends the input.
+
+    After an unreadable header nobody can tell where the next message begins.
+    """
+
+    def __init__(self, source: Source, ready: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Read from `source`, each message once `ready()` is done."""
+        self._source, self._ready = source, ready
+        self._blank = False
+
+    async def readline(self) -> bytes:
+        """Return the header of the next message, then the blank line behind it; nothing at the end of the input."""
+        if self._blank:
+            self._blank = False
+            return b"\r\n"
+        await asyncio.sleep(0)  # a request's handler starts before a later edit is applied
+        if self._ready is not None:
+            await self._ready()
+        length = await self._length()
+        self._blank = length is not None
+        return b"" if length is None else b"Content-Length: %d\r\n" % length
+
+    async def readexactly(self, n: int) -> bytes:
+        """Read a body."""
+        return await self._source.readexactly(n)
+
+    async def _length(self) -> int | None:
+        length, seen = None, False
+        while True:
+            try:
+                line = await self._source.readline()
+            except ValueError:  # asyncio's reader, of a line that is too long
+                return _unreadable("a line of a message's header is too long")
+            if not line:
+                return None
+            if not line.endswith(b"\n"):
+                return _unreadable("a line of a message's header is too long or cut off")
+            if line.strip():
+                found, seen = LENGTH.fullmatch(line), True
+                length = int(found[1]) if found else length
+            elif seen:
+                if length is None or not 0 < length <= LARGEST_BODY:
+                    return _unreadable("a message has no length that can be read")
+                return length
+
+
+def _unreadable(what: str) -> None:
+    logger.error("%s: the server ends, as nothing tells where the next message begins", what)
+
+
+class StdoutWriter:
+    """Writes answers to a binary stream; once the client has closed its end, calls `lost` and drops them."""
+
+    def __init__(self, stdout: BinaryIO, lost: Callable[[], None]) -> None:
+        self._stdout, self._lost, self._open = stdout, lost, True
+
+    def close(self) -> None:
+        """Close the stream."""
+        with suppress(OSError, ValueError):
+            self._stdout.close()
+
+    def write(self, data: bytes) -> None:
+        """Write all of the data and flush."""
+        if not self._open:
+            return
+        try:
+            self._stdout.write(data)
+            self._stdout.flush()
+        except (OSError, ValueError):
+            self._open = False
+            logger.error("the client reads no more answers: the server ends")  # noqa: TRY400 - it is no surprise
+            self._lost()
+
+
+async def parent_gone(pid: int) -> None:
+    """Return once the process has ended, which is looked at every few seconds; a zombie has."""
+    try:
+        parent = psutil.Process(pid)
+        while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(PARENT_INTERVAL)
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied:  # it is there, but not ours to look at
+        while psutil.pid_exists(pid):
+            await asyncio.sleep(PARENT_INTERVAL)
