@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -85,7 +86,8 @@ def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) ->
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     python = environment / "bin" / "python"
     install = ("install", "--quiet", "--no-deps", "--no-index", released(wheel))
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], check=True)
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # else pip sees what is here
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], env=ours, check=True)
     [packages] = environment.glob("lib/python*/site-packages")
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
     file.write_text(FILE, "utf-8")
