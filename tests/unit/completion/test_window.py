@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,7 +148,8 @@ def test_a_head_of_blank_lines_only_does_not_shrink_to_nothing() -> None:
     """Some tokenizers' fragments begin with the previous line's end, from where no line starts before the anchor."""
 
     def after_line_ends(text: str) -> list[tuple[str, int]]:
-        return [(piece, -(-len(piece) // 4)) for piece in re.findall(r"\n*[^\n]+|\n+", text)]
+        line = text.rstrip("\n")
+        return [(line, -(-len(line) // 4)), (text[len(line) :], 1)]
 
     text = "x" * 100 + "\n\n"
     start = Window(Budget(head=5, tail=5), after_line_ends).start(text, len(text), None)
