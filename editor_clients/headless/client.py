@@ -28,13 +28,15 @@ CAPABILITIES = types.ClientCapabilities(
 class Completion:
     """The server's suggestion at a cursor, its costs, and the `reason` if `text` is empty.
 
-    `ahead` counts what has been computed ahead of need since the server started.
+    `confidence` is the model's probability of its first line, None if the model was not asked. `ahead` counts what
+    has been computed ahead of need since the server started.
     """
 
     text: str
     costs: dict[str, Any]
     ahead: dict[str, Any]
     reason: str | None
+    confidence: float | None
     command: types.Command | None = None
 
 
@@ -91,11 +93,11 @@ class Editor:
         """Request a completion at `at` as typing does, and its costs."""
         item = await self.suggestion(uri, at)
         stats = await self.stats()
-        costs, ahead = stats["last"], stats["ahead"]
+        costs, ahead, confidence = stats["last"], stats["ahead"], stats["last_confidence"]
         if item is None:
-            return Completion("", costs, ahead, stats["last_reason"])
+            return Completion("", costs, ahead, stats["last_reason"], confidence)
         text = item.insert_text if isinstance(item.insert_text, str) else item.insert_text.value
-        return Completion(text, costs, ahead, None, item.command)
+        return Completion(text, costs, ahead, None, confidence, item.command)
 
     async def suggestion(self, uri: str, at: int) -> types.InlineCompletionItem | None:
         """Request a suggestion as typing does, without its costs."""

@@ -100,7 +100,8 @@ class Session:
         completion = await self._editor.complete(uri, at)
         if completion.text:
             self._offers[uri] = Offer(at, completion.text, completion.command)
-        return {"text": completion.text, "costs": completion.costs, "reason": completion.reason}
+        about = {"costs": completion.costs, "reason": completion.reason, "confidence": completion.confidence}
+        return {"text": completion.text, **about}
 
     async def _accept(self, request: Answer) -> Answer:
         uri = self._opened(request)

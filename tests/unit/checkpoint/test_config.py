@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from model_runtime.checkpoint.config import ModelConfig, UnknownArchitecture, parse_config
-from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
 from tests.models import FIELDS, Tiny, config
