@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.table import show
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import Span
 from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat

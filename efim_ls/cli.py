@@ -13,12 +13,26 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from efim_ls.commands import lab
-from efim_ls.commands.arguments import Failure, Mistake, Parser, add_command, check_file, port
+from efim_ls.commands.arguments import (
+    Failure,
+    Mistake,
+    Parser,
+    add_command,
+    check_file,
+    check_model,
+    epilog,
+    port,
+)
 from efim_ls.version import installed_version
 
+if TYPE_CHECKING:
+    from efim_ls.commands.arguments import Subparsers
+
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
+SHELLS = ("bash", "zsh", "fish")
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
 
 
@@ -44,50 +58,103 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> Parser:
     """Return the parser of all commands but `train`, which parses its own arguments."""
-    parser = Parser("efim-ls", description="Code completion that keeps a model's KV cache alive for every file.")
-    parser.add_argument(
-        "--version", action="version", version=f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
-    )
+    about = "Code completion that keeps a model's KV cache alive for every file."
+    parser = Parser("efim-ls", description=about, epilog=epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor"))
+    version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
+    parser.add_argument("-V", "--version", action="version", version=version)
     parser.set_defaults(run=_serve, tcp=None)
     commands = parser.add_subparsers(metavar="COMMAND")
-    serve = add_command(commands, "serve", "run the language server on stdin and stdout (the default command)")
-    serve.add_argument("--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
-    headless = add_command(commands, "headless", "serve completions over JSON Lines on stdin and stdout")
-    headless.set_defaults(run=_headless)
-    complete = add_command(commands, "complete", "print one completion at a place in a file")
-    complete.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
-    complete.add_argument("--json", action="store_true", help="print one JSON object with text, costs and reason")
-    complete.set_defaults(run=_complete)
-    doctor = add_command(commands, "doctor", "check the model, the machine and the settings")
-    doctor.set_defaults(run=_doctor)
+    completing = _add_serving(commands)
     replay = lab.add_replay(commands)
-    _add_cache(add_command(commands, "cache", "list, verify or clear the cache on disk"))
-    _add_stats(add_command(commands, "stats", "count suggestions shown and accepted, by period and language"))
-    models = add_command(commands, "models", "list known and downloaded models, whether they fit, and their speed")
-    models.add_argument("--json", action="store_true", help="print one JSON object")
-    models.set_defaults(run=_models)
-    add_command(commands, "demo", "watch a short editing session in the terminal").set_defaults(run=_demo)
+    _add_cache(commands)
+    _add_stats(commands)
+    _add_models(commands)
+    summary = "watch a short editing session in the terminal"
+    details = "A script types into a real server with the embedded model; nothing is kept on disk."
+    add_command(commands, "demo", summary, "efim-ls demo", details=details).set_defaults(run=_demo)
     lab.add_eval(commands)
     lab.add_bench(commands)
     commands.add_parser("train", help="train a model on your own code, or fine-tune an existing one", add_help=False)
-    for command in (headless, complete, doctor, replay):
+    _add_completion(commands)
+    for command in (*completing, replay):
         command.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     return parser
 
 
-def _add_cache(cache: argparse.ArgumentParser) -> None:
+def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
+    """Add the commands that complete code; return those that can be given a model."""
+    summary = "run the language server on stdin and stdout (the default command)"
+    details = "Editors start it; their settings name the model."
+    serve = add_command(commands, "serve", summary, "efim-ls serve --tcp 4389", details=details)
+    serve.add_argument("--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
+    summary = "serve completions over JSON Lines on stdin and stdout"
+    details = (
+        "For scripts, and for editors without LSP: each line is a request with an op, such as open, edit, complete "
+        "or accept, and gets one line as its answer."
+    )
+    headless = add_command(commands, "headless", summary, "efim-ls headless < requests.jsonl", details=details)
+    headless.set_defaults(run=_headless)
+    summary = "print one completion at a place in a file"
+    details = "The text to insert goes to stdout. Why there is none, or that the model is unsure, is said on stderr."
+    lines = ("efim-ls complete src/app.py:12:5", "efim-ls complete src/app.py:12:5 --json")
+    complete = add_command(commands, "complete", summary, *lines, details=details)
+    complete.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
+    complete.add_argument("--json", action="store_true", help="print one JSON object with text, costs and reason")
+    complete.set_defaults(run=_complete)
+    summary = "check the installation, and measure how fast suggestions come"
+    details = "The first line is the verdict. The exit status is 1 if something is wrong."
+    lines = ("efim-ls doctor", "efim-ls doctor --model Qwen/Qwen2.5-Coder-1.5B")
+    doctor = add_command(commands, "doctor", summary, *lines, details=details)
+    doctor.set_defaults(run=_doctor)
+    return headless, complete, doctor
+
+
+def _add_cache(commands: Subparsers) -> None:
+    summary = "list, verify or clear the cache on disk"
+    details = "It keeps what models computed about your files, so that suggestions come soon after a restart."
+    lines = ("efim-ls cache ls", "efim-ls cache clear --file src/app.py")
+    cache = add_command(commands, "cache", summary, *lines, details=details)
     what = "list what is cached, check it for damage, or remove it"
-    cache.add_argument("what", choices=("ls", "verify", "clear"), help=what)
+    cache.add_argument("action", metavar="ls|verify|clear", choices=("ls", "verify", "clear"), help=what)
     cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
     cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
     cache.set_defaults(run=_cache)
 
 
-def _add_stats(stats: argparse.ArgumentParser) -> None:
+def _add_stats(commands: Subparsers) -> None:
+    summary = "count suggestions shown and accepted, by period and language"
+    details = "The counts are kept on this machine only, without any text."
+    stats = add_command(commands, "stats", summary, "efim-ls stats", "efim-ls stats --json", details=details)
     stats.add_argument("--json", action="store_true", help="print one JSON object")
     stats.add_argument("--clear", action="store_true", help="delete the statistics")
     stats.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
     stats.set_defaults(run=_stats)
+
+
+def _add_models(commands: Subparsers) -> None:
+    summary = "list known and downloaded models, whether they fit, and their speed"
+    details = "Nothing is downloaded. The setting model takes any of these names."
+    models = add_command(commands, "models", summary, "efim-ls models", "efim-ls models --json", details=details)
+    models.add_argument("--json", action="store_true", help="print one JSON object")
+    current = "the model in use, which --json marks as current (default: the embedded model)"
+    models.add_argument("--model", metavar="MODEL", default="", help=current)
+    models.set_defaults(run=_models)
+
+
+def _add_completion(commands: Subparsers) -> None:
+    summary = "print a script that completes this command line in a shell"
+    details = (
+        "The first example belongs in ~/.bashrc, the second in ~/.zshrc after compinit; the third writes a file that "
+        "fish finds by itself."
+    )
+    lines = (
+        'eval "$(efim-ls completion bash)"',
+        'eval "$(efim-ls completion zsh)"',
+        "efim-ls completion fish > ~/.config/fish/completions/efim-ls.fish",
+    )
+    completion = add_command(commands, "completion", summary, *lines, details=details)
+    completion.add_argument("shell", metavar="|".join(SHELLS), choices=SHELLS, help="the shell that reads the script")
+    completion.set_defaults(run=_completion)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -99,18 +166,20 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _headless(arguments: argparse.Namespace) -> int:
     from editor_clients.headless import jsonl
 
+    check_model(arguments.model)
     # The client decides what to do with a suggestion of low confidence.
     return _with_server(lambda: jsonl.serve({"model": arguments.model, "min_confidence": 0}))
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    place = re.fullmatch(r"(.+):[1-9]\d*:[1-9]\d*", arguments.place)
+    place = re.fullmatch(r"(.+):([1-9]\d*):([1-9]\d*)", arguments.place)
     if place is None:
         raise Mistake(f"{arguments.place} is not a position: write FILE:LINE:COLUMN, both counted from 1")
-    check_file(Path(place[1]))
+    path, line, column = place.groups()
+    check_file(Path(path))
     from efim_ls.commands import complete
 
-    return complete.show(arguments.place, arguments.json, arguments.model)
+    return complete.show(complete.FilePlace(Path(path), int(line), int(column)), arguments.json, arguments.model)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -123,13 +192,13 @@ def _cache(arguments: argparse.Namespace) -> int:
     from efim_ls.commands import cache
     from efim_ls.paths import cache_folder
 
-    if arguments.file is not None and arguments.what != "clear":
+    if arguments.file is not None and arguments.action != "clear":
         raise Mistake("--file works with clear only: leave it out")
     folder = cache_folder(arguments.folder)
     with _access_errors(folder):
-        if arguments.what == "clear":
+        if arguments.action == "clear":
             return cache.clear(folder, arguments.file)
-        return cache.show(folder) if arguments.what == "ls" else cache.check(folder)
+        return cache.show(folder) if arguments.action == "ls" else cache.check(folder)
 
 
 def _stats(arguments: argparse.Namespace) -> int:
@@ -152,7 +221,14 @@ def _models(arguments: argparse.Namespace) -> int:
     from efim_ls.commands import models
     from efim_ls.paths import cache_folder
 
-    return models.show(cache_folder(""), arguments.json)
+    return models.show(cache_folder(""), arguments.json, arguments.model)
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from efim_ls.commands import completion
+
+    parser = build_parser()
+    return completion.show(parser, arguments.shell)
 
 
 def _demo(_: argparse.Namespace) -> int:

@@ -28,13 +28,15 @@ CAPABILITIES = types.ClientCapabilities(
 class Completion:
     """The server's suggestion at a cursor, its costs, and the `reason` if `text` is empty.
 
-    `ahead` counts what has been computed ahead of need since the server started.
+    `confidence` is the model's probability of its first line, None if the model was not asked. `ahead` counts what
+    has been computed ahead of need since the server started.
     """
 
     text: str
     costs: dict[str, Any]
     ahead: dict[str, Any]
     reason: str | None
+    confidence: float | None
     command: types.Command | None = None
 
 
@@ -95,12 +97,12 @@ class Editor:
         except ServerDied:
             raise
         except ServerError:  # a suggestion is worth having without its costs
-            stats: dict[str, Any] = {"last": {}, "ahead": {}, "last_reason": None}
-        costs, ahead = stats["last"], stats["ahead"]
+            stats: dict[str, Any] = {"last": {}, "ahead": {}, "last_reason": None, "last_confidence": None}
+        costs, ahead, confidence = stats["last"], stats["ahead"], stats["last_confidence"]
         if item is None:
-            return Completion("", costs, ahead, stats["last_reason"])
+            return Completion("", costs, ahead, stats["last_reason"], confidence)
         text = item.insert_text if isinstance(item.insert_text, str) else item.insert_text.value
-        return Completion(text, costs, ahead, None, item.command)
+        return Completion(text, costs, ahead, None, confidence, item.command)
 
     async def suggestion(self, uri: str, at: int) -> types.InlineCompletionItem | None:
         """Request a suggestion as typing does, without its costs."""

@@ -5,7 +5,7 @@ one answer line with the same `id`, in order. Offsets (`at`, `delete`, `length`)
 
     {"id": 1, "op": "open", "path": "a.py", "text": "..."}     text: what the file holds if left out
     {"id": 2, "op": "edit", "path": "a.py", "at": 120, "delete": 0, "insert": "x"}
-    {"id": 3, "op": "complete", "path": "a.py", "at": 121}     -> {"id": 3, "text", "costs", "reason"}
+    {"id": 3, "op": "complete", "path": "a.py", "at": 121}     -> {"id": 3, "text", "costs", "reason", "confidence"}
     {"id": 4, "op": "accept", "path": "a.py", "length": 5}     length: all of the suggestion if left out
     {"id": 5, "op": "explain", "path": "a.py", "at": 121}      the prompt of a completion there, and its costs
     {"id": 6, "op": "move", "path": "a.py", "at": 40}          the cursor moved there without an edit

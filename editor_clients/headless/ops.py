@@ -101,8 +101,8 @@ class Session:
         completion = await self._editor.complete(uri, at)
         if completion.text:
             self._offers[uri] = Offer(at, completion.text, completion.command)
-        answer = {"text": completion.text, "costs": completion.costs, "reason": completion.reason}
-        return answer | {"notice": await self._editor.notice(uri)}
+        about = {"costs": completion.costs, "reason": completion.reason, "confidence": completion.confidence}
+        return {"text": completion.text, **about, "notice": await self._editor.notice(uri)}
 
     async def _accept(self, request: Answer) -> Answer:
         uri = self._opened(request)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator
 
 from efim_ls.cli import build_parser
 from efim_ls.commands import lab
+from efim_ls.commands.arguments import actions, subparsers
 
 INTRODUCTION = """\
 # Commands
 
 <!-- Written by `make docs` from the command line's parsers; do not edit. -->
 
-`efim-ls COMMAND --help` shows the same text, `efim-ls --version` the version; without a command, `efim-ls` serves.
+`efim-ls COMMAND --help` shows the same text, `efim-ls -V` the version; without a command, `efim-ls` serves.
 `eval`, `bench` and `train` need the extra `train`. The exit status is 0 on success, 2 after a mistake in
 arguments or files and 1 after any other failure; errors take one line on stderr.
+
+Shells can complete commands, options and paths: [`efim-ls completion`](#efim-ls-completion) prints what they need.
+What `efim-ls models --json` prints is in [protocol.md](protocol.md#models).
 """
 
 
@@ -29,8 +32,8 @@ def commands_page() -> str:
 
 def _sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     """Render the commands below a parser; one that has commands of its own is replaced by those."""
-    for name, command in _commands(parser).items():
-        if _commands(command):
+    for name, command in subparsers(parser).items():
+        if subparsers(command):
             yield from _sections(f"{program} {name}", command)
         elif command.description:  # `train` alone has none here: it brings its own parsers
             yield _section(f"{program} {name}", command)
@@ -41,13 +44,22 @@ def _section(program: str, parser: argparse.ArgumentParser, title: str = "") -> 
     usage = " ".join([program, *(_usage(each) for each in arguments)])
     rows = [f"| `{_escaped(_signature(each))}` | {_escaped(_meaning(each))} |" for each in arguments]
     table = ["", "| argument | meaning |", "| --- | --- |", *rows] if rows else []
-    return "\n".join([f"## {title or program}", "", f"    {usage}", "", parser.description or "", *table, ""])
+    examples = _examples(parser)
+    return "\n".join(
+        [f"## {title or program}", "", f"    {usage}", "", parser.description or "", *table, *examples, ""]
+    )
+
+
+def _examples(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the command lines at the end of a command's help, with their heading, as Markdown."""
+    heading, *lines = (parser.epilog or "").splitlines()
+    return ["", f"{heading.capitalize()}", "", *(f"  {line}" for line in lines)]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Return a command's positional arguments, then required options, then the others."""
-    actions = [each for each in _actions(parser) if each.help and each.dest != "help"]
-    return sorted(actions, key=lambda each: (bool(each.option_strings), not each.required))
+    shown = [each for each in actions(parser) if each.help and each.dest != "help"]
+    return sorted(shown, key=lambda each: (bool(each.option_strings), not each.required))
 
 
 def _usage(action: argparse.Action) -> str:
@@ -69,14 +81,3 @@ def _meaning(action: argparse.Action) -> str:
 
 def _escaped(cell: str) -> str:
     return cell.replace("|", r"\|")
-
-
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in _actions(parser):
-        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
-            return cast("dict[str, argparse.ArgumentParser]", action.choices)  # pyright: ignore[reportUnknownMemberType]
-    return {}
-
-
-def _actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
-    return parser._actions  # pyright: ignore[reportPrivateUsage] - argparse has no public list of arguments

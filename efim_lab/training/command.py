@@ -16,12 +16,18 @@ from efim_lab.training.corpus.sources import CorpusSource, RefusedDistribution, 
 from efim_lab.training.finetune import command as finetune_command
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.sample_maker import WITHOUT_FRAGMENTS, Shares
+from efim_ls.commands.arguments import Parser, add_command, epilog, number, wrapped
 from model_runtime.errors import ModelError
 
 if TYPE_CHECKING:
-    _Steps = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
+    from efim_ls.commands.arguments import Subparsers
 
 _TOKENIZER_SAMPLE = 40_000_000  # characters
+_EXAMPLES = (
+    "efim-ls train corpus src --out data",
+    "efim-ls train tokenizer --corpus data --out data",
+    "efim-ls train run --corpus data --tokenizer data --tokens 200 --out run",
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,48 +49,59 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """Return the parser for training from scratch; `--help` shows fine-tuning's as well."""
-    parser = argparse.ArgumentParser(
+    about = "Train a completion model on Python files, in steps: gather a corpus, train a tokenizer on it, train the "
+    about += "model. With --base, fine-tune an existing model instead."
+    finetuning = finetune_command.build_parser().format_help()
+    parser = Parser(
         "efim-ls train",
-        description="Train a completion model on Python files.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"to fine-tune an existing model instead:\n\n{finetune_command.build_parser().format_help()}",
+        description=wrapped(about),
+        epilog=f"{epilog(*_EXAMPLES)}\n\nto fine-tune an existing model instead:\n\n{finetuning}",
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
-    step = _add_step(steps, "fetch", "download more distributions for `corpus` with pip; none is installed or run")
-    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder to unpack them to")
-    step.set_defaults(step=_fetch)
-    step = _add_step(steps, "corpus", "gather Python files under permissive licences")
-    text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
-    step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
-    added = "also read the distributions that `fetch` wrote to this folder"
-    step.add_argument("--fetched", type=Path, metavar="DIR", help=added)
-    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
-    step.set_defaults(step=_corpus)
-    step = _add_step(steps, "tokenizer", "train the tokenizer on part of the corpus")
+    _add_gathering(steps)
+    summary = "train the tokenizer on part of the corpus"
+    step = add_command(steps, "tokenizer", summary, "efim-ls train tokenizer --corpus data --out data")
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
     size = "the number of vocabulary entries (default: %(default)s)"
     step.add_argument("--size", type=_size, default=bpe.VOCABULARY, metavar="N", help=size)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the tokenizer to")
     step.set_defaults(step=_tokenizer)
-    _add_run(_add_step(steps, "run", "train the model, export it and measure it"))
-    step = _add_step(steps, "snapshot", "write a run's weights, settings and place in the data to a small folder")
+    _add_run(steps)
+    summary = "write a run's weights, settings and place in the data to a small folder"
+    step = add_command(steps, "snapshot", summary, "efim-ls train snapshot --run run --out snapshot")
     step.add_argument("--run", type=Path, required=True, metavar="DIR", help="the folder of the run")
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the snapshot")
     step.set_defaults(step=_snapshot)
-    step = _add_step(steps, "cache", "fit the local cache to a model; `run` does this for the model it trains")
+    summary = "fit the local cache to a model; `run` does this for the model it trains"
+    line = "efim-ls train cache --model run/export --data data/tuning.jsonl"
+    step = add_command(steps, "cache", summary, line)
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
     step.add_argument("--data", type=Path, required=True, metavar="FILE", help="a tuning.jsonl written by `corpus`")
     step.set_defaults(step=_cache)
     return parser
 
 
-def _add_step(steps: "_Steps", name: str, summary: str) -> argparse.ArgumentParser:
-    return steps.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+def _add_gathering(steps: "Subparsers") -> None:
+    summary = "download more distributions for `corpus` with pip; none is installed or run"
+    step = add_command(steps, "fetch", summary, "efim-ls train fetch --out fetched")
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder to unpack them to")
+    step.set_defaults(step=_fetch)
+    summary = "gather Python files under permissive licences"
+    lines = ("efim-ls train corpus --fetched fetched --out data", "efim-ls train corpus src --out data")
+    step = add_command(steps, "corpus", summary, *lines)
+    text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
+    step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
+    added = "also read the distributions that `fetch` wrote to this folder"
+    step.add_argument("--fetched", type=Path, metavar="DIR", help=added)
+    step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
+    step.set_defaults(step=_corpus)
 
 
-def _add_run(step: argparse.ArgumentParser) -> None:
+def _add_run(steps: "Subparsers") -> None:
+    line = "efim-ls train run --corpus data --tokenizer data --tokens 200 --out run"
+    step = add_command(steps, "run", "train the model, export it and measure it", line)
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
     step.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help=_TOKENIZER)
     tokens = "the millions of tokens to train on; may be raised on --resume until the learning rate begins to fall"
@@ -124,7 +141,8 @@ def _shares(text: str) -> Shares:
 
 
 def _millions(text: str) -> int:
-    count = round(float(text) * 1e6) if math.isfinite(float(text)) else 0
+    millions = number(text)
+    count = round(millions * 1e6) if math.isfinite(millions) else 0
     if count <= 0:
         raise argparse.ArgumentTypeError(f"expected a positive number of millions, got {text!r}")
     return count

@@ -1,13 +1,18 @@
-"""Parsing that the commands share: one-line errors, checked numbers, and how a command is added."""
+"""Parsing that the commands share: the layout of help, one-line errors, and checked values."""
 
 from __future__ import annotations
 
 import argparse
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
+
+
+HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 
 
 class Failure(Exception):
@@ -23,16 +28,55 @@ class Mistake(Failure):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors take one line."""
+    """An argument parser whose errors take one line, and whose help ends with examples."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Take the arguments of an ArgumentParser; lines of its texts are kept as they are."""
+        super().__init__(*arguments, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def add_command(commands: Subparsers, name: str, summary: str) -> Parser:
-    """Add a command whose `summary`, a sentence without its capital and period, is shown in every help text."""
-    return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+def add_command(commands: Subparsers, name: str, summary: str, *examples: str, details: str = "") -> Parser:
+    """Add a command with whole command lines as examples.
+
+    The `summary`, a sentence without its capital and period, is shown in the list of commands; the `details`, whole
+    sentences, follow it in the command's own help.
+    """
+    about = f"{summary[0].upper()}{summary[1:]}. {details}"
+    return commands.add_parser(name, help=summary, description=wrapped(about), epilog=epilog(*examples))
+
+
+def wrapped(text: str) -> str:
+    """Return a help text with its lines as long as argparse makes its own in 80 columns."""
+    return textwrap.fill(text.strip(), HELP_WIDTH)
+
+
+def epilog(*examples: str) -> str:
+    """Return the end of a help text: whole command lines that show how a command is used."""
+    return "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {each}" for each in examples)])
+
+
+def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of all commands below it."""
+    yield parser
+    for each in subparsers(parser).values():
+        yield from all_parsers(each)
+
+
+def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of the commands below a parser, by name."""
+    for action in actions(parser):
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+            return cast("dict[str, argparse.ArgumentParser]", action.choices)  # pyright: ignore[reportUnknownMemberType]
+    return {}
+
+
+def actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
+    """Return the arguments of a parser."""
+    return parser._actions  # pyright: ignore[reportPrivateUsage] - argparse has no public list of arguments
 
 
 def whole_number(least: int, text: str) -> int:
@@ -42,10 +86,30 @@ def whole_number(least: int, text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+
+
 def check_file(path: Path) -> None:
     """Raise Mistake unless a path is a file."""
     if not path.is_file():
         raise Mistake(f"{path} is not a file: check the path")
+
+
+def check_model(name: str) -> None:
+    """Raise Failure if a model's name or folder cannot be used; imports no torch."""
+    from efim_ls.completion.model_check import check_model_files
+    from efim_ls.settings import Settings
+    from model_runtime.errors import ModelError
+
+    try:
+        check_model_files(Settings(model=name))
+    except ModelError as error:
+        raise Failure(str(error)) from error
 
 
 def port(text: str) -> int:

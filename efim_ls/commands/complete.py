@@ -7,35 +7,74 @@ import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
-from efim_ls.completion.completer import Completer
+from efim_ls.access.reasons import refusal
+from efim_ls.commands.arguments import Failure, Mistake, check_model
 from efim_ls.languages import language_of
-from efim_ls.request import Request
-from efim_ls.settings import Settings
+from efim_ls.request import Answer, Request
+from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from model_runtime.errors import ModelError
 
 
-def show(place: str, as_json: bool, model: str) -> int:
-    """Complete at `FILE:LINE:COLUMN`, both counted from 1; print the text, or a JSON object with text and costs."""
-    path, line, column = place.rsplit(":", 2)
+class FilePlace(NamedTuple):
+    """A cursor in a file, both counted from 1 as users count."""
+
+    path: Path
+    line: int
+    column: int
+
+
+def show(place: FilePlace, as_json: bool, model: str) -> int:
+    """Complete at a place; print the text, or a JSON object with text, costs and reason."""
+    document = _read(place.path)
+    check_model(model)
+    cursor = document.offset(place.line - 1, place.column - 1, "utf-32")
+    line, column = (number + 1 for number in document.position(cursor, "utf-32"))
+    if (line, column) != (place.line, place.column):
+        _tell(f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead")
+    answer, notice = _answer(document, cursor, model)
+    why = refusal(answer.reason, confidence=answer.confidence, least=0.0).why if answer.reason else None
+    if as_json:
+        print(json.dumps(asdict(answer) | {"why": why, "notice": notice}))
+        return 0
+    if notice:
+        _tell(notice)
+    if answer.text:
+        print(answer.text)
+        _warn_if_unsure(answer)
+    else:
+        _tell(f"no suggestion: {why}")
+    return 0
+
+
+def _read(path: Path) -> Document:
     try:
-        text = Path(path).read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        print(f"efim-ls: {path} cannot be read as UTF-8 text: {error}", file=sys.stderr)
-        return 2
-    document = Document(Path(path).resolve().as_uri(), language_of(path), text)
-    cursor = document.offset(int(line) - 1, int(column) - 1, "utf-32")
+        raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
+    return Document(path.resolve().as_uri(), language_of(str(path)), text)
+
+
+def _answer(document: Document, cursor: int, model: str) -> tuple[Answer, str | None]:
+    """Return the answer, and what there is to say of a language that the model does not know."""
+    from efim_ls.completion.completer import Completer  # importing torch takes seconds
+
     try:
         completer = Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))
     except ModelError as error:
-        print(f"efim-ls: {error}", file=sys.stderr)
-        return 1
-    request = Request(document.uri, text, cursor, explicit=True, language=document.language)
-    answer, notice = completer.complete(request, lambda: False), completer.notice(document.language)
-    print(json.dumps(asdict(answer) | {"notice": notice}) if as_json else answer.text)
-    if notice and not as_json:
-        print(f"efim-ls: {notice}", file=sys.stderr)
-    if not answer.text and not as_json:
-        print(f"efim-ls: no suggestion: {answer.reason}", file=sys.stderr)
-    return 0
+        raise Failure(str(error)) from error
+    request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
+    return completer.complete(request, lambda: False), completer.notice(document.language)
+
+
+def _warn_if_unsure(answer: Answer) -> None:
+    least = DEFAULTS.min_confidence
+    if answer.confidence is not None and not answer.confidence >= least:  # NaN is below any limit
+        hidden = f"editors hide what is below {least:.0%} while you type (setting min_confidence)"
+        _tell(f"the model is only {answer.confidence:.1%} sure of this: {hidden}")
+
+
+def _tell(message: str) -> None:
+    print(f"efim-ls: {message}", file=sys.stderr)

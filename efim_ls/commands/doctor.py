@@ -1,72 +1,142 @@
-"""`efim-ls doctor`: reports what would run on this machine, and why."""
+"""`efim-ls doctor`: says whether suggestions work here and how fast they come, and what runs and why."""
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
+from collections.abc import Mapping
 from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
+from rich.status import Status
 from rich.table import Table
 
-from efim_ls.completion.completer import Completer
+from efim_ls.access.reasons import refusal
+from efim_ls.commands.arguments import Failure, check_model
+from efim_ls.paths import cache_folder
 from efim_ls.request import Answer, Request
 from efim_ls.session.model_loader import CLOSING
 from efim_ls.settings import Settings
 from efim_ls.version import installed_version
+from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
-from model_runtime.machine import cuda_state
+
+if TYPE_CHECKING:
+    from efim_ls.completion.completer import Completer
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
+PACKAGES = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
+
+Facts = Mapping[str, str]
+
+
+class Examination(NamedTuple):
+    """What was found: how fast suggestions come, or the `problem` that keeps them from coming.
+
+    `slower` is why they could come faster; `sections` are the facts.
+    """
+
+    speed: str = ""
+    problem: str | None = None
+    slower: str | None = None
+    sections: Mapping[str, Facts] = {}
 
 
 def show(model: str) -> int:
-    """Print versions, the model and the choices made for it, and measure a few keystrokes."""
-    table = Table("what", "is", title="efim-ls doctor", title_justify="left")
-    for name, found in _machine().items():
-        table.add_row(name, found)
-    try:
-        with Console(stderr=True).status("loading the model") as status:
-            completer = Completer.load(
-                # Without a store: a disk_mib other than the user's would discard their cache.
-                Settings(model=model, persist=False),
-                lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
-            )
-    except ModelError as error:
-        table.add_row("model", f"[red]cannot be used[/]: {escape(str(error))}")
-        Console().print(table)
-        return 1
-    for name, found in completer.describe().items():
-        if found != "" and not name.startswith("store"):
-            table.add_row(name.replace("_", " "), escape(str(found)))
-    for name, found in _measured(completer).items():
-        table.add_row(name, found)
+    """Print a verdict, then the facts it rests on; return 1 if something is wrong."""
+    began = perf_counter()
+    with Console(stderr=True).status("importing torch, which takes seconds") as status:
+        try:
+            found = _examine(model, began, status)
+        except (Failure, ModelError) as error:
+            found = Examination(problem=str(error))
+        sections = {**found.sections, "machine": _machine()}
+    console, wrong = Console(highlight=False), "bold red"
+    problems = {"does not work": found.problem, "wrong": _cache_problem()}
+    verdict = {"works": found.speed, "slower than it could be": found.slower} if not found.problem else {}
+    for kind, sentence in (verdict | problems).items():
+        if sentence:
+            console.print(f"[{wrong if kind in problems else 'none'}]{kind}[/]: {escape(sentence)}", soft_wrap=True)
+    for title, facts in sections.items():
+        _print_section(console, title, facts)
+    return 1 if any(problems.values()) else 0
+
+
+def _examine(model: str, began: float, status: Status) -> Examination:
+    """Load the model and measure it; raises Failure or ModelError if it cannot be used."""
+    check_model(model)
+    from efim_ls.completion.completer import Completer
+    from model_runtime.decoder.native.decoder import native_missing
+
+    completer = Completer.load(
+        # Without a store: a disk_mib other than the user's would discard their cache.
+        Settings(model=model, persist=False),
+        lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
+    )
+    status.update("measuring keystrokes")
+    found = _measure(completer, began)
+    described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
     completer.close(CLOSING)
-    Console().print(table)
-    return 0
+    facts = {name.replace("_", " "): value for name, value in described.items() if value}
+    why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
+    slower = f"the compiled decoder is left out: {why_not}" if why_not else None
+    return found._replace(slower=slower, sections={**found.sections, "model": facts})
 
 
-def _machine() -> dict[str, str]:
-    packages = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
-    return {
-        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        **{name: installed_version(name) or "not installed" for name in packages},
-        "cuda": cuda_state(),
-    }
-
-
-def _measured(completer: Completer) -> dict[str, str]:
-    answers = [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(len(KEYSTROKES))]
-    passes = [a.costs.ms.decode / a.costs.passes for a in answers if a.costs.passes]
-    totals = [a.costs.ms.total for a in answers[1:] if a.costs.passes]
+def _measure(completer: Completer, began: float) -> Examination:
+    """Complete a sample of Python, then type into it; `began` is when the command started."""
+    answers = [_answer(completer, SAMPLE)]
+    first = perf_counter() - began
+    answers += [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(1, len(KEYSTROKES))]
+    counted = [each.costs for each in answers if each.costs.passes]
+    totals = [each.costs.ms.total for each in answers[1:] if each.costs.passes]
     if not totals:
-        return {"decoding": "not measured: the model made no suggestions"}
-    return {
-        "decoding": f"{median(passes):.1f} ms per pass (median, measured now)",
-        "keystroke": f"{median(totals):.1f} ms for a complete new suggestion (median of {len(totals)}, measured now)",
+        why = refusal(answers[0].reason or "empty").why
+        return Examination(problem=f"the model suggests nothing in a sample of Python ({why}): use another model")
+    token = median(each.ms.decode / (each.new_tokens - each.known) for each in counted)
+    facts: Facts = {
+        "first suggestion": f"{first:.1f} s from the start of this command, most of it to load torch and the model",
+        "keystroke": f"{median(totals):.1f} ms for a complete new suggestion (median of {len(totals)})",
+        "decoding": f"{median(each.ms.decode / each.passes for each in counted):.1f} ms per pass (median)",
     }
+    speed = f"{token:.1f} ms a token, first suggestion in {first:.1f} s"
+    return Examination(speed, sections={"measured now": facts})
 
 
 def _answer(completer: Completer, text: str) -> Answer:
     return completer.complete(Request("doctor:sample", text, len(text)), lambda: False)
+
+
+def _machine() -> Facts:
+    facts = {
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        **{name: installed_version(name) or "not installed" for name in PACKAGES},
+        "cache folder": str(cache_folder("")),
+    }
+    if "torch" in sys.modules:
+        from model_runtime.machine import cuda_state
+
+        facts["gpu"] = cuda_state()
+    return facts
+
+
+def _cache_problem() -> str | None:
+    """Return why nothing can be kept on disk, None if it can."""
+    folder = cache_folder("").absolute()
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    if os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK):
+        return None
+    return f"nothing can be written to {folder}: check the permissions of {there}, or set cache_folder"
+
+
+def _print_section(console: Console, title: str, facts: Facts) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(f"  {escape(name)}", escape(value))
+    console.print(f"\n{escape(title)}")
+    console.print(table)

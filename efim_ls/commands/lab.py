@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_ls.commands.arguments import Failure, Mistake, Parser, add_command, check_file, whole_number
+from efim_ls.commands.arguments import Failure, Mistake, Parser, add_command, check_file, check_model, whole_number
 
 if TYPE_CHECKING:
     from efim_lab.replay.report import KeystrokeRow
@@ -38,7 +38,13 @@ PAPER_NUMBERS = (
 
 def add_replay(commands: Subparsers) -> Parser:
     """Add `replay`."""
-    replay = add_command(commands, "replay", "replay a recorded editing session and report what keystrokes cost")
+    summary = "replay a recorded editing session and report what keystrokes cost"
+    details = "Every key of the recording is typed into a real server, or only counted."
+    lines = (
+        "efim-ls replay session.json.gz --limit 1000",
+        "efim-ls replay session.json.gz --policy psm --json",
+    )
+    replay = add_command(commands, "replay", summary, *lines, details=details)
     replay.add_argument("trace", metavar="TRACE", type=Path, help="a recorded session: JSON, plain or gzipped")
     policy = "no reuse, FIM in PSM or SPM order, EFIM as published, or this server's EFIM (default: efim)"
     replay.add_argument("--policy", choices=POLICIES, default="efim", help=policy)
@@ -52,7 +58,10 @@ def add_replay(commands: Subparsers) -> Parser:
 
 def add_eval(commands: Subparsers) -> None:
     """Add `eval`."""
-    evaluate = add_command(commands, "eval", "measure how well models complete held-out code")
+    summary = "measure how well models complete held-out code"
+    details = "The last line is one JSON object."
+    lines = ("efim-ls eval --data src --lines 200", "efim-ls eval --data src --model run/export --model base")
+    evaluate = add_command(commands, "eval", summary, *lines, details=details)
     evaluate.add_argument("--data", type=Path, required=True, metavar="PATH", help=DATA)
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
@@ -67,10 +76,10 @@ def add_eval(commands: Subparsers) -> None:
 
 def add_bench(commands: Subparsers) -> None:
     """Add `bench` and its experiments."""
-    bench = add_command(commands, "bench", "run a published experiment on this machine")
+    bench = add_command(commands, "bench", "run a published experiment on this machine", "efim-ls bench efim-paper")
     experiments = bench.add_subparsers(metavar="EXPERIMENT", required=True)
     summary = "repeat the experiment of EFIM's paper (arXiv 2505.21889): no KV reuse, FIM, EFIM"
-    paper = add_command(experiments, "efim-paper", summary)
+    paper = add_command(experiments, "efim-paper", summary, "efim-ls bench efim-paper --users 4 --rounds 3")
     # Every Python has asyncio, and the embedded model was not trained on it.
     asyncio = Path(sysconfig.get_path("stdlib"), "asyncio")
     where = f"{DATA} (default: Python's own asyncio)"
@@ -90,7 +99,7 @@ def train(argv: Sequence[str]) -> int:
     return main(list(argv))
 
 
-def train_parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+def train_parsers() -> tuple[Parser, Parser]:
     """Return the two parsers of `train`: the one for training from scratch, the one for fine-tuning."""
     from efim_lab.training import command
     from efim_lab.training.finetune import command as finetune_command
@@ -124,6 +133,7 @@ def _read_trace(arguments: argparse.Namespace) -> Trace:
 
 def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeRow]:
     """Return a row for every keystroke: counted, from the server or, for other policies, from the engine alone."""
+    check_model(arguments.model)
     from editor_clients.headless.connection import ServerError
     from efim_lab.replay.baseline import baseline_rows
     from efim_lab.replay.player import replay
@@ -149,11 +159,13 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
 def _eval(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub.names import model_folder
 
+    names = arguments.model or [""]
+    _check_work(arguments.data, names)
     with _extra_required():
         from efim_lab.evaluation.command import evaluate, evaluate_language
 
     with _work_errors():
-        folders = [model_folder(name) for name in arguments.model or [""]]
+        folders = [model_folder(name) for name in names]
         if arguments.language:
             evaluate_language(arguments.data, folders, arguments.lines, arguments.language)
         else:
@@ -165,6 +177,7 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
     from efim_ls.paths import SPEED, cache_folder
     from model_runtime.checkpoint.hub.names import model_folder
 
+    _check_work(arguments.data, [arguments.model])
     with _extra_required():
         from efim_lab.paper.command import ExperimentSize, run_experiment
 
@@ -173,6 +186,19 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
         speed = cache_folder("") / SPEED
         run_experiment(arguments.data, model_folder(arguments.model), size, speed, arguments.json)
     return 0
+
+
+def _check_work(data: Path, models: Sequence[str]) -> None:
+    """Raise Mistake or Failure if the code or a model cannot be read; imports no torch."""
+    from efim_lab.documents import read_documents
+    from model_runtime.checkpoint.hub.names import model_folder
+
+    with _work_errors():
+        if not data.is_dir():
+            read_documents(data)
+        for name in models:
+            model_folder(name)
+            check_model(name)
 
 
 @contextmanager

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -38,6 +41,7 @@ from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 NUMBERS = ("size", "disk", "ms/key")  # licences and contexts are in --json only: 80 columns have no room for them
+FIGURES_WIDTH = 37  # characters of a row beside the name
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
@@ -53,9 +57,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that runs the model."""
+    """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that runs the model.
+
+    `setting` is the value of the setting model that chooses it; `current`: this is the model in use.
+    """
 
     name: str
+    setting: str
+    current: bool
+    downloaded: bool
     folder: str | None = None
     revision: str | None = None
     bytes_on_disk: int | None = None
@@ -70,29 +80,37 @@ class ModelRow:
     problem: str | None = None
 
 
-def show(cache: Path, as_json: bool) -> int:
-    """Print a table, or one JSON object."""
+def show(cache: Path, as_json: bool, current: str = "") -> int:
+    """Print a table, or one JSON object; `current` is the value of the setting model."""
     embedded = read_config(EMBEDDED)
     machine = Machine(
         available_memory(), memory_bandwidth(), [*supported_formats(embedded)], DEFAULTS.kv_memory_mib << 20
     )
-    rows = [*_rows(machine, SpeedFile(cache / SPEED))]
+    rows = [*_rows(machine, SpeedFile(cache / SPEED), current)]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
     else:
-        Console().print(_table(machine, rows))
+        console = Console()
+        console.print(_table(machine, rows, console.width))
     return 0
 
 
-def _rows(machine: Machine, notes: SpeedFile) -> Iterator[ModelRow]:
+def _rows(machine: Machine, notes: SpeedFile, current: str) -> Iterator[ModelRow]:
     here = cached_models()
-    yield _on_disk(machine, notes, CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED)))
-    yield from (_on_disk(machine, notes, each) for each in here)
+    embedded = CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED))
+    yield _on_disk(machine, notes, embedded, "", current)
+    folder = Path(os.path.expanduser(current))
+    if current and folder.is_dir():
+        yield _on_disk(machine, notes, CachedModel(current, "", (), folder, _size(folder)), current, current)
+    yield from (_on_disk(machine, notes, each, each.name, current) for each in here)
     names = {each.name for each in here}
-    yield from (_published(machine, each) for each in KNOWN_MODELS if each.name not in names)
+    yield from (_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> ModelRow:
+def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel, setting: str, current: str) -> ModelRow:
+    row = partial(
+        ModelRow, model.name, setting, setting == current, True, str(model.folder), model.commit, model.size
+    )
     known = next((each for each in KNOWN_MODELS if each.name == model.name), None)
     try:
         config = read_architecture(model.folder)
@@ -100,22 +118,21 @@ def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel) -> ModelRow
         family = known.family if known else _markers(model.folder, config)
         fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
     except ModelError as error:
-        return ModelRow(model.name, str(model.folder), model.commit, model.size, problem=str(error))
-    return ModelRow(
-        model.name, str(model.folder), model.commit, model.size, size.parameters, config.context,
-        known.licence if known else LICENCES.get(model.name), family, fits, gpu, milliseconds, measured,
-    )  # fmt: skip
+        return row(problem=str(error))
+    licence = known.licence if known else LICENCES.get(model.name)
+    return row(size.parameters, config.context, licence, family, fits, gpu, milliseconds, measured)
 
 
 def _markers(folder: Path, config: ModelConfig) -> str:
     return find_template(Tokenizer(folder / "tokenizer.json"), None, config.end_ids).family
 
 
-def _published(machine: Machine, known: KnownModel) -> ModelRow:
+def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
     fits, gpu, milliseconds, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
     return ModelRow(
-        known.name, parameters=known.parameters, context=known.context, licence=known.licence, family=known.family,
-        fits=fits, fits_gpu=gpu, milliseconds=milliseconds,
+        known.name, known.name, known.name == current, downloaded=False, parameters=known.parameters,
+        context=known.context, licence=known.licence, family=known.family, fits=fits, fits_gpu=gpu,
+        milliseconds=milliseconds,
     )  # fmt: skip
 
 
@@ -147,11 +164,11 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
-def _table(machine: Machine, rows: list[ModelRow]) -> Table:
+def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
     title = f"efim-ls models: {machine.free / 2**30:.1f} GiB of memory free, one thread reads "
     title += f"{machine.bandwidth / 1e9:.0f} GB/s"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-    table.add_column("model", overflow="fold")  # long names and formats wrap
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, padding=0)
+    table.add_column("model", no_wrap=True)  # _broken has wrapped what is too long
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
@@ -159,18 +176,24 @@ def _table(machine: Machine, rows: list[ModelRow]) -> Table:
     table.caption += "the weights; others are measured on this machine, with a part of a large model"
     table.caption_justify = "left"
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(*_cells(row, width - FIGURES_WIDTH))
     return table
 
 
-def _cells(row: ModelRow) -> tuple[str, ...]:
+def _cells(row: ModelRow, room: int) -> tuple[str, ...]:
+    """Return a row of the table, with lines of at most `room` characters in the model's name."""
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
     cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.0f}"
     return (
-        escape(name),
+        escape(name if len(name) <= room else _broken(name, room)),
         "" if row.parameters is None else f"{row.parameters / 1e9:.2f}B",
         "" if row.bytes_on_disk is None else f"{row.bytes_on_disk / 1e9:.2f}G",
         cost,
         "[red]cannot be used[/]" if row.problem else " ".join(fits) or "too large",
     )
+
+
+def _broken(name: str, room: int) -> str:
+    """Break a name into lines, if possible after its owner or at a hyphen."""
+    return textwrap.fill(name.replace("/", "/ "), max(room, 2), subsequent_indent=" ").replace("/ ", "/")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -17,9 +18,13 @@ from efim_ls.usage.history import DAMAGED, STATISTICS, counts_since
 
 PERIODS = {"today": 1, "last 7 days": 7, "last 30 days": 30, "all": date.max.toordinal()}  # days
 ALL = "all languages"
-HEADINGS = ("", "language", "shown", "accepted", "in part", "acceptance", "characters kept", "tokens reused")
+COLUMNS = ("shown", "accepted", "in part", "taken", "kept")
+EXPLANATION = """
+taken: the share of shown suggestions that were accepted, whole or in part
+kept:  the share of accepted characters that were still there later"""
 
 Counts = Mapping[Count, int]
+Languages = Mapping[str, Counts]
 
 
 def show(cache: Path, as_json: bool) -> int:
@@ -32,7 +37,8 @@ def show(cache: Path, as_json: bool) -> int:
     elif not found:
         print(f"nothing has been counted yet in {cache}")
     else:
-        Console().print(_table(found))
+        console = Console()
+        console.print(_table(found), EXPLANATION, sep="\n")
     return 0
 
 
@@ -55,24 +61,44 @@ def _by_language(path: Path, days: int) -> dict[str, Counts]:
     return {ALL: total, **dict(each)} if found else {}
 
 
-def _table(found: Mapping[str, Mapping[str, Counts]]) -> Table:
-    table = Table(*HEADINGS, title="efim-ls stats", title_justify="left")
-    for period, languages in found.items():
-        for language, counts in languages.items():
-            table.add_row(period if language == ALL else "", escape(language), *_cells(counts))
+def _table(found: Mapping[str, Languages]) -> Table:
+    table = Table("suggestions", box=box.SIMPLE_HEAD, show_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, justify="right")
+    for period, languages in _distinct(found):
+        for name, counts in _rows(period, languages):
+            table.add_row(escape(name), *_cells(counts))
         table.add_section()
     return table
 
 
+def _distinct(found: Mapping[str, Languages]) -> Iterator[tuple[str, Languages]]:
+    """Yield the periods that say more than the shorter one before them."""
+    before: Languages = {}
+    for period, languages in found.items():
+        if languages != before:
+            yield period, languages
+        before = languages
+
+
+def _rows(period: str, languages: Languages) -> Iterator[tuple[str, Counts]]:
+    """Yield a period's total and then its languages, or its only language."""
+    (_, total), *each = languages.items()
+    if len(each) == 1:
+        yield f"{period}, {each[0][0]}", total
+        return
+    yield period, total
+    for language, counts in each:
+        yield f"  {language}", counts
+
+
 def _cells(counts: Counts) -> tuple[str, ...]:
-    kept, of = counts["characters_kept"], counts["characters_accepted"]
     return (
         f"{counts['shown']:,}",
         f"{counts['accepted']:,}",
         f"{counts['partially_accepted']:,}",
         _percent(counts["taken"], counts["shown"]),
-        f"{kept:,} of {of:,} {_percent(kept, of)}".strip(),
-        _percent(counts["reused"], counts["reused"] + counts["recomputed"]),
+        _percent(counts["characters_kept"], counts["characters_accepted"]),
     )
 
 

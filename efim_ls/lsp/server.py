@@ -50,6 +50,9 @@ def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
 
 def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
     """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
+    from efim_ls.completion.model_check import check_model_files
+
+    check_model_files(settings)
     from efim_ls.completion.model_from_settings import fetch  # imported late, likewise
 
     fetch(settings, progress, beside)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Literal
 
-from efim_ls.request import Answer, Costs
+from efim_ls.request import Answer, Reason
 
 Count = Literal[
     "requests", "recomputed", "reused", "offered", "shown", "accepted", "partially_accepted", "taken",
@@ -32,7 +32,7 @@ class Counters:
         self._record = record
         self._counts: Counter[Count] = Counter()
         self._milliseconds: deque[float] = deque(maxlen=TIMED_ANSWERS)
-        self._last: tuple[str, str | None, Costs] | None = None
+        self._last: tuple[str, Answer] | None = None
 
     def add(self, language: str, counts: Mapping[Count, int]) -> None:
         """Add counts of a document in a language."""
@@ -44,14 +44,14 @@ class Counters:
         self.answered[outcome] += 1
         self.add(language, {"requests": 1})
 
-    def count_refusal(self, uri: str, language: str, reason: str) -> None:
+    def count_refusal(self, uri: str, language: str, reason: Reason) -> None:
         """Count a request that was answered without the model."""
         self.count_answer(language, reason)
-        self._last = (uri, reason, Costs())
+        self._last = (uri, Answer("", reason=reason))
 
     def count_costs(self, uri: str, language: str, answer: Answer) -> None:
         """Add the costs of an answer from the model."""
-        self._last = (uri, answer.reason, answer.costs)
+        self._last = (uri, replace(answer, text="", alternatives=()))  # no text of a user is kept
         self.add(language, {"recomputed": answer.costs.recomputed, "reused": answer.costs.reused})
         if answer.reason != "superseded":
             self._milliseconds.append(answer.costs.ms.total)
@@ -61,9 +61,10 @@ class Counters:
         """A summary of the last answer, for people."""
         if self._last is None:
             return None
-        uri, reason, costs = self._last
+        uri, answer = self._last
+        costs = answer.costs
         spent = {"reused": costs.reused, "recomputed": costs.recomputed, "ms": costs.ms.total}
-        return {"uri": uri, "reason": reason, **spent}
+        return {"uri": uri, "reason": answer.reason, **spent}
 
     @property
     def suggestions(self) -> dict[str, float | None]:
@@ -79,7 +80,7 @@ class Counters:
 
     def report(self) -> dict[str, object]:
         """Return all counts as plain values."""
-        of, (uri, reason, costs) = self._counts, self._last or (None, None, None)
+        of, (uri, answer) = self._counts, self._last or (None, None)
         return {
             "requests": self.answered.total(),
             "answered": dict(self.answered),
@@ -89,8 +90,9 @@ class Counters:
             "characters_kept": of["characters_kept"],
             "tokens": {"recomputed": of["recomputed"], "reused": of["reused"]},
             "ms": {f"p{percent}": _percentile(self._milliseconds, percent) for percent in (50, 95)},
-            "last": costs and asdict(costs),
-            "last_reason": reason,
+            "last": answer and asdict(answer.costs),
+            "last_reason": answer and answer.reason,
+            "last_confidence": answer and answer.confidence,
             "last_uri": uri,
         }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.rope import Rope, RopeKind
+from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
 from model_runtime.errors import ModelError
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package

@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
+from model_runtime.checkpoint.rope_parameters import Rope
+
 COMPLEX64 = 8  # bytes
-
-RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
-
-
-@dataclass(frozen=True)
-class Rope:
-    """How queries and keys are rotated by their position.
-
-    All angles shrink by `factor` ("linear"), or only slow ones ("llama3", "yarn", arXiv 2309.00071): those that turn
-    less than `slow` times over the `original` context shrink, those that turn more than `fast` times stay, and those
-    between are mixed. "dynamic" changes nothing within the context that the model was trained on, and no more of it
-    is used. `attention` is the factor by which yarn multiplies queries and keys.
-    """
-
-    theta: float = 10000.0
-    kind: RopeKind = "default"
-    factor: float = 1.0
-    original: int = 0
-    slow: float = 1.0
-    fast: float = 1.0
-    attention: float = 1.0
-    truncated: bool = True
 
 
 def rotations(rope: Rope, head_dim: int, tokens: int) -> torch.Tensor:

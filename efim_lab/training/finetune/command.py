@@ -2,20 +2,25 @@
 
 import argparse
 import json
+import math
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from efim_lab.errors import WorkError
+from efim_ls.commands.arguments import Parser, epilog, number
 
 FLAG = "--base"  # selects this command line
+_EXAMPLES = (
+    "efim-ls train --base bigcode/starcoder2-3b --method lora --data src --out own",
+    "efim-ls train --base bigcode/starcoder2-3b --method lora --out own --resume",
+)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """Return the parser for fine-tuning."""
-    parser = argparse.ArgumentParser(
-        "efim-ls train", description="Fine-tune a code model to complete inside words (EFIM's fragments)."
-    )
+    about = "Fine-tune a code model to complete inside words (EFIM's fragments)."
+    parser = Parser("efim-ls train", description=about, epilog=epilog(*_EXAMPLES))
     base = "the model: a folder, or its name on the hub; it needs infilling markers"
     parser.add_argument(FLAG, required=True, metavar="MODEL", help=base)
     method = "train low-rank adapters and merge them at the end (lora), or train all weights (full)"
@@ -39,8 +44,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
+    value = number(text)
+    if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a positive number, got {text!r}")
     return value
 

@@ -12,7 +12,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.fields import Fields
-from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.decoder.hf.pack import count_unpacked
 from model_runtime.decoder.hf.read import read_hf_config
 from model_runtime.errors import ModelError

@@ -13,7 +13,8 @@ import torch
 
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import parse_config, read_config
-from model_runtime.checkpoint.rope import Rope, rotation_bytes, rotations
+from model_runtime.checkpoint.rope import rotation_bytes, rotations
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
 from model_runtime.loading import memory_fit as fits

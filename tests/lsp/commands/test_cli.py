@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
         (["dance"], "invalid choice: 'dance'"),
         (["serve", "--tcp", "x"], "--tcp: expected a port from 0 (any) to 65535, got 'x'"),
         (["serve", "--tcp", "99999"], "--tcp: expected a port from 0 (any) to 65535, got '99999'"),
+        (["cache"], "required: ls|verify|clear; see efim-ls cache --help"),
+        (["cache", "list"], "invalid choice: 'list'"),
+        (["completion"], "required: bash|zsh|fish; see efim-ls completion --help"),
+        (["train"], "required: STEP; see efim-ls train --help"),
+        (["train", "corpus"], "required: --out; see efim-ls train corpus --help"),
+        (["train", "run", "--tokens", "many"], "--tokens: expected a number, got 'many'"),
+        (["train", "--base", "x", "--rate", "fast"], "--rate: expected a number, got 'fast'"),
         (["complete"], "required: FILE:LINE:COLUMN"),
         (["complete", "a.py"], "write FILE:LINE:COLUMN, both counted from 1"),
         (["complete", "a.py:0:1"], "write FILE:LINE:COLUMN, both counted from 1"),
@@ -88,6 +96,12 @@ def test_training_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(training, "main", lambda argv: argv == ["run", "--help", "--model"])  # pyright: ignore
     assert cli.main(["train", "run", "--help", "--model"])
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version_is_one_line(option: str, capsys: pytest.CaptureFixture[str]):
+    assert status([option]) == 0
+    assert capsys.readouterr() == (f"efim-ls {version('efim-ls')}\n", "")
 
 
 def test_help_loads_no_library():

@@ -291,3 +291,12 @@ async def test_a_server_that_dies_is_named_with_its_last_words(monkeypatch: pyte
         async with editor({}):
             pass
     assert ("out of luck" in str(error.value)) == ("luck" in code)
+
+
+def test_the_models_probability_comes_with_the_answer(ask: Asker):
+    ask("open", path="sure.py", text=AREA)
+    answer = ask("complete", path="sure.py", at=len(AREA))
+    assert 0 < answer["confidence"] <= 1
+    ask("edit", path="sure.py", at=len(AREA), insert=answer["text"][0])
+    assert ask("complete", path="sure.py", at=len(AREA) + 1)["confidence"] is None  # the model was not asked
+    ask("close", path="sure.py")

@@ -124,6 +124,38 @@ def test_the_table_can_be_read(home: Path) -> None:
     assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
 
 
+def test_no_name_is_broken_in_80_columns(home: Path) -> None:
+    lines = run(home, COLUMNS="80").splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    for known in KNOWN_MODELS:
+        if known.name != HERE:
+            assert any(line.startswith(f"{known.name} ") for line in lines)
+
+
+def test_a_name_is_broken_after_its_owner_in_a_narrow_terminal(home: Path) -> None:
+    lines = [line.split(" ")[0:2] for line in run(home, COLUMNS="60").splitlines()]
+    assert ["mistralai/", ""] in lines and ["", "Codestral-22B-v0.1"] in lines
+
+
+def test_json_says_what_a_list_to_choose_from_needs(found: Found) -> None:
+    embedded, cached, absent = found["the embedded model"], found[HERE], found[KNOWN_MODELS[1].name]
+    assert [(each["setting"], each["downloaded"]) for each in (embedded, cached, absent)] == [
+        ("", True),
+        (HERE, True),
+        (KNOWN_MODELS[1].name, False),
+    ]
+    assert [name for name, model in found.items() if model["current"]] == ["the embedded model"]
+
+
+@pytest.mark.parametrize("named", ["me/own", KNOWN_MODELS[1].name, "folder", "gone"])
+def test_the_model_in_use_is_marked(home: Path, tmp_path: Path, named: str) -> None:
+    setting = str(tmp_path / named) if named in ("folder", "gone") else named
+    if named == "folder":
+        make(tmp_path / named)
+    models = json.loads(run(home, "--json", "--model", setting))["models"]
+    assert [model["setting"] for model in models if model["current"]] == ([setting] if named != "gone" else [])
+
+
 def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
     assert "…" not in (told := run(home, COLUMNS="60"))
     assert "14.77B" in told

@@ -6,22 +6,43 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from efim_ls.usage.history import STATISTICS
-from tests.lsp.wire import ENV, HANG, Editor, started
+from efim_ls.usage.counters import Count
+from efim_ls.usage.history import STATISTICS, add_counts
+from tests.lsp.wire import ENV, HANG, ROOT, Editor, started
 
+GOLDEN = ROOT / "tests" / "golden" / "commands"
 NOTHING_OF_THE_USER = (b"more", b"page", b"file:", b"say")
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "efim_ls", "stats", *arguments]
-    env = {**ENV, "COLUMNS": "200"}
+    env = {**ENV, "COLUMNS": "80"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
     return done.returncode, done.stdout, done.stderr
+
+
+def shown(folder: Path) -> str:
+    """The table at 80 columns, without the blanks at the ends of its lines."""
+    code, printed, complaints = run("--folder", str(folder))
+    assert (code, complaints) == (0, "")
+    return "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+
+
+def day(ago: int) -> str:
+    return (date.today() - timedelta(ago)).isoformat()
+
+
+def counts(shown: int, accepted: int, in_part: int, characters: int, kept: int) -> dict[Count, int]:
+    return {
+        "shown": shown, "accepted": accepted, "partially_accepted": in_part, "taken": accepted + in_part,
+        "characters_accepted": characters, "characters_kept": kept,
+    }  # fmt: skip
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -68,9 +89,25 @@ async def test_the_table_can_be_read(folder: Path) -> None:
     code, printed, _ = run("--folder", str(folder))
     assert code == 0
     lines = [" ".join(line.replace("│", " ").split()) for line in printed.splitlines()]
-    assert "today all languages 5 3 0 60% 6 of 12 50% 58%" in lines
-    assert "python 4 2 0 50% 4 of 8 50% 58%" in lines
+    assert "today 5 3 0 60% 50%" in lines
+    assert "python 4 2 0 50% 50%" in lines
     assert any(line.startswith("[red]rust 1 1 0 100%") for line in lines)
+
+
+def test_the_first_day_is_one_block_and_one_language_one_line(tmp_path: Path) -> None:
+    add_counts(tmp_path / STATISTICS, {(day(0), "python"): counts(401, 120, 14, 3210, 2871)})
+    assert shown(tmp_path) == (GOLDEN / "stats_first_day.txt").read_text("utf-8")
+
+
+def test_a_year_fits_into_80_columns(tmp_path: Path) -> None:
+    counted = {
+        (day(0), "python"): counts(401, 120, 14, 3210, 2871),
+        (day(0), "typescriptreact"): counts(3, 0, 0, 0, 0),
+        (day(3), "[red]rust"): counts(1204, 12, 1, 404, 10),
+        (day(300), "python"): counts(182401, 50120, 10014, 1203210, 1002871),
+    }
+    add_counts(tmp_path / STATISTICS, counted)
+    assert shown(tmp_path) == (GOLDEN / "stats_year.txt").read_text("utf-8")
 
 
 async def test_numbers_and_languages_are_all_that_is_kept(folder: Path) -> None:

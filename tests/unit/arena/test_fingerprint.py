@@ -17,7 +17,7 @@ from model_runtime.arena import kv_format
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.kv_format import fingerprint
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Runtime
 from model_runtime.loading import autotune, kv_code

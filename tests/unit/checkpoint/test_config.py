@@ -20,7 +20,7 @@ from model_runtime.checkpoint.config import (
     read_json,
     read_languages,
 )
-from model_runtime.checkpoint.rope import Rope
+from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
 from tests.models import FIELDS, Tiny, config

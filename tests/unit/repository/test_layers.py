@@ -31,7 +31,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "editor_clients.headless",
         *RUNTIME,
     ),
-    "efim_ls.commands": ("efim_ls.completion", "efim_ls.session", "efim_ls.usage", "efim_ls.text", *RUNTIME, *STORE),
+    "efim_ls.commands": (
+        "efim_ls.completion",
+        "efim_ls.session",
+        "efim_ls.usage",
+        "efim_ls.access",
+        "efim_ls.text",
+        *RUNTIME,
+        *STORE,
+    ),  # fmt: skip
     "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text"),
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
@@ -46,7 +54,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.checkpoint": (),
     "model_runtime.prompt": (),
     "kv_store": (),
-    "efim_lab.training": ("efim_lab.evaluation", "efim_ls.completion.filters", *RUNTIME),
+    "efim_lab.training": (
+        "efim_lab.evaluation",
+        "efim_ls.completion.filters",
+        "efim_ls.commands.arguments",
+        *RUNTIME,
+    ),  # fmt: skip
     "efim_lab.evaluation": ("efim_ls.completion", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),

@@ -1,0 +1,40 @@
+"""`efim-ls completion`: prints a script that completes this command line in a shell."""
+
+from __future__ import annotations
+
+import argparse
+
+import shtab
+
+from efim_ls.commands import lab
+from efim_ls.commands.arguments import actions, all_parsers, subparsers
+
+FILES, FOLDERS = ("FILE", "FILE:LINE:COLUMN", "PATH", "TRACE"), ("DIR", "FOLDER", "MODEL")  # as arguments are named
+
+
+def show(parser: argparse.ArgumentParser, shell: str) -> int:
+    """Print the script for a parser, which gets the arguments of `train` as well."""
+    subparsers(parser)["train"] = _train_parser()
+    for each in all_parsers(parser):
+        # Some shells show the first line of it beside the command's name.
+        each.description = " ".join((each.description or "").split()).partition(". ")[0]
+        for action in actions(each):
+            _complete_paths(action)
+    print(shtab.complete(parser, shell))
+    return 0
+
+
+def _train_parser() -> argparse.ArgumentParser:
+    """Return the parser of `train` with its steps, and beside them the arguments of fine-tuning."""
+    scratch, finetuning = lab.train_parsers()
+    for action in actions(finetuning):
+        if action.dest != "help":
+            scratch._add_action(action)  # pyright: ignore[reportPrivateUsage] - argparse has no public way
+    return scratch
+
+
+def _complete_paths(action: argparse.Action) -> None:
+    if action.metavar in FILES:
+        action.complete = shtab.FILE  # pyright: ignore[reportAttributeAccessIssue] - where shtab looks for it
+    elif action.metavar in FOLDERS:
+        action.complete = shtab.DIRECTORY  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,56 @@
+"""`efim-ls complete`, run as a user runs it: the text on stdout, and on stderr what a user should know about it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lsp.wire import ENV, HANG
+
+SURE = "def area(width, height):\n    return width * height\n\n\ndef edge(wid"
+REPEATED = "# Title\n\nSome words here.\n"  # the model would only say the third line again
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "efim_ls", "complete", *arguments]
+    return subprocess.run(command, env=ENV, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    (tmp_path / "page.py").write_text(SURE, encoding="utf-8")
+    return tmp_path / "page.py"
+
+
+def test_a_sure_suggestion_comes_without_a_word(page: Path) -> None:
+    done = run(f"{page}:5:13")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("th, height")
+
+
+def test_a_place_beyond_the_text_is_clamped_and_said(page: Path) -> None:
+    done = run(f"{page}:99:1")
+    assert done.returncode == 0 and done.stdout.startswith("th, height")
+    assert done.stderr == f"efim-ls: {page} has no text at 99:1: completing at 5:13 instead\n"
+
+
+def test_an_empty_answer_is_explained_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text(REPEATED, encoding="utf-8")
+    done = run(f"{tmp_path / 'notes.md'}:2:1")
+    assert (done.returncode, done.stdout) == (0, "")
+    told = "the suggestion only repeated text around the cursor: keep typing to get the next one"
+    assert done.stderr == f"efim-ls: no suggestion: {told}\n"
+    answer = json.loads(run(f"{tmp_path / 'notes.md'}:2:1", "--json").stdout)
+    assert (answer["text"], answer["reason"], answer["why"]) == ("", "duplicate", told)
+
+
+def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text('print("The ', encoding="utf-8")  # nothing tells what comes next
+    done = run(f"{tmp_path / 'page.py'}:1:12")
+    assert done.returncode == 0 and done.stdout.strip()
+    assert done.stderr.startswith("efim-ls: the model is only 0.0% sure of this: editors hide what is below 5%")
+    assert done.stderr.count("\n") == 1 and "min_confidence" in done.stderr

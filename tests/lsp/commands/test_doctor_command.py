@@ -1,0 +1,110 @@
+"""`efim-ls doctor`, run as a user runs it: a verdict first, then the facts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lsp.wire import ENV, HANG
+from tests.models import Tiny, make
+
+DOCTOR = [sys.executable, "-m", "efim_ls", "doctor"]
+VERDICT = r"works: \d+\.\d ms a token, first suggestion in \d+\.\d s"
+RED = "\x1b[1;31m"
+
+
+def run(*arguments: str, cache: Path, columns: int = 80) -> subprocess.CompletedProcess[str]:
+    env = {**ENV, "COLUMNS": str(columns), "XDG_CACHE_HOME": str(cache)}
+    return subprocess.run(
+        [*DOCTOR, *arguments], env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False
+    )
+
+
+def run_on_a_terminal(*arguments: str, cache: Path) -> tuple[int, str]:
+    """The exit status and all that a terminal is sent."""
+    env = {**ENV, "COLUMNS": "200", "TERM": "xterm-256color", "XDG_CACHE_HOME": str(cache)}
+    main, terminal = pty.openpty()
+    process = subprocess.Popen([*DOCTOR, *arguments], env=env, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    try:
+        while chunk := os.read(main, 1 << 16):
+            shown += chunk
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(main)
+    return process.wait(HANG), shown.decode()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("doctor") / "model")
+
+
+def test_the_verdict_comes_first_and_then_sections_of_facts(tmp_path: Path) -> None:
+    done = run(cache=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *lines = done.stdout.splitlines()
+    assert re.fullmatch(VERDICT, first)
+    sections = [line for line in lines if line and not line.startswith((" ", "slower than it could be: "))]
+    assert sections == ["measured now", "model", "machine"]
+    assert any(line.split() == ["weights", "fp16"] or line.startswith("  weights ") for line in lines)
+    assert all(len(line) <= 80 for line in lines if line.startswith(" "))
+    assert "\x1b" not in done.stdout
+
+
+def test_a_terminal_shows_what_it_is_doing_and_no_colour_where_all_is_well(model: Path, tmp_path: Path) -> None:
+    status, shown = run_on_a_terminal("--model", str(model), cache=tmp_path)
+    assert status == 0 and re.search(VERDICT, shown)
+    assert (
+        0 <= shown.find("importing torch, which takes seconds") < shown.find("works: ")
+    )  # later steps are short here
+    assert RED not in shown
+
+
+def test_what_is_wrong_is_red_on_a_terminal_only(tmp_path: Path) -> None:
+    status, shown = run_on_a_terminal("--model", "./none", cache=tmp_path)
+    assert status == 1 and f"{RED}does not work" in shown
+    done = run("--model", "./none", cache=tmp_path)
+    assert done.returncode == 1
+    told = "'./none' is not a folder here, and models of the hub are named owner/name: name one or the other"
+    assert done.stdout.startswith(f"does not work: {told}\n")
+    assert "\x1b" not in done.stdout and "\nmachine\n" in done.stdout
+
+
+def test_a_model_that_is_refused_while_loading_has_cause_and_remedy(tmp_path: Path) -> None:
+    model = make(tmp_path / "model", Tiny(vocabulary=300))
+    done = run("--model", str(model), cache=tmp_path)
+    assert done.returncode == 1
+    told = "tokenizer.json is another model's (the tokenizer has 400 tokens, the model 300): fetch the model again"
+    assert done.stdout.startswith(f"does not work: {told}\n")
+    assert "  gpu " in done.stdout
+
+
+def test_a_cache_folder_that_cannot_be_written_is_wrong_though_suggestions_come(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run("--model", str(model), cache=tmp_path / "file")
+    assert done.returncode == 1
+    first, second, *_ = done.stdout.splitlines()
+    assert re.fullmatch(VERDICT, first)
+    assert second.startswith(
+        f"wrong: nothing can be written to {tmp_path / 'file' / 'efim-ls'}: check the permissions"
+    )
+
+
+def test_without_the_compiled_decoder_it_says_why_it_is_slower(model: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom efim_ls import cli\nfrom model_runtime.decoder.native import library\n"
+        "library.library_path = lambda: None\nsys.exit(cli.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "doctor", "--model", str(model)]
+    env = {**ENV, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].startswith("slower than it could be: the compiled decoder is left out: ")
