@@ -34,7 +34,7 @@ export async function explanation(client: LanguageClient, document: TextDocument
     const found = await client.sendRequest<Explanation>("efim/explain", { ...identified(document), position });
     const name = document.uri.path.split("/").at(-1) ?? document.uri.path;
     const title = `## Suggestion at ${name}, line ${at.line + 1}, column ${at.character + 1}\n`;
-    const said = found.reason === null && found.notice ? `${found.notice}\n` : outcome(found);
+    const said = found.reason === null && found.notice ? `${escaped(withOurNames(found.notice))}\n` : outcome(found);
     return [title, said, ...(hasPrompt(found) ? prompt(found, document.languageId) : [])].join("\n");
 }
 
