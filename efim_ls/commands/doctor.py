@@ -116,7 +116,6 @@ def _machine() -> Facts:
     facts = {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: installed_version(name) or "not installed" for name in PACKAGES},
-        "cache folder": str(cache_folder("")),
     }
     if "torch" in sys.modules:
         from model_runtime.machine import cuda_state
@@ -136,6 +135,8 @@ def _cache_problem() -> str | None:
 
 def _print_section(console: Console, title: str, facts: Facts) -> None:
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(f"  {escape(name)}", escape(value))
     console.print(f"\n{escape(title)}")
