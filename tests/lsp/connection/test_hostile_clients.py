@@ -60,8 +60,8 @@ def initialize(process: int | None = None) -> dict[str, Any]:
 def serving(kept: Path, port: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     code = SERVER.format(folder=str(ROOT), kept=str(kept), port=port)
     env = {**ENV, "XDG_CACHE_HOME": str(kept.parent / "cache")}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], env=env, **pipes) as process:
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", code]
+    with subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
             yield process
         finally:
