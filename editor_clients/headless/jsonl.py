@@ -81,8 +81,8 @@ async def _answer(session: Session, line: bytes) -> Answer:
         return _error(number, "server-error", str(error))
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+def _refuse(_: str) -> NoReturn:
+    raise ValueError("the request has a number that JSON does not have: leave it out")
 
 
 def _finite(digits: str) -> float:

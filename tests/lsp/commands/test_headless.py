@@ -184,6 +184,8 @@ def test_both_sides_hold_the_same_text_whatever_is_edited(ask: Asker, seed: int)
 @pytest.mark.parametrize(
     ("line", "number", "code"),
     [
+        ('{"id": NaN, "op": "settle"}', None, "bad-json"),
+        ('{"id": [-1e999], "op": "settle"}', None, "bad-json"),
         ("{", None, "bad-json"),
         ("", None, "bad-json"),
         ("[" * 100_000, None, "bad-json"),
