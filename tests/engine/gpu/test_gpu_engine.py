@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Request
+from efim_ls.settings import Settings
 from model_runtime.arena.kv_format import fingerprint
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
@@ -33,6 +37,7 @@ from model_runtime.loading.load import Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched, never
 from tests.engine.prompts import A, B, after, prompt_of
+from tests.models import CODE
 
 CAPACITY, ARENAS = 400, 2
 MIB = 1 << 20
@@ -193,6 +198,25 @@ def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeyp
     assert (told.device, told.device_reason) == ("cuda", "A GPU, asked for by the setting")
     assert told.arenas == 2 * here.description.arenas, "bf16 takes half the memory"
     assert there.kv.fingerprint != here.kv.fingerprint
+
+
+def test_what_a_user_is_told_of_an_answer_on_a_gpu_counts_reused_tokens_as_approximate(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed through as well: its text rests on what was reused."""
+    pretend(monkeypatch, 80_000)
+    monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:4]))
+    settings = Settings(str(folder), device="cuda", persist=False, min_confidence=0.0, kv_memory_mib=8)
+    completer = Completer.load(replace(settings, head_tokens=120, tail_tokens=40), lambda stage, percent: None)
+    text = CODE[:300]
+    cold, warm = (completer.complete(Request("a", text, len(text), explicit=True), never) for _ in range(2))
+    assert (cold.costs.reused, cold.costs.approximate) == (0, 0) and cold.text
+    assert warm.costs.approximate == warm.costs.reused > 0
+    text += cold.text[0]
+    through = completer.complete(Request("a", text, len(text), explicit=True), never)
+    assert through.text == cold.text[1:] and through.costs.recomputed == 0
+    assert through.costs.approximate == through.costs.reused > 0
+    completer.close(1)
 
 
 def test_keys_of_one_device_are_not_taken_for_those_of_another(folder: Path) -> None:

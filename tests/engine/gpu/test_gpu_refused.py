@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,21 @@ def test_whatever_a_compiler_raises_is_a_reason(folder: Path, monkeypatch: pytes
     assert told.device_reason == (
         "Card 0 (compute capability 12.0) cannot run this model (RuntimeError: PTX was compiled for another card)"
     )
+
+
+def test_each_load_starts_without_what_earlier_models_had_compiled(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all models together dynamo compiles a function eight times, and then no more."""
+    done = list[str]()
+    pretend(monkeypatch, 80_000)
+    monkeypatch.setattr(torch.cuda, "device", lambda gpu: nullcontext())
+    monkeypatch.setattr(torch.compiler, "reset", lambda: done.append("reset"))
+    monkeypatch.setattr(gpu_loading, "Slab", lambda *given: done.append("slab"))
+    monkeypatch.setattr(gpu_loading, "choose_attention", lambda *given: done.append("attention") or refusing("no")())
+    for _ in range(2):
+        assert load_here(folder, "auto").description.device_reason == "no"
+    assert done == 2 * ["reset", "slab", "attention"]
 
 
 # Which GPU
