@@ -18,6 +18,7 @@ def test_random_models_are_right_to_the_bit_and_touch_no_memory_of_others(tmp_pa
         program = build_fuzz(tmp_path, SANITIZERS["memory"])
     except (OSError, subprocess.CalledProcessError) as error:
         require(f"the fuzz cannot be compiled ({error})", DECODER_FLAGS)
+        raise
     ran = run_fuzz(program, SECONDS)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "models" in ran.stdout
