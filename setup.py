@@ -27,7 +27,7 @@ class PlainLibraries(build_ext):
         return f"{fullname.replace('.', '/')}.so"
 
     def build_extension(self, ext: Extension) -> None:
-        message = Path(self.build_lib, _message(ext))
+        message = Path(str(self.build_lib), _message(ext))
         message.parent.mkdir(parents=True, exist_ok=True)
         message.unlink(missing_ok=True)
         ext.define_macros.append(("SOURCES", SOURCES["sources_hash"](Path(ext.sources[0]).parent)))
