@@ -8,10 +8,11 @@ from typing import Any
 
 from efim_lab.replay.report import KeystrokeRow
 
+# The other orders as a server with a radix cache computes them: their best.
 LABELS = {
-    "psm": "FIM",
-    "spm": "FIM, suffix first",
-    "efim-paper": "EFIM as published",
+    "psm, radix": "FIM",
+    "spm, radix": "FIM, suffix first",
+    "efim-paper, radix": "EFIM as published",
     "efim": "efim-ls",
 }
 INK, AHEAD, WAITED = "#222222", "#a6cee8", "#0072b2"
