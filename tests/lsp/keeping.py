@@ -60,10 +60,10 @@ class Home(NamedTuple):
     cache: Path
 
     def settings(self, **more: object) -> dict[str, object]:
-        """Nothing is computed ahead, and texts are cut only where they are longer than these."""
+        """Nothing is computed ahead or chosen by speed, and texts are cut only where they are longer than these."""
         sizes = {"head_tokens": 1200, "max_new_tokens": 8, "disk_mib": 8, "host_memory_mib": 8}
         where = {"model": str(self.model), "cache_folder": str(self.cache), "persist": True}
-        return {**sizes, **where, "ahead_seconds_per_minute": 0, **more}
+        return {**sizes, **where, "weights": "fp32", "ahead_seconds_per_minute": 0, **more}
 
     @property
     def blocks(self) -> Path:
