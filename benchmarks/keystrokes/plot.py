@@ -18,7 +18,7 @@ LABELS = {
 INK, AHEAD, WAITED = "#222222", "#a6cee8", "#0072b2"
 # The least tokens of each kind of keystroke: the darker, the more; dark and light differ for every eye.
 KINDS = ((0, "none", "#e4e4e4"), (1, "1 to 9", "#7fc0ea"), (10, "10 and more", "#d55e00"))
-THIN = 4  # percent: no number fits into a thinner part of a bar
+THIN = 6  # percent: no number fits into a thinner part of a bar
 HEIGHT = 0.62
 
 

@@ -25,6 +25,8 @@ from efim_ls.settings import Settings
 USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 
+# The last is a terminal's that closes; Windows lacks it.
+ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
 HALTING = 0.5  # seconds that the event loop may take to come to the end of a callback
 
 logger = logging.getLogger(__name__)
@@ -67,7 +69,7 @@ def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch
     log_to_stderr()
     server = build_server(load, fetch)
     threading.Thread(target=_leave, args=(server,), daemon=True).start()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, lambda number, _: server.ends.put(128 + number))
     with suppress(SystemExit):
         asyncio.run(_serve_stdio(server, wire) if tcp_port is None else _serve_tcp(server, tcp_port))

@@ -264,7 +264,7 @@ async def test_over_a_port_too_a_request_sees_no_later_edit():
         assert (await answer)["items"][0]["insertText"] == "early"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_over_a_port_too_a_signal_ends_it_once_all_is_kept(number: signal.Signals):
     server = await asyncio.create_subprocess_exec(*STAND_IN, "0", stderr=asyncio.subprocess.PIPE, env=ENV)
     assert server.stderr is not None and b"listening" in await server.stderr.readline()
