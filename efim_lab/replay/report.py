@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from efim_ls.session.idle_budget import WINDOW
-
 PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 COLUMNS = ("mean", *PERCENTILES, "max")
 BEFORE_FIRST_TOKEN = ("plan", "tokenize", "restore", "prefill")
+MINUTE = 60.0  # seconds
 LEAST_PLAIN_ANSWERS = 20  # answers without drafts; fewer do not tell how long a pass takes
 
 
@@ -125,7 +124,7 @@ def _worst_minute(rows: Sequence[KeystrokeRow]) -> float:
     worst, spent, first = 0.0, 0.0, 0
     for row in rows:
         spent += row.ahead_seconds
-        while rows[first].time <= row.time - WINDOW:
+        while rows[first].time <= row.time - MINUTE:
             spent -= rows[first].ahead_seconds
             first += 1
         worst = max(worst, spent)

@@ -177,7 +177,7 @@ def converter() -> Converter:
 def _position(raw: object, _: object) -> types.Position:
     """Accept numbers above LSP's limit, which some clients send for the end of a line or a text."""
     position = position_of(raw)
-    if position is None:
+    if position is None or cast("dict[str, int]", raw)["line"] < 0:
         raise ValueError("expected a position: {line, character}")
     return types.Position(*position)
 

@@ -9,17 +9,18 @@ from pathlib import Path
 import torch
 
 from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.decoder.native.library import library_hash
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("arena", "checkpoint", "decoder")  # all that a forward pass runs is in these
 
 
-def kv_code(runtime: Runtime, device: str) -> list[str]:
+def kv_code(runtime: Runtime, choice: DeviceChoice) -> list[str]:
     """Return what the bits of keys and values depend on besides the model: code, libraries and the device."""
     code = [runtime.kv, runtime.attention, python_hash(ROOT), library_hash(), torch.__version__]
-    if device == "cuda":
-        return [*code, torch.cuda.get_device_name(), _version("xformers")]
+    if choice.device == "cuda":
+        return [*code, torch.cuda.get_device_name(choice.gpu), _version("xformers")]
     return [*code, torch.backends.cpu.get_cpu_capability()]
 
 

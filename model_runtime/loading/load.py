@@ -162,7 +162,7 @@ def load(
     pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
-    code = kv_code(runtime, plan.choice.device)
+    code = kv_code(runtime, plan.choice)
     kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations, runtime.bf16)
     source = open_source(kv, model) if open_source else None
     engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source)

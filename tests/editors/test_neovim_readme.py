@@ -19,7 +19,7 @@ from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 
 README = (PLUGIN / "README.md").read_text("utf-8")
-SHELL = re.search(r"in the folder of the clone:\n\n((?:    .*\n)+)", README)
+SHELL = re.search(r"in the clone's folder:\n\n((?:    .*\n)+)", README)
 PACK, SETUP = re.findall(r"```lua\n(.*?)```", README, re.DOTALL)[:2]
 TEXT = "def area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
 
@@ -33,13 +33,13 @@ def started(program: Path, home: Path, init: str) -> Iterator[Neovim]:
     path = f"{server_command(home)}{os.pathsep}{os.environ['PATH']}"
     api = attach([str(program), "--headless", "--embed", "-n"], {**env, "HOME": str(home), "PATH": path})
     try:
-        api.ui_attach(100, 30, rgb=True)
         api.exec_lua("_G.notices = {}")
         loaded = "return package.loaded.efim_ls ~= nil"
         eventually(
             lambda: api.exec_lua(loaded),
             lambda: f"init.lua has not come to its end: {api.command_output('messages')}",
         )
+        api.ui_attach(100, 30, rgb=True)  # not before: what init.lua prints could wait for Enter
         yield Neovim(api, home)
     finally:
         below = descendants(api.funcs.getpid())

@@ -56,7 +56,7 @@ def test_a_model_with_another_ones_tokenizer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "complaint"),
     [
-        (["--data", "empty"], 2, "empty has no code: name a heldout.jsonl or a folder of .py files"),
+        (["--data", "empty"], 2, "empty has no code: name a heldout.jsonl or a folder of Python files"),
         (["--data", "none"], 2, "none cannot be read (No such file or directory)"),
         (["--data", "short"], 2, "the data has 0 texts of 942 tokens or more, for 16 users: name a folder with more"),
         (["--tokens", "2000"], 1, "a context of 2048 tokens has no room for 2000 new ones after a prompt: lower"),

@@ -39,12 +39,12 @@ def test_a_place_beyond_the_text_is_clamped_and_said(page: Path) -> None:
 
 
 def test_an_empty_answer_is_explained_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text(REPEATED, encoding="utf-8")
-    done = run(f"{tmp_path / 'notes.md'}:2:1")
+    (tmp_path / "notes").write_text(REPEATED, encoding="utf-8")
+    done = run(f"{tmp_path / 'notes'}:2:1")
     assert (done.returncode, done.stdout) == (0, "")
     told = "the suggestion only repeated text around the cursor: keep typing to get the next one"
     assert done.stderr == f"efim-ls: no suggestion: {told}\n"
-    answer = json.loads(run(f"{tmp_path / 'notes.md'}:2:1", "--json").stdout)
+    answer = json.loads(run(f"{tmp_path / 'notes'}:2:1", "--json").stdout)
     assert (answer["text"], answer["reason"], answer["why"]) == ("", "duplicate", told)
 
 

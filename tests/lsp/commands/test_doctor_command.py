@@ -100,8 +100,9 @@ def test_a_cache_folder_that_cannot_be_written_is_wrong_though_suggestions_come(
 
 def test_without_the_compiled_decoder_it_says_why_it_is_slower(model: Path, tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom efim_ls import cli\nfrom model_runtime.decoder.native import library\n"
-        "library.library_path = lambda: None\nsys.exit(cli.main(sys.argv[1:]))"
+        "import sys\nfrom pathlib import Path\nfrom efim_ls import cli\n"
+        "from model_runtime.decoder.native import library\nlibrary.PATH = Path('none.so')\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", code, "doctor", "--model", str(model)]
     env = {**ENV, "XDG_CACHE_HOME": str(tmp_path)}

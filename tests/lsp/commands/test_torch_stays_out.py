@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lsp.wire import ENV, GHOST_TEXT, HANG, launched
+from tests.lsp.wire import ENV, HANG
 
 WITH_IMPORTS = {**ENV, "PYTHONPROFILEIMPORTTIME": "1"}  # a line on stderr for each import, in child processes too
 TORCH = "| torch\n"
@@ -73,21 +73,3 @@ def test_the_doctor_refuses_a_wrong_model_before_torch_is_imported(folder: Path)
     assert done.returncode == 1
     assert done.stdout.startswith("does not work: './none' is not a folder here")
     assert TORCH not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
-    [
-        ({"model": "./none"}, "'./none' is not a folder here"),
-        ({"model": "owner/name", "revision": "a..b"}, "'a..b' is not a valid revision"),
-    ],
-)
-async def test_a_server_refuses_wrong_settings_before_torch_is_imported(
-    settings: dict[str, str], complaint: str
-) -> None:
-    async with launched((sys.executable, "-X", "importtime", "-m", "efim_ls", "serve")) as editor:
-        await editor.start(GHOST_TEXT, settings)
-        status = await editor.ask("efim/status")
-        assert status["state"] == "error" and complaint in status["message"]
-        assert await editor.close() == 0
-        assert "| efim_ls.cli\n" in editor.stderr and TORCH not in editor.stderr

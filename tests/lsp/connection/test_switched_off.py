@@ -253,7 +253,7 @@ async def test_while_a_model_loads_or_is_missing_it_is_explained(tmp_path: Path)
         assert reason == "loading" and why is not None and "once it is ready" in why
         await asyncio.to_thread(gate.write_text, "go")
         await editor.loaded()
-        change(editor, model="missing")
+        change(editor, model="missing", device="cuda")  # nor can the embedded one be loaded
         await editor.loaded()
         reason, why = await told(page)
         assert reason == "no model" and why is not None and "choose another" in why

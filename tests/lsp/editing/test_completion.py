@@ -175,10 +175,13 @@ async def test_malformed_params_are_answered_with_an_error(editor: Editor, param
 
 
 @pytest.mark.parametrize("method", ["textDocument/didOpen", "textDocument/didChange", "textDocument/didClose"])
-async def test_malformed_notifications_are_only_logged(editor: Editor, method):
-    editor.tell(method, {"textDocument": 5})
-    assert await editor.open(AREA).ghost()
-    await editor.logged(f"malformed {method}")
+async def test_a_message_that_names_no_document_is_logged_and_shown(method: str):
+    async with started(REAL, settings={"min_confidence": 0}) as editor:
+        editor.tell(method, {"textDocument": 5})
+        assert await editor.open(AREA).ghost()
+        await editor.logged("a message about a document's text cannot be understood")
+        [shown] = editor.messages
+        assert "cannot be understood" in shown
 
 
 async def test_an_unknown_method_is_answered_so(editor: Editor):
@@ -245,7 +248,7 @@ async def test_a_position_beyond_the_end_is_taken_for_the_end(editor: Editor):
 async def test_explain_tells_the_prompt_and_its_costs_and_changes_nothing(editor: Editor):
     page = editor.open("# explained\n" + AREA)
     explained = await page.explain()
-    assert set(explained) == {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why"}
+    assert set(explained) == {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why", "notice"}
     assert (explained["head"] + explained["typed"]).endswith('"""The area of a ring."""\n    return circle(rad')
     assert explained["rest"] == ")"
     assert explained["reason"] is None

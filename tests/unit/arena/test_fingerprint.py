@@ -7,7 +7,7 @@ import shutil
 from dataclasses import fields, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.loading import autotune, kv_code
 from model_runtime.loading.autotune import CpuMethod
 from tests.compiled import require_compiled
@@ -31,8 +32,8 @@ OTHER: dict[type, Any] = {str: "another", int: 77, float: 0.25, bool: None, tupl
 HARMLESS = {"model_runtime.errors", "model_runtime.ids", "model_runtime.machine"}  # they compute no number
 
 
-def of_code(runtime: Runtime, device: str = "cpu") -> bytes:
-    return fingerprint(FILES, CONFIG, kv_code.kv_code(runtime, device))
+def of_code(runtime: Runtime, device: Literal["cpu", "cuda"] = "cpu") -> bytes:
+    return fingerprint(FILES, CONFIG, kv_code.kv_code(runtime, DeviceChoice(device, "", gpu=1)))
 
 
 def runtime(kv: str = "fp32 torch", attention: str = "flash") -> Runtime:
@@ -80,7 +81,7 @@ FACTS = {
     "the compiled part's sources": ("cpu", kv_code, "library_hash", lambda: "another"),
     "the modules": ("cpu", kv_code, "python_hash", lambda root: "another"),
     "torch beside a GPU": ("cuda", torch, "__version__", "99.0"),
-    "the GPU": ("cuda", torch.cuda, "get_device_name", lambda: "another"),
+    "the GPU": ("cuda", torch.cuda, "get_device_name", lambda gpu: f"another {gpu}"),
     "xformers": ("cuda", kv_code, "version", lambda package: "99.0"),
 }
 
@@ -88,7 +89,7 @@ FACTS = {
 @pytest.mark.parametrize("fact", FACTS)
 def test_libraries_and_devices_count(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
     device, module, name, value = FACTS[fact]
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda gpu: f"GPU {gpu}")
     before = of_code(runtime(), device)
     monkeypatch.setattr(module, name, value)
     assert of_code(runtime(), device) != before

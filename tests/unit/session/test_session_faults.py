@@ -34,7 +34,10 @@ class Fake:
     def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
         return lambda stopped: True
 
-    def prefetch_opened(self, uri: str, text: str) -> Callable[[ShouldStop], bool]:
+    def notice(self, language: str) -> str | None:
+        return None
+
+    def prefetch_opened(self, uri: str, text: str, language: str) -> Callable[[ShouldStop], bool]:
         if uri == BAD:
             raise TypeError(uri)
         self.prefetched.append(uri)
