@@ -32,10 +32,9 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched, never
+from tests.engine.gpu.loading import load_here
 from tests.engine.prompts import A, B, after, prompt_of
 from tests.models import CODE
 
@@ -172,20 +171,6 @@ def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyP
     assert device.choose_device("auto", large, 512, device.gpu_format("int8")).device == "cuda"
     with pytest.raises(ModelError, match=r"int8 weights 5337, kv_memory_mib 2048"):
         device.choose_device("cuda", large, 2048, device.gpu_format("int8"))
-
-
-def load_here(folder: Path, wanted: device.Device) -> Model:
-    return load(
-        read_checkpoint(folder),
-        device=wanted,
-        weights="fp32",
-        threads=1,
-        capacity=CAPACITY,
-        kv_memory_mib=1,
-        local_cache=False,
-        speed_notes=None,
-        progress=lambda stage, percent: None,
-    )
 
 
 def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,8 @@ from model_runtime.decoder.gpu.biases import Bias
 from model_runtime.decoder.gpu.device import GpuError
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.errors import ModelError
-from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import Model, load
 from model_runtime.machine import cuda_state
+from tests.engine.gpu.loading import load_here
 
 CAPACITY = 100
 CARD = "NVIDIA X (compute capability 12.0)"
@@ -152,20 +151,6 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *free_mib: int) -> None:
         "mem_get_info": lambda gpu: (free_mib[gpu] * MIB, 80_000 * MIB),
     }.items():
         monkeypatch.setattr(torch.cuda, name, given)
-
-
-def load_here(folder: Path, wanted: device.Device) -> Model:
-    return load(
-        read_checkpoint(folder),
-        device=wanted,
-        weights="fp32",
-        threads=1,
-        capacity=CAPACITY,
-        kv_memory_mib=1,
-        local_cache=False,
-        speed_notes=None,
-        progress=lambda stage, percent: None,
-    )
 
 
 def refusing(reason: str) -> Callable[..., None]:
