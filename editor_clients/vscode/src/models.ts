@@ -9,8 +9,8 @@ import { MODEL, configuration } from "./settings";
 /** A model, as `efim-ls models --json` reports it; null is unknown. */
 interface Model {
     readonly name: string;
-    /** The value of the setting that chooses it; older servers do not tell. */
-    readonly setting?: string;
+    /** The value of the setting that chooses it. */
+    readonly setting: string;
     readonly bytes_on_disk: number | null;
     readonly parameters: number | null;
     readonly fits: readonly string[];
@@ -25,7 +25,6 @@ interface Choice extends QuickPickItem {
     readonly value?: () => string | undefined | Promise<string | undefined>;
 }
 
-const EMBEDDED = "the embedded model";
 const PATIENCE = 60_000; // ms: the server measures how fast this machine reads memory
 const HUB_NAME = /^[\w.-]+\/[\w.-]+$/;
 
@@ -97,9 +96,8 @@ function named(): Choice[] {
 }
 
 function choice(model: Model): Choice {
-    const { name, parameters, problem } = model;
-    const value = model.setting ?? (name === EMBEDDED ? "" : name);
-    const current = value === configuration().get(MODEL, "");
+    const { name, setting, parameters, problem } = model;
+    const current = setting === configuration().get(MODEL, "");
     return {
         label: `${current ? "$(check)" : "$(blank)"} ${name}`,
         description: [
@@ -107,7 +105,7 @@ function choice(model: Model): Choice {
             ...(model.bytes_on_disk === null ? [] : [`${large(model.bytes_on_disk, "MB", "GB")} on disk`]),
         ].join(", "),
         detail: problem === null ? fit(model) : `Cannot be used: ${problem}`,
-        value: () => value,
+        value: () => setting,
     };
 }
 
