@@ -22,8 +22,13 @@ UNASKED = (
 )  # fmt: skip
 # A replay skips the recording's pauses, so prefetching needs all of its time budget at once; the report says what it
 # took in the worst minute of the recording, to compare with a server's budget. Costs must depend neither on what an
-# earlier replay left on disk nor on the language that the trace's name suggests.
-REPLAY_SETTINGS: dict[str, object] = {"ahead_seconds_per_minute": 60, "persist": False, "disabled_languages": []}
+# earlier replay left on disk nor on the language that the trace's name suggests: the model is asked in all of them.
+REPLAY_SETTINGS: dict[str, object] = {
+    "ahead_seconds_per_minute": 60,
+    "persist": False,
+    "disabled_languages": [],
+    "model_languages": ["*"],
+}
 
 
 def replay(recorded: Trace, name: str, settings: Mapping[str, object]) -> list[KeystrokeRow]:

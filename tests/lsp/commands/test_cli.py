@@ -127,9 +127,12 @@ def test_the_doctor_opens_no_store(tmp_path: Path):
     assert list(tmp_path.rglob("blocks.kv")) == []
 
 
-def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path):
+@pytest.mark.parametrize(
+    "name", ["python.json", "rust.json"]
+)  # the model is asked whether it knows the language or not
+def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path, name: str):
     start = "def area(width, height):\n    return width * height\n\n\n"
-    path = trace(tmp_path, *typed("def edge(wid", len(start)), start=start)
+    path = str(Path(trace(tmp_path, *typed("def edge(wid", len(start)), start=start)).rename(tmp_path / name))
     counted, replayed = (
         json.loads(run("replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
         for more in (["--count-only"], [])
