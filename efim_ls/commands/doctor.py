@@ -81,6 +81,7 @@ def _examine(model: str, began: float, status: Status) -> Examination:
     status.update("measuring keystrokes")
     found = _measure(completer, began)
     described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
+    described["languages"] = ", ".join(completer.languages)
     completer.close(CLOSING)
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None

@@ -50,7 +50,7 @@ class Completer:
         self._documents: dict[str, DocumentFrames] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
-        self._languages = settings.model_languages or model.description.languages or (ANY,)
+        self.languages = settings.model_languages or model.description.languages or (ANY,)
         self._phrases = None
         if settings.local_cache:
             self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
@@ -80,7 +80,7 @@ class Completer:
             self._focused = request.uri
             self._persistence.focus(request.uri)
         document = self._document(request.uri)
-        if not knows(self._languages, request.language):
+        if not knows(self.languages, request.language):
             return self._speak(document, request, stopped)
         meter = CostMeter()
         try:
@@ -121,11 +121,11 @@ class Completer:
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if the model does not know a language, else None; on any thread."""
         model = self._model.description.model
-        return notice("" if model == str(EMBEDDED) else model, self._languages, language)
+        return notice("" if model == str(EMBEDDED) else model, self.languages, language)
 
     def prefetch(self, request: Request) -> Preparation:
         """Return work that prefetches what a completion for this request will need."""
-        if not knows(self._languages, request.language):
+        if not knows(self.languages, request.language):
             return _nothing_to_prepare
 
         def frames(stopped: ShouldStop) -> list[Frame | None]:
@@ -136,7 +136,7 @@ class Completer:
 
     def prefetch_opened(self, uri: str, text: str, language: str = "") -> Preparation:
         """Return work that prefetches what a first completion in a document will need."""
-        if not knows(self._languages, language):
+        if not knows(self.languages, language):
             return _nothing_to_prepare
         return self._preparation(uri, lambda stopped: [self._document(uri).planner.opening(text, stopped)])
 
@@ -201,7 +201,7 @@ class Completer:
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
-        languages = {"languages": list(self._languages)}
+        languages = {"languages": list(self.languages)}
         return {**asdict(self._model.description), **languages, **budget, **self._persistence.describe()}
 
     @property
