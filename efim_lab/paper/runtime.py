@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from efim_ls.completion.speed_file import SpeedFile
+from efim_ls.completion.cache_file import CacheFile
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights
@@ -32,7 +32,7 @@ def load_runtime(
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":
-        notes = SpeedFile(measured) if measured else None
+        notes = CacheFile(measured) if measured else None
         wanted = DecoderOptions(weights="auto", threads=THREADS, speed_notes=notes)
         forms = usable_formats(config, "auto", kv_bytes(config, capacity, arenas))
         return "CPU, one thread", load_on_cpu(config, weights, capacity, arenas, wanted, forms)

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from efim_ls.completion.cache_file import CacheFile
 from efim_ls.completion.model_from_settings import capacity, fit_budget
-from efim_ls.completion.speed_file import SpeedFile
 from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
 from model_runtime.arena.arena import FP32
@@ -86,7 +86,7 @@ def show(cache: Path, as_json: bool, current: str = "") -> int:
     machine = Machine(
         available_memory(), memory_bandwidth(), [*supported_formats(embedded)], DEFAULTS.kv_memory_mib << 20
     )
-    rows = [*_rows(machine, SpeedFile(cache / SPEED), current)]
+    rows = [*_rows(machine, CacheFile(cache / SPEED), current)]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
     else:
@@ -95,7 +95,7 @@ def show(cache: Path, as_json: bool, current: str = "") -> int:
     return 0
 
 
-def _rows(machine: Machine, notes: SpeedFile, current: str) -> Iterator[ModelRow]:
+def _rows(machine: Machine, notes: CacheFile, current: str) -> Iterator[ModelRow]:
     here = cached_models()
     embedded = CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED))
     yield _on_disk(machine, notes, embedded, "", current)
@@ -107,7 +107,7 @@ def _rows(machine: Machine, notes: SpeedFile, current: str) -> Iterator[ModelRow
     yield from (_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: SpeedFile, model: CachedModel, setting: str, current: str) -> ModelRow:
+def _on_disk(machine: Machine, notes: CacheFile, model: CachedModel, setting: str, current: str) -> ModelRow:
     row = partial(
         ModelRow, model.name, setting, setting == current, True, str(model.folder), model.commit, model.size
     )
@@ -137,7 +137,7 @@ def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
 
 
 def _costs(
-    machine: Machine, size: ModelSize, config: ModelConfig | None, notes: SpeedFile | None
+    machine: Machine, size: ModelSize, config: ModelConfig | None, notes: CacheFile | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
     """Return the formats that fit on CPU and GPU, a keystroke's milliseconds, and whether they were measured."""
     frame = _frame(config) if config else 0  # there is always room for one, however small kv_memory_mib is

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from efim_ls.completion.speed_file import SpeedFile
+from efim_ls.completion.cache_file import CacheFile
 from efim_ls.completion.window import MARKERS, Budget
 from efim_ls.paths import HASHES, SPEED, cache_folder
 from efim_ls.settings import Settings
@@ -60,8 +60,8 @@ def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
         threads=settings.threads,
         capacity=capacity(settings, budget),
         kv_memory_mib=settings.kv_memory_mib,
-        speed_notes=SpeedFile(speed) if settings.persist or speed.is_file() else None,
-        hash_notes=SpeedFile(hashes) if settings.persist else None,
+        speed_notes=CacheFile(speed) if settings.persist or speed.is_file() else None,
+        hash_notes=CacheFile(hashes) if settings.persist else None,
     )
 
 

@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from model_runtime.decoder.linear import Format, int8_is_exact, int8_too_wide, p
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.decoder.native.library import library_hash
 from model_runtime.errors import ModelError
+from model_runtime.loading.memo import Memo
 
 TIMED_CONTEXT = 256  # tokens before the timed ones
 PASS_COUNTS = {
@@ -40,18 +41,6 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 Measurements = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
 
 logger = logging.getLogger(__name__)
-
-
-class SpeedNotes(Protocol):
-    """Where measured speeds are kept between runs; `str` names the place in the log."""
-
-    def read(self) -> str:
-        """Return what was written last; raises OSError."""
-        ...
-
-    def write(self, text: str, /) -> None:
-        """Replace what is there; raises OSError."""
-        ...
 
 
 class CpuMethod(NamedTuple):
@@ -75,7 +64,7 @@ def supported_formats(config: ModelConfig) -> list[Format]:
     return list(dict.fromkeys(way.form for way in _methods(config)))
 
 
-def remembered_ms(config: ModelConfig, threads: int, notes: SpeedNotes | None) -> dict[str, float]:
+def remembered_ms(config: ModelConfig, threads: int, notes: Memo | None) -> dict[str, float]:
     """Return milliseconds of a pass by method, if they were measured here; a sample's figures are scaled up."""
     _, figures = _read(notes).get(_key(config, threads)) or ("", {})
     sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
@@ -86,7 +75,7 @@ def choose_method(
     config: ModelConfig,
     wanted: Literal["auto", "fp32", "fp16", "int8"],
     threads: int,
-    notes: SpeedNotes | None,
+    notes: Memo | None,
     fitting: Collection[str] = FORMATS,
     refused: Collection[CpuMethod] = (),
 ) -> tuple[CpuMethod, str]:
@@ -183,7 +172,7 @@ def _cpu() -> str:
     return next(names, f"{platform.machine()} {platform.processor()}")
 
 
-def _read(notes: SpeedNotes | None) -> Measurements:
+def _read(notes: Memo | None) -> Measurements:
     """Return what was measured before; nothing if it cannot be read, and then it is measured again."""
     try:
         found = cast(dict[str, Any], json.loads(notes.read())) if notes else {}
@@ -194,7 +183,7 @@ def _read(notes: SpeedNotes | None) -> Measurements:
         return {}
 
 
-def _write(notes: SpeedNotes | None, kept: Measurements) -> None:
+def _write(notes: Memo | None, kept: Measurements) -> None:
     if notes is None:
         return
     try:

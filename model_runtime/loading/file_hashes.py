@@ -9,9 +9,10 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 from model_runtime.errors import ModelError
+from model_runtime.loading.memo import Memo
 
 MOST_REMEMBERED = 256  # files; the oldest are forgotten
 
@@ -20,19 +21,7 @@ Remembered = dict[str, list[object]]  # by path: what the system says about the 
 logger = logging.getLogger(__name__)
 
 
-class HashNotes(Protocol):
-    """Where hashes are kept between runs; `str` names the place in the log."""
-
-    def read(self) -> str:
-        """Return what was written last; raises OSError."""
-        ...
-
-    def write(self, text: str, /) -> None:
-        """Replace what is there; raises OSError."""
-        ...
-
-
-def start_hashing(files: Sequence[Path], notes: HashNotes | None = None) -> Future[list[bytes]]:
+def start_hashing(files: Sequence[Path], notes: Memo | None = None) -> Future[list[bytes]]:
     """Start hashing files (SHA-256) on another thread, a second for each 1.5 GB of which `notes` hold no hash."""
     hashed = Future[list[bytes]]()
 
@@ -47,7 +36,7 @@ def start_hashing(files: Sequence[Path], notes: HashNotes | None = None) -> Futu
     return hashed
 
 
-def _hashes(files: Sequence[Path], notes: HashNotes | None) -> list[bytes]:
+def _hashes(files: Sequence[Path], notes: Memo | None) -> list[bytes]:
     kept, made, found = _read(notes), Remembered(), list[bytes]()
     for path in files:
         name, before = str(path.resolve()), _identity(path)
@@ -80,7 +69,7 @@ def _known(kept: list[object] | None, identity: list[object]) -> bytes | None:
     return digest if len(digest) == hashlib.sha256().digest_size else None
 
 
-def _read(notes: HashNotes | None) -> Remembered:
+def _read(notes: Memo | None) -> Remembered:
     """Return what was written before; nothing if it cannot be read, and then files are hashed."""
     try:
         found: object = json.loads(notes.read()) if notes else {}
@@ -92,7 +81,7 @@ def _read(notes: HashNotes | None) -> Remembered:
     return {name: cast("list[object]", each) for name, each in entries if isinstance(each, list) and each}
 
 
-def _write(notes: HashNotes, kept: Remembered) -> None:
+def _write(notes: Memo, kept: Remembered) -> None:
     try:
         notes.write(json.dumps(dict([*kept.items()][-MOST_REMEMBERED:]), indent=1))
     except OSError as error:

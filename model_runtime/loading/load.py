@@ -35,10 +35,11 @@ from model_runtime.decoder.linear import Format, packed_format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
-from model_runtime.loading.autotune import SpeedNotes, choose_method
+from model_runtime.loading.autotune import choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
-from model_runtime.loading.file_hashes import HashNotes, start_hashing
+from model_runtime.loading.file_hashes import start_hashing
 from model_runtime.loading.kv_code import kv_code
+from model_runtime.loading.memo import Memo
 from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -102,7 +103,7 @@ class DecoderOptions(TypedDict):
     device: NotRequired[Device]
     weights: Literal["auto", "fp32", "fp16", "int8"]
     threads: int
-    speed_notes: SpeedNotes | None
+    speed_notes: Memo | None
 
 
 class LoadOptions(DecoderOptions):
@@ -114,7 +115,7 @@ class LoadOptions(DecoderOptions):
 
     capacity: int
     kv_memory_mib: int
-    hash_notes: NotRequired[HashNotes | None]
+    hash_notes: NotRequired[Memo | None]
 
 
 class LoadPlan(NamedTuple):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from efim_ls.completion.speed_file import SpeedFile
+from efim_ls.completion.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.decoder import Decoder, Runtime
@@ -71,9 +71,9 @@ def notes(tmp_path: Path) -> Path:
 
 
 def test_what_is_measured_is_remembered_and_not_measured_again(measuring: Measuring, notes: Path) -> None:
-    way, reason = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert TODAY in reason
-    again, later = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    again, later = choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert (again, measuring.calls) == (way, 1)
     day = next(iter(json.loads(notes.read_text()).values()))[0]
     assert later == reason.replace(TODAY, f"measured on {day}")
@@ -81,7 +81,7 @@ def test_what_is_measured_is_remembered_and_not_measured_again(measuring: Measur
 
 def test_one_measurement_serves_every_setting(measuring: Measuring, notes: Path) -> None:
     for wanted in ("fp16", "auto", "fp16"):
-        choose_method(SHAPE, wanted, 1, SpeedFile(notes))
+        choose_method(SHAPE, wanted, 1, CacheFile(notes))
     assert measuring.calls == 1
 
 
@@ -104,20 +104,20 @@ def test_another_shape_is_measured_anew_and_both_are_remembered(
     measuring: Measuring, notes: Path, other: str
 ) -> None:
     for _ in range(2):
-        choose_method(SHAPE, "auto", 1, SpeedFile(notes))
-        choose_method(OTHERS[other], "auto", 1, SpeedFile(notes))
+        choose_method(SHAPE, "auto", 1, CacheFile(notes))
+        choose_method(OTHERS[other], "auto", 1, CacheFile(notes))
     assert measuring.calls == 2
 
 
 def test_context_and_ends_of_text_do_not_matter(measuring: Measuring, notes: Path) -> None:
-    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
-    choose_method(replace(SHAPE, context=1024, end_ids=(1, 2)), "auto", 1, SpeedFile(notes))
+    choose_method(SHAPE, "auto", 1, CacheFile(notes))
+    choose_method(replace(SHAPE, context=1024, end_ids=(1, 2)), "auto", 1, CacheFile(notes))
     assert measuring.calls == 1
 
 
 def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes: Path) -> None:
     for threads in (1, 2, 1, 2):
-        choose_method(SHAPE, "auto", threads, SpeedFile(notes))
+        choose_method(SHAPE, "auto", threads, CacheFile(notes))
     assert measuring.calls == 2
 
 
@@ -125,13 +125,13 @@ def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes:
 def test_another_torch_or_cpu_is_measured_anew(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    choose_method(SHAPE, "auto", 1, CacheFile(notes))
     if changed == "torch":
         monkeypatch.setattr(torch, "__version__", "99.0")
     else:
         monkeypatch.setattr(autotune, "_cpu", lambda: "another")
     for _ in range(2):
-        choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+        choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert measuring.calls == 2
 
 
@@ -139,9 +139,9 @@ def test_a_way_that_was_not_there_when_it_was_measured_is_measured(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
-    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    choose_method(SHAPE, "auto", 1, CacheFile(notes))
     monkeypatch.setattr(autotune, "native_missing", lambda config: None)
-    way, reason = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert (way.compiled, measuring.calls) == (True, 2)
     assert TODAY in reason
 
@@ -149,7 +149,7 @@ def test_a_way_that_was_not_there_when_it_was_measured_is_measured(
 def test_notes_of_others_survive(measuring: Measuring, notes: Path) -> None:
     notes.parent.mkdir()
     notes.write_text(json.dumps({"another machine": ["2026-01-01", {"fp64 abacus": 7.5}]}))
-    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    choose_method(SHAPE, "auto", 1, CacheFile(notes))
     found = json.loads(notes.read_text())
     assert len(found) == 2
     assert found["another machine"] == ["2026-01-01", {"fp64 abacus": 7.5}]
@@ -176,7 +176,7 @@ def test_damaged_or_foreign_notes_mean_measuring_again(measuring: Measuring, not
     notes.parent.mkdir()
     notes.write_bytes(DAMAGED[damage])
     for _ in range(2):
-        assert choose_method(SHAPE, "auto", 1, SpeedFile(notes))[0] == CpuMethod("int8", True)
+        assert choose_method(SHAPE, "auto", 1, CacheFile(notes))[0] == CpuMethod("int8", True)
     assert measuring.calls == 1, "mended by what was measured"
 
 
@@ -186,23 +186,23 @@ def test_a_folder_in_place_of_notes_means_measuring_each_time_and_a_line_in_the_
     notes.mkdir(parents=True)
     caplog.set_level(logging.INFO)
     for _ in range(2):
-        assert choose_method(SHAPE, "auto", 1, SpeedFile(notes))[0] == CpuMethod("int8", True)
+        assert choose_method(SHAPE, "auto", 1, CacheFile(notes))[0] == CpuMethod("int8", True)
     assert measuring.calls == 2
     assert [str(notes) in record.getMessage() for record in caplog.records] == [True, True]
 
 
 def test_a_file_in_place_of_their_folder_is_no_failure(measuring: Measuring, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("")
-    assert choose_method(SHAPE, "auto", 1, SpeedFile(tmp_path / "cache" / "speed.json"))[0] == CpuMethod("int8", True)
+    assert choose_method(SHAPE, "auto", 1, CacheFile(tmp_path / "cache" / "speed.json"))[0] == CpuMethod("int8", True)
     assert measuring.calls == 1
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="this user may read and write everything")
 def test_notes_without_permission_are_no_failure(measuring: Measuring, notes: Path) -> None:
-    choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    choose_method(SHAPE, "auto", 1, CacheFile(notes))
     notes.chmod(0)
     notes.parent.chmod(0o500)
-    assert choose_method(SHAPE, "auto", 1, SpeedFile(notes))[0] == CpuMethod("int8", True)
+    assert choose_method(SHAPE, "auto", 1, CacheFile(notes))[0] == CpuMethod("int8", True)
     notes.parent.chmod(0o700)
     assert measuring.calls == 2
 
@@ -212,25 +212,25 @@ def test_the_fastest_wins_and_the_reason_names_every_figure(
     measuring: Measuring, notes: Path, fastest: CpuMethod
 ) -> None:
     measuring.figures[str(fastest)] = 0.25
-    for way, reason in [choose_method(SHAPE, "auto", 1, SpeedFile(notes)) for _ in range(2)]:
+    for way, reason in [choose_method(SHAPE, "auto", 1, CacheFile(notes)) for _ in range(2)]:
         assert way == fastest
         assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in WAYS)
         assert "ms" in reason
 
 
 def test_the_format_asked_for_limits_the_ways(measuring: Measuring, notes: Path) -> None:
-    way, reason = choose_method(SHAPE, "fp16", 1, SpeedFile(notes))
+    way, reason = choose_method(SHAPE, "fp16", 1, CacheFile(notes))
     assert (way, measuring.calls) == (CpuMethod("fp16", True), 1)
     assert "fp16 torch 9.00, fp16 compiled 8.00 ms" in reason and "int8" not in reason
     measuring.figures["fp16 torch"] = 1.0
-    assert choose_method(SHAPE, "fp16", 2, SpeedFile(notes))[0] == CpuMethod("fp16", False)
+    assert choose_method(SHAPE, "fp16", 2, CacheFile(notes))[0] == CpuMethod("fp16", False)
 
 
 @pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("int8", WAYS[3])])
 def test_where_there_is_one_way_nothing_is_measured(
     measuring: Measuring, notes: Path, wanted, only: CpuMethod
 ) -> None:
-    assert choose_method(SHAPE, wanted, 1, SpeedFile(notes)) == (only, "asked for by the setting")
+    assert choose_method(SHAPE, wanted, 1, CacheFile(notes)) == (only, "asked for by the setting")
     assert measuring.calls == 0 and not notes.exists()
 
 
@@ -252,11 +252,11 @@ def lack(request: pytest.FixtureRequest, measuring: Measuring, monkeypatch: pyte
 def test_without_the_compiled_part_torch_computes_alone_and_says_why(
     measuring: Measuring, lack: str, notes: Path
 ) -> None:
-    way, reason = choose_method(SHAPE, "auto", 1, SpeedFile(notes))
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert way == CpuMethod("fp16", False)
     assert lack in reason and "compiled decoder is left out" in reason
     assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in WITHOUT_COMPILED}
-    way, reason = choose_method(SHAPE, "fp16", 1, SpeedFile(notes))
+    way, reason = choose_method(SHAPE, "fp16", 1, CacheFile(notes))
     assert way == CpuMethod("fp16", False)
     assert "asked for by the setting" in reason and lack in reason
 
@@ -327,7 +327,7 @@ def loaded(folder: Path, weights, measured: Path | None = None) -> Model:
         capacity=512,
         kv_memory_mib=64,
         local_cache=False,
-        speed_notes=SpeedFile(measured) if measured else None,
+        speed_notes=CacheFile(measured) if measured else None,
         progress=lambda *_: None,
     )
 

@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub import constants
 
 from efim_ls.commands.models import show
-from efim_ls.completion.speed_file import SpeedFile
+from efim_ls.completion.cache_file import CacheFile
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.loading.autotune import PASS_COUNTS, choose_method, remembered_ms
@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (put(home / "hub", "me/part") / "model.safetensors").unlink()
     (home / "hub" / "models--me--empty").mkdir()
     (home / "hub" / "stray").write_text("x")
-    choose_method(read_config(EMBEDDED), "auto", 1, SpeedFile(home / NOTES))
+    choose_method(read_config(EMBEDDED), "auto", 1, CacheFile(home / NOTES))
     return home
 
 
@@ -105,7 +105,7 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
 
 def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
     assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
-    measured = remembered_ms(read_config(EMBEDDED), 1, SpeedFile(home / NOTES))
+    measured = remembered_ms(read_config(EMBEDDED), 1, CacheFile(home / NOTES))
     assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(PASS_COUNTS.values()) > 0
 
 

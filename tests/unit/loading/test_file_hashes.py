@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.speed_file import SpeedFile
+from efim_ls.completion.cache_file import CacheFile
 from model_runtime.errors import ModelError
 from model_runtime.loading import file_hashes
 from model_runtime.loading.file_hashes import MOST_REMEMBERED, start_hashing
@@ -58,7 +58,7 @@ class Home:
     def hashed(self) -> bool:
         """Hash the file; whether it had to be read."""
         before = self.read
-        [found] = start_hashing([self.file], SpeedFile(self.notes)).result(HANG)
+        [found] = start_hashing([self.file], CacheFile(self.notes)).result(HANG)
         assert found == hashlib.sha256(self.file.read_bytes()).digest()
         return self.read > before
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_written_while_it_is_hashed_is_not_remembered(
 
     with monkeypatch.context() as patched:
         patched.setattr(file_hashes, "_hash", meanwhile)
-        start_hashing([home.file], SpeedFile(home.notes)).result(HANG)
+        start_hashing([home.file], CacheFile(home.notes)).result(HANG)
     assert home.hashed()
 
 

@@ -1,4 +1,4 @@
-"""Small files of the cache folder: measured costs of passes on this machine, hashes of weights."""
+"""Small files in the cache folder, such as measured costs of passes and hashes of weights."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from kv_store.atomic_files import make_folder, replace_file
 
 
-class SpeedFile:
-    """A file that remembers what takes long to find out; every method raises OSError."""
+class CacheFile:
+    """A text in the cache folder, kept between runs; every method raises OSError."""
 
     def __init__(self, path: Path) -> None:
         """Name the file; it need not exist yet."""
