@@ -32,7 +32,7 @@ SENTENCES: dict[Reason, str] = {
     "empty": "the model expects no more text here: keep typing to get the next suggestion",
     "duplicate": "the suggestion only repeated text around the cursor: keep typing to get the next one",
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",
-    "no phrase": "the model does not know this language, and no phrase of this file goes on from here surely enough: "
+    "no phrase": "the model does not know this language, and no phrase in this file is a likely enough continuation: "
     "keep typing, or choose a model that knows the language with the setting 'model'",
     "superseded": "a newer request for this document replaced this one: its answer follows",
     "cancelled": "the editor cancelled this request: keep typing to send the next one",

@@ -50,7 +50,7 @@ class StdinSource:
 class MessageReader:
     """Gives pygls each message's header in the one form that it reads; what cannot be read ends the input.
 
-    After an unreadable header nobody can tell where the next message begins.
+    Behind a header that cannot be read there is no way to find the next message.
     """
 
     def __init__(self, source: Source, ready: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -95,7 +95,7 @@ class MessageReader:
 
 
 def _unreadable(what: str) -> None:
-    logger.error("%s: the server ends, as nothing tells where the next message begins", what)
+    logger.error("%s: the server ends, because it cannot find the next message", what)
 
 
 class StdoutWriter:
@@ -118,7 +118,7 @@ class StdoutWriter:
             self._stdout.flush()
         except (OSError, ValueError):
             self._open = False
-            logger.error("the client reads no more answers: the server ends")  # noqa: TRY400 - it is no surprise
+            logger.error("the client has stopped reading answers: the server ends")  # noqa: TRY400 - it is no surprise
             self._lost()
 
 

@@ -7,14 +7,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from .conftest import need
-from .drivers.neovim import PLUGIN, ROOT, Neovim, attach, server_command
-from .drivers.processes import descendants, gone
+from .drivers.neovim import PLUGIN, ROOT, Neovim, attach, end, server_command
 from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 
@@ -42,11 +41,7 @@ def started(program: Path, home: Path, init: str) -> Iterator[Neovim]:
         api.ui_attach(100, 30, rgb=True)  # not before: what init.lua prints could wait for Enter
         yield Neovim(api, home)
     finally:
-        below = descendants(api.funcs.getpid())
-        with suppress(OSError, EOFError):
-            api.command("qa!")
-        api.close()
-        eventually(lambda: all(map(gone, below)), lambda: f"Neovim left some of {below}")
+        end(api)
 
 
 def suggests(editor: Neovim) -> None:

@@ -191,11 +191,16 @@ def neovim(program: Path, folder: Path, init: str, *arguments: str) -> Iterator[
         api.ui_attach(100, 30, rgb=True)  # without a screen Neovim redraws nothing
         yield Neovim(api, folder)
     finally:
-        below = descendants(api.funcs.getpid())
-        with suppress(OSError, EOFError):
-            api.command("qa!")
-        api.close()
-        eventually(lambda: all(map(gone, below)), lambda: f"Neovim left some of {below}")
+        end(api)
+
+
+def end(api: pynvim.Nvim) -> None:
+    """End Neovim, and wait until all that it started has ended."""
+    below = descendants(api.funcs.getpid())
+    with suppress(OSError, EOFError):
+        api.command("qa!")
+    api.close()
+    eventually(lambda: all(map(gone, below)), lambda: f"Neovim left some of {below}")
 
 
 def attach(words: list[str], env: dict[str, str]) -> pynvim.Nvim:
