@@ -26,8 +26,9 @@ class TypedKey:
     """What is suggested before a key is pressed: `shown`, and `hidden`, which follows it but is not shown.
 
     `line` and `column` count from 1 and 0. `after` is what stands in the finished file from the cursor on, as far as
-    it is compared: the rest of the line, or as much as is suggested. `right` of the suggested characters, hidden
-    ones too, are right before the first wrong one.
+    it is compared: the rest of the line, or as much as is suggested. Of the suggested characters, hidden ones too,
+    the first `right` are right. `words` are the server's pieces of both texts, each with its probability once those
+    before it are right: what another level would show can be told from them.
     """
 
     arm: str
@@ -41,6 +42,7 @@ class TypedKey:
     shown: str
     hidden: str
     confidence: float | None
+    words: tuple[tuple[str, float], ...]
     right: int
 
     @property
@@ -67,7 +69,27 @@ Ask = Callable[[TypedLine, int, tuple[str, ...]], Answer]  # (line, cursor, text
 
 def type_line(arm: str, line: TypedLine, others: tuple[str, ...], ask: Ask) -> list[TypedKey]:
     """Type a line key by key and return what is suggested before each of its keys."""
-    return [_key(arm, line, cursor, ask(line, cursor, others)) for cursor in range(line.start, line.end)]
+    return [key_at(arm, line, cursor, ask(line, cursor, others)) for cursor in range(line.start, line.end)]
+
+
+def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer) -> TypedKey:
+    """Return the key that is pressed at a cursor after an answer."""
+    suggested, after = answer.text + answer.hidden, line.after(cursor)
+    return TypedKey(
+        arm=arm,
+        file=line.document.path,
+        package=package_of(line.document),
+        language=language_of(line.document.path),
+        line=line.row + 1,
+        column=cursor - line.document.text.rfind("\n", 0, cursor) - 1,
+        kind=kind_of(line, cursor),
+        after=after[: max(line.end - cursor, len(suggested) + 1)],
+        shown=answer.text,
+        hidden=answer.hidden,
+        confidence=answer.confidence,
+        words=answer.words,
+        right=len(commonprefix([suggested, after])),
+    )
 
 
 def asking(completer: Completer, least: float, root: str = "typed") -> Ask:
@@ -97,24 +119,6 @@ def write_rows(path: Path, keys: Mapping[str, Sequence[TypedKey]]) -> None:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     except OSError as error:
         raise WorkError(f"{path} cannot be written ({error.strerror}): check the folder, or name another") from error
-
-
-def _key(arm: str, line: TypedLine, cursor: int, answer: Answer) -> TypedKey:
-    suggested, after = answer.text, line.after(cursor)
-    return TypedKey(
-        arm=arm,
-        file=line.document.path,
-        package=package_of(line.document),
-        language=language_of(line.document.path),
-        line=line.row + 1,
-        column=cursor - line.document.text.rfind("\n", 0, cursor) - 1,
-        kind=kind_of(line, cursor),
-        after=after[: max(line.end - cursor, len(suggested) + 1)],
-        shown=answer.text,
-        hidden="",
-        confidence=answer.confidence,
-        right=len(commonprefix([suggested, after])),
-    )
 
 
 def _never() -> bool:
