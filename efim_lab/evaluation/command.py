@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from efim_lab.documents import CodeDocument
-from efim_lab.evaluation import confidence, held_out_data, inside_line, unknown_language
+from efim_lab.evaluation import held_out_data, inside_line, unknown_language
 from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.held_out import Progress, measure, model_name
 from efim_lab.evaluation.humaneval import tasks as humaneval
@@ -33,7 +33,7 @@ def evaluate(
     options: TypingOptions,
     rows: Path | None,
 ) -> None:
-    """Measure every model at the same places: typed lines, line ends, spans inside lines and confidence thresholds.
+    """Measure every model at the same places: typed lines, random cursors in lines, and spans inside lines.
 
     `lines` limits the held-out lines of each kind. HumanEval-Infilling is measured if its folder is given. Every key
     typed is written to `rows`.
@@ -44,16 +44,14 @@ def evaluate(
         typing = _typed(folders, documents, lines, options, rows, progress)
         reports = [measure(folder, documents, lines, progress) for folder in folders]
         inside = {model_name(folder): inside_line.measure(folder, documents, lines, progress) for folder in folders}
-        gates = {model_name(folder): confidence.measure(folder, documents, lines, progress) for folder in folders}
         passed = {model_name(folder): humaneval.measure(folder, tasks, progress) for folder in folders if tasks}
     print(typing_report.table(typing) + "\n")
     print(table(*reports))
     print("\n" + inside_line.table(inside))
-    print("\n" + confidence.table(gates))
     if passed:
         print("\n" + _table(passed, {kind: len(some) for kind, some in tasks.items()}))
     print()
-    print(_json(source, reports, typing, inside, gates, passed))
+    print(_json(source, reports, typing, inside, passed))
 
 
 def evaluate_language(
@@ -103,14 +101,12 @@ def _json(
     reports: Sequence[HeldOutReport],
     typing: Sequence[TypingReport],
     inside: Mapping[str, inside_line.InsideLineReport],
-    gates: Mapping[str, confidence.ConfidenceReport],
     passed: Mapping[str, humaneval.PassRates],
 ) -> str:
     """Return one line of JSON; `humaneval` is null for models not measured on it."""
     models = [
         as_json(report)
-        | {"typing": asdict(typed)}
-        | {"inside_line": asdict(inside[report.model]), "confidence": asdict(gates[report.model])}
+        | {"typing": asdict(typed), "inside_line": asdict(inside[report.model])}
         | {"humaneval": _plain(passed.get(report.model))}
         for report, typed in zip(reports, typing, strict=True)
     ]

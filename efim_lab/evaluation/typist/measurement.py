@@ -13,12 +13,14 @@ from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.typist.cursor_kinds import KINDS
 from efim_lab.evaluation.typist.figures import TypistFigures, VisitedLine, figures, saved_more
 from efim_lab.evaluation.typist.keys import Ask, TypedKey, ask_heuristic, asking, type_line
+from efim_lab.evaluation.typist.levels import figures_by_level
 from efim_lab.evaluation.typist.lines import TypedLine, choose_lines, nearest_open, with_plain_line_ends
 from efim_lab.evaluation.typist.typists import TYPISTS, Visit, visits
 from efim_lab.evaluation.typist.whole_files import RestOfLine, WholeFileFigures, draw_cursors, whole_file_figures
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.decoder.linear import packed_format
 
 SERVER, HEURISTIC = "server", "heuristic"
 
@@ -33,11 +35,15 @@ class TypingOptions:
 
 @dataclass(frozen=True)
 class TypedArm:
-    """The figures of one source of suggestions by typist, and by where the cursor is and the file's language."""
+    """The figures of one source of suggestions by typist, and by where the cursor is, by language and by level.
+
+    `levels` are those of `min_confidence`, for suggestions that say how likely they are.
+    """
 
     typists: Mapping[str, TypistFigures]
     kinds: Mapping[str, Mapping[str, TypistFigures]]
     languages: Mapping[str, Mapping[str, TypistFigures]]
+    levels: Mapping[float, Mapping[str, TypistFigures]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,8 @@ def measure(
     lines, name = choose_lines(documents, count), model_name(folder)
     if not lines:
         raise WorkError("the data has no line of at most 200 characters: name a heldout.jsonl or a folder of code")
-    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False)
+    # The fastest format, the default, is another on a busy machine.
+    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, _silent)
     sources = _sources(completer, settings.min_confidence, options.opened)
     nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
@@ -126,7 +133,7 @@ def report(
         lines=len(first),
         files=len({line[0].file for line in first}),
         keys=sum(map(len, first)),
-        arms={arm: _arm(found) for arm, found in visited.items()},
+        arms={arm: _arm(found, keys[arm]) for arm, found in visited.items()},
         saved_more={
             arm: {typist: saved_more(visited[arm][typist], visited[rival][typist]) for typist in TYPISTS}
             for arm in keys
@@ -149,7 +156,7 @@ def _sources(completer: Completer, least: float, opened: Sequence[int]) -> list[
     return [source for pair in sources for source in pair]
 
 
-def _arm(visited: Mapping[str, Sequence[VisitedLine]]) -> TypedArm:
+def _arm(visited: Mapping[str, Sequence[VisitedLine]], keys: Sequence[Sequence[TypedKey]]) -> TypedArm:
     def selected(chosen: Callable[[Visit], bool]) -> dict[str, TypistFigures]:
         return {typist: figures([_selection(line, chosen) for line in lines]) for typist, lines in visited.items()}
 
@@ -161,6 +168,7 @@ def _arm(visited: Mapping[str, Sequence[VisitedLine]]) -> TypedArm:
             language: selected(lambda each, language=language: each.key.language == language)
             for language in languages
         },
+        levels=figures_by_level(keys),
     )
 
 

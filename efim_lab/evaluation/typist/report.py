@@ -27,6 +27,8 @@ def table(reports: Sequence[TypingReport]) -> str:
     parts += ["By where the cursor is", _typing(reports, lambda arm: {kind: arm.kinds[kind] for kind in KINDS})]
     if len(next(iter(first.arms.values())).languages) > 1:
         parts += ["By language", _typing(reports, _by_language)]
+    if any(arm.levels for report in reports for arm in report.arms.values()):
+        parts += ["By the least probability of what is shown (`min_confidence`)", _typing(reports, _by_level)]
     title = (
         f"The rest of the line at {first.places:,} cursors in whole files, shown or not, 95 % intervals over files"
     )
@@ -53,6 +55,10 @@ def _cells(typists: ByTypist) -> tuple[str, ...]:
 
 def _by_language(arm: TypedArm) -> Mapping[str, ByTypist]:
     return {name_of(language) or "other": typists for language, typists in arm.languages.items()}
+
+
+def _by_level(arm: TypedArm) -> Mapping[str, ByTypist]:
+    return {f"{least:.0%}": typists for least, typists in arm.levels.items()}
 
 
 def _differences(reports: Sequence[TypingReport]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.typist.keys import TypedKey, asking, key_at, type_line
+from efim_lab.evaluation.typist.levels import at_level
 from efim_lab.evaluation.typist.lines import TypedLine, choose_lines
 from efim_lab.evaluation.typist.measurement import TypingOptions, measure
 from efim_lab.evaluation.typist.typists import TYPISTS, Typist, visits
@@ -18,6 +19,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from tests.models import CODE
 
 DOCUMENTS = [CodeDocument("p/a.py", CODE), CodeDocument("p/b.py", CODE[: len(CODE) // 2])]
+OTHER = (0.0, 0.05, 0.5, 0.8)  # levels
 OTHERS = (DOCUMENTS[1].text,)
 
 
@@ -52,6 +54,21 @@ def test_typing_by_hand_tells_what_a_typist_sees_who_takes_suggestions(
         ]
         taken += sum(visit.completed > 0 for visit in told)
     assert taken > 5
+
+
+def test_what_another_level_would_show_is_what_the_server_shows_there(completer: Completer) -> None:
+    different = 0
+    for line in choose_lines(DOCUMENTS[:1], 12):
+        asked = {
+            least: type_line("server", line, (), asking(completer, least, str(least))) for least in (0.2, *OTHER)
+        }
+        for least in OTHER:
+            told = [at_level(key, least) for key in asked[0.2]]
+            assert [(key.shown, key.hidden, key.right) for key in told] == [
+                (key.shown, key.hidden, key.right) for key in asked[least]
+            ]
+            different += told != asked[0.2]
+    assert different > 12
 
 
 def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open() -> None:

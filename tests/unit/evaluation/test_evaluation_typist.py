@@ -14,7 +14,8 @@ from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.figures import VisitedLine, figures, saved_more
-from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, type_line, write_rows
+from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line, write_rows
+from efim_lab.evaluation.typist.levels import LEVELS, at_level, figures_by_level
 from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, package_of
 from efim_lab.evaluation.typist.measurement import report
 from efim_lab.evaluation.typist.report import table
@@ -182,6 +183,30 @@ def test_keys_are_written_as_json_lines(tmp_path: Path) -> None:
         write_rows(tmp_path / "none" / "rows", {})
 
 
+SURE = Answer("a(b", hidden=" c)", words=(("a", 0.5), ("(", 0.5), ("b", 1.0), (" c", 0.5), (")", 0.5)))
+
+
+def test_what_another_level_would_show_is_told_from_the_words() -> None:
+    key = key_at("server", line_of("a(b c)"), 0, SURE)
+    levels = {0.0: "a(b c)", 0.12: "a(b c", 0.25: "a(b", 0.3: "a", 0.6: ""}
+    for least, shown in levels.items():
+        cut = at_level(key, least)
+        assert (cut.shown, cut.shown + cut.hidden, cut.right) == (shown, "a(b c)", 6)
+    assert at_level(replace(key, words=()), 0.9).shown == "a(b"
+
+
+def test_every_level_has_its_figures() -> None:
+    line = line_of("a(b c)")
+    keys = type_line("server", line, (), lambda _, cursor, __: SURE if cursor == 0 else Answer(""))
+    found = figures_by_level([keys])
+    assert list(found) == list(LEVELS)
+    saved = {least: found[least]["whole"].saved for least in (0.0, 0.25, 0.3, 0.6)}
+    assert {least: each and each.value for least, each in saved.items()} == {0.0: 5 / 6, 0.25: 2 / 6, 0.3: 0, 0.6: 0}
+    assert figures_by_level([typed({0: "total"})]) == {}
+    arms = report("one", {"server": [keys]}, 1, {"server": whole_file_figures([RestOfLine(line, 0, "")])})
+    assert arms.arms["server"].levels == found and "| 25%: server " in table([arms])
+
+
 def test_cursors_in_whole_files_are_judged_by_the_rest_of_their_line() -> None:
     lines = choose_lines([CodeDocument("a.py", f"  {LINE}  \n" * 30)], 30)
     cursors = draw_cursors(lines)
@@ -208,6 +233,8 @@ def test_tables_have_a_row_for_each_arm_and_the_heuristic_once() -> None:
     assert labels.count("heuristic") == 2 and labels.count("server, one") == labels.count("server, two") == 2
     assert labels.count("after a dot: server, 4 files open, two") == 1 and "Python: heuristic" not in labels
     alone = table([one])
-    assert "| server, 4 files open " in alone and "7 cursors in whole files" in alone
+    assert (
+        "min_confidence" not in alone and "| server, 4 files open " in alone and "7 cursors in whole files" in alone
+    )
     languages = report("one", {"server": [keys, typed({}, line_of("let x", path="a.ts"))]}, 0, whole_files)
     assert "| TypeScript: server " in table([languages])
