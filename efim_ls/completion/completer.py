@@ -13,6 +13,7 @@ from time import perf_counter
 from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.kv_persistence import KvPersistence
@@ -36,7 +37,9 @@ from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 
-REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
+REASONS: dict[str, Reason] = {
+    name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
+}
 Preparation = Callable[[ShouldStop], bool]  # works until told to stop; returns whether it is done
 MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 
@@ -293,9 +296,9 @@ class Completer:
         others: list[str],
         meter: CostMeter,
     ) -> Answer:
-        place = place_at(request.text, request.cursor)
+        place = place_at(request.text, request.cursor, request.language, request.others)
         (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
-        texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
+        texts = distinct([text, *(other for other, _ in cleaned)], place)
         reason = None if texts else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
         if text and not made.confidence >= request.least:  # NaN is below any limit
             texts, reason = [], "low confidence"
