@@ -13,6 +13,7 @@ from time import perf_counter
 from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.kv_persistence import KvPersistence
@@ -39,7 +40,9 @@ from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 
-REASONS: dict[str, Reason] = {name: "duplicate" for name in ("rest_of_line", "lines_below", "repetition")}
+REASONS: dict[str, Reason] = {
+    name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
+}
 Preparation = Callable[[ShouldStop], bool]  # works until told to stop; returns whether it is done
 MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 
@@ -305,9 +308,9 @@ class Completer:
         others: list[str],
         meter: CostMeter,
     ) -> Answer:
-        place = place_at(request.text, request.cursor)
+        place = place_at(request.text, request.cursor, request.language, request.others)
         (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
-        texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
+        texts = distinct([text, *(other for other, _ in cleaned)], place)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
             cut = likelihood if each == text and not request.explicit else None

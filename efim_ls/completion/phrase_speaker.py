@@ -76,6 +76,7 @@ class PhraseSpeaker:
         phrase = self._phrases.generate(history, stub, rule, self._max_new_tokens, least, stopped)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
-        cleaned, _ = clean(phrase.text, place_at(text, request.cursor), self._max_lines)
+        place = place_at(text, request.cursor, request.language, request.others)
+        cleaned, _ = clean(phrase.text, place, self._max_lines)
         meter.lap("postprocess")
         return cleaned, phrase.confidence

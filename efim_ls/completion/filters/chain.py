@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from efim_ls.completion.filters.copies import copies
 from efim_ls.completion.filters.indentation import indentation
 from efim_ls.completion.filters.place import Filter, Place
+from efim_ls.completion.filters.redefinition import redefinition
 from efim_ls.completion.filters.repetition import lines_below, repetition
 from efim_ls.completion.filters.rest_of_line import before_code, rest_of_line
-from efim_ls.completion.filters.trimming import line_cap, notices, trailing_blanks
+from efim_ls.completion.filters.syntax.errors import syntax
+from efim_ls.completion.filters.syntax.names import unknown_names
+from efim_ls.completion.filters.trimming import line_cap, notices, silencers, trailing_blanks
 
 FILTERS: tuple[Filter, ...] = (
     notices,
+    silencers,
     rest_of_line,
     lines_below,
     indentation,
     repetition,
+    redefinition,
+    copies,
+    syntax,
+    unknown_names,
     trailing_blanks,
 )
 

@@ -33,7 +33,7 @@ def indentation(text: str, place: Place) -> str:
 
 def style_of(place: Place) -> Style:
     """Return the style of the cursor's line or, if it is not indented, of the majority of lines around it."""
-    lines = [*filled_lines(place.above), place.before, *filled_lines(place.below)]
+    lines = [*filled_lines(place.near_above), place.before, *filled_lines(place.near_below)]
     tabs, spaces = (sum(line.startswith(blank) for line in lines) for blank in ("\t", "  "))
     if place.before[:1] in ("\t", " "):
         return Style(place.before[0] == "\t", _unit(lines))
@@ -81,7 +81,7 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     blanks = indent_of(text.split("\n", 1)[0])
     if place.before.strip():
         return text
-    above = filled_lines(place.above)[-1:]
+    above = filled_lines(place.near_above)[-1:]
     allowed = max([style.width(place.before), *(_depth_after(line, style) for line in above)])
     if not place.before and style.width(blanks) > allowed:
         return ""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from efim_ls.text.lines import enclosing_line
+from model_runtime.engine.rest_of_line import is_closers
 
-NEIGHBOURHOOD = 4000  # characters around the cursor's line that filters may look at
+NEIGHBOURHOOD = 4000  # characters of the cursor's line, above it and below it that most filters look at
 
 
 @dataclass(frozen=True)
@@ -16,13 +17,26 @@ class Place:
     """The document around the cursor.
 
     `before` and `rest` are the cursor's line on either side of the cursor, without terminator; `above` and
-    `below` are some of the lines around it, with any terminators.
+    `below` are all lines around it, with any terminators. `language` is LSP's name of the document's language,
+    empty if it has none; `others` are the texts of other open documents.
     """
 
     before: str
     rest: str
     above: str
     below: str
+    language: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def near_above(self) -> str:
+        """The end of the text above the cursor's line."""
+        return self.above[-NEIGHBOURHOOD:]
+
+    @property
+    def near_below(self) -> str:
+        """The beginning of the text below the cursor's line."""
+        return self.below[:NEIGHBOURHOOD]
 
 
 class Filter(Protocol):
@@ -33,15 +47,22 @@ class Filter(Protocol):
     def __call__(self, text: str, place: Place) -> str: ...
 
 
-def place_at(text: str, cursor: int) -> Place:
-    """Return the place of a cursor in a text."""
+def place_at(text: str, cursor: int, language: str = "", others: tuple[str, ...] = ()) -> Place:
+    """Return the place of a cursor in a text of a language, with the texts of other open documents."""
     start, end, below = enclosing_line(text, cursor)
     return Place(
         before=text[max(start, cursor - NEIGHBOURHOOD) : cursor],
         rest=text[cursor:end][:NEIGHBOURHOOD],
-        above=text[max(0, start - NEIGHBOURHOOD) : start],
-        below=text[below : below + NEIGHBOURHOOD],
+        above=text[:start],
+        below=text[below:],
+        language=language,
+        others=others,
     )
+
+
+def beginning(text: str, end: int, place: Place) -> str:
+    """Return a suggestion up to an offset; nothing before code, which only the whole suggestion leads into."""
+    return text[:end].rstrip() if is_closers(place.rest) else ""
 
 
 def lines_with(text: str, place: Place) -> list[str]:

@@ -26,13 +26,16 @@ class Case:
     expect: str
     emptied_by: str | None = None
     max_lines: int = 12
+    language: str = ""
+    others: tuple[str, ...] = ()
 
     def drawn(self) -> tuple[str, Place]:
         """The suggestion between the marks and the place around them."""
         until, text, after = re.split("[├┤]", self.document)
         line_start = max(until.rfind("\n"), until.rfind("\r")) + 1
         rest, *below = re.split(r"\r\n|\r|\n", after, maxsplit=1)
-        return text, Place(until[line_start:], rest, until[:line_start], "".join(below))
+        around = (until[line_start:], rest, until[:line_start], "".join(below))
+        return text, Place(*around, self.language, tuple(self.others))
 
 
 def golden_cases() -> dict[str, Case]:
@@ -75,14 +78,18 @@ def test_nothing_is_emptied_by_no_filter() -> None:
 
 
 code = st.lists(
-    st.sampled_from([*"ab(){}[]<>\"'`:;,=\\# \t\n", "  ", "\n    ", "x = 1\n", "end\n"]), max_size=40
+    st.sampled_from(
+        [*"ab(){}[]<>\"'`:;,=\\# \t\n", "  ", "\n    ", "x = 1\n", "end\n", "def f():\n", "try:\n", "é # noqa"]
+    ),
+    max_size=40,
 ).map("".join)
 texts = st.one_of(code, code, st.text(st.characters(), max_size=40))
 line_parts = texts.map(lambda text: re.sub(r"[\r\n]", "", text))
-places = st.builds(Place, line_parts, line_parts, texts, texts)
+languages = st.sampled_from(["", "go", "javascript", "python", "rust", "typescript"])
+places = st.builds(Place, line_parts, line_parts, texts, texts, languages)
 places_before_code = places.filter(lambda place: not is_closers(place.rest))
 closers = st.text(" \t" + PUNCTUATION, max_size=6)
-places_before_closers = st.builds(Place, line_parts, closers, texts, texts)
+places_before_closers = st.builds(Place, line_parts, closers, texts, texts, languages)
 looping = st.tuples(texts, texts, st.integers(1, 30)).map(lambda parts: parts[0] + parts[1] * parts[2])
 suggestions = st.one_of(texts, looping)
 caps = st.integers(1, 8)

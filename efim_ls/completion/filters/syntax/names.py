@@ -1,0 +1,94 @@
+"""Ends a suggestion before a name that stands nowhere else."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+from keyword import kwlist, softkwlist
+
+from tree_sitter import Node
+
+from efim_ls.completion.filters.place import Place, beginning
+from efim_ls.completion.filters.syntax.parsed_suggestion import ParsedSuggestion, parse
+
+_ALWAYS_KNOWN = frozenset({*dir(builtins), *kwlist, *softkwlist, "__class__", "__file__", "__path__", "cls", "self"})
+# Nodes that bind the names directly in them, and fields whose name is bound or belongs to another thing.
+_BINDING_NODES = frozenset(
+    {
+        "aliased_import", "as_pattern_target", "dictionary_splat_pattern", "dotted_name", "global_statement",
+        "keyword_pattern", "lambda_parameters", "list_pattern", "list_splat_pattern", "nonlocal_statement",
+        "parameters", "pattern_list", "splat_pattern", "tuple_pattern", "type_parameter", "typed_parameter",
+    }
+)  # fmt: skip
+_BINDING_FIELDS = {
+    "assignment": "left", "attribute": "attribute", "class_definition": "name", "default_parameter": "name",
+    "for_in_clause": "left", "for_statement": "left", "function_definition": "name", "keyword_argument": "name",
+    "named_expression": "name", "type_alias_statement": "left", "typed_default_parameter": "name",
+}  # fmt: skip
+_WRAPPERS = frozenset({"tuple", "type"})  # as in `with a as (b, c)` and `def first[T]()`
+# In code with errors: what may bind a name later on its line, and what follows a name that may be bound.
+_MAY_BIND = re.compile(rb"\b(?:as|case|class|def|del|for|from|global|import|lambda|nonlocal|type)\b|\.\s*$")
+_ANNOTATED = re.compile(rb"\s*:")
+_ASSIGNED = re.compile(rb"\s*=(?!=)")
+_WORD = re.compile(r"\w")
+
+
+def unknown_names(text: str, place: Place) -> str:
+    """End before the first name that Python code uses and that stands nowhere else, save the word at the cursor."""
+    parsed = parse(text, place) if place.language == "python" else None
+    if parsed is None:
+        return text
+    bound, used = set[str](), list[tuple[int, str]]()
+    for node in _identifiers(parsed):
+        name = parsed.code[node.start_byte : node.end_byte].decode(errors="surrogatepass")
+        if _is_bound(node, parsed):
+            bound.add(name)
+        elif node.start_byte >= parsed.start:
+            used.append((node.start_byte, name))
+    for at, name in sorted(used):
+        if name not in _ALWAYS_KNOWN and name not in bound and not _stands(name, place):
+            return beginning(text, len(parsed.text(at)), place)
+    return text
+
+
+def _stands(name: str, place: Place) -> bool:
+    """Return whether a name stands in the file without the suggestion, or in another open text."""
+    texts = (place.above, place.before, place.rest, place.below, *place.others)
+    return any(_holds_word(text, name) for text in texts)
+
+
+def _holds_word(text: str, word: str) -> bool:
+    at = text.rfind(word)
+    while at >= 0:
+        if not _WORD.match(text, at + len(word)) and (at == 0 or not _WORD.match(text, at - 1)):
+            return True
+        at = text.rfind(word, 0, at)
+    return False
+
+
+def _identifiers(parsed: ParsedSuggestion) -> Iterator[Node]:
+    """Yield the names in the suggestion, in no order."""
+    nodes = [parsed.tree.root_node]
+    while nodes:
+        node = nodes.pop()
+        if node.type == "identifier":
+            yield node
+        nodes += (
+            each for each in node.children if each.end_byte > parsed.start and each.start_byte < parsed.known_end
+        )
+
+
+def _is_bound(node: Node, parsed: ParsedSuggestion) -> bool:
+    """Return whether a name is bound or belongs to another thing, as attributes do; true where that is in doubt."""
+    if _ASSIGNED.match(parsed.code, node.end_byte):
+        return True
+    parent = node.parent
+    if parent is None or parent.is_error:
+        line = parsed.code.rfind(b"\n", 0, node.start_byte) + 1
+        before = _MAY_BIND.search(parsed.code, line, node.start_byte)
+        return before is not None or _ANNOTATED.match(parsed.code, node.end_byte) is not None
+    if (field := _BINDING_FIELDS.get(parent.type)) and parent.child_by_field_name(field) == node:
+        return True
+    above = parent.parent if parent.type in _WRAPPERS else parent
+    return above is not None and above.type in _BINDING_NODES and (above is parent or above.type != "typed_parameter")

@@ -1,0 +1,130 @@
+"""A suggestion parsed behind the code that it continues, and where that code first fails to parse."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tree_sitter import Language, LogType, Parser, Point, Tree
+
+from efim_ls.completion.filters.place import Place
+from efim_ls.completion.filters.syntax.context import context_of
+from efim_ls.completion.filters.syntax.grammars import grammar_of
+from efim_ls.completion.filters.syntax.open_code import OpenCode, read
+from model_runtime.engine.rest_of_line import is_closers
+
+_BLANKS = re.compile(rb"[\s\\]*")
+_PARSED_TO = re.compile(r"process version:\d+, version_count:\d+, state:\d+, row:(\d+), col:(\d+)")
+
+
+@dataclass(frozen=True)
+class ParsedSuggestion:
+    """Code that ends with a suggestion, at the bytes `start` to `end`, and with the closers right of the cursor."""
+
+    language: Language
+    python: bool
+    code: bytes
+    start: int
+    end: int
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The syntax tree of the code, with what it leaves open closed."""
+        return Parser(self.language).parse(self.code + self._open.closers)
+
+    @cached_property
+    def sound_tree(self) -> Tree:
+        """The tree of the lines before the first error of `tree`; an error may distort what comes before it."""
+        return (
+            Parser(self.language).parse(self.code[: self._sound_end]) if self.tree.root_node.has_error else self.tree
+        )
+
+    @property
+    def known_end(self) -> int:
+        """Where the suggestion ends, or a string begins in it that is not closed and may be prose."""
+        return self.end if self._open.open_string is None else min(self.end, self._open.open_string)
+
+    @cached_property
+    def begins_well(self) -> bool:
+        """Whether the suggestion is not in a string, and the code before it parses."""
+        if self.known_end < self.start:
+            return False
+        if not self.tree.root_node.has_error:
+            return True
+        above = self.code[: self.code.rfind(b"\n", 0, self.start) + 1]
+        tree = Parser(self.language).parse(above + read(above, self.python).closers)
+        return not tree.root_node.has_error and (self.error is None or self.error >= self.start)
+
+    @cached_property
+    def error(self) -> int | None:
+        """The offset of the first token that cannot stand in its place; None if the code could go on well."""
+        if not self.tree.root_node.has_error:
+            return None
+        at = self._failure
+        return at if at is not None and at < self.known_end else None
+
+    def text(self, end: int) -> str:
+        """Return the part of the suggestion before an offset."""
+        return self.code[self.start : end].decode(errors="surrogatepass")
+
+    @cached_property
+    def _open(self) -> OpenCode:
+        return read(self.code, self.python)
+
+    @cached_property
+    def _sound_end(self) -> int:
+        node = self.tree.root_node
+        while within := next((child for child in node.children if child.has_error or child.is_missing), None):
+            node = within
+        lines = self._open.lines
+        return lines[bisect_right(lines, node.start_byte) - 1]
+
+    @cached_property
+    def _failure(self) -> int | None:
+        """The offset of the first token at which parsing fails, not counting that the code ends.
+
+        Code that may go on makes errors in the tree, too. The parser's log tells the two apart.
+        """
+        reached: re.Match[str] | None = None
+        failed: re.Match[str] | None = None
+
+        def note(kind: LogType, message: str) -> None:
+            nonlocal reached, failed
+            if failed is None and kind == LogType.PARSE:
+                reached = _PARSED_TO.match(message) or reached
+                if message.startswith("resume "):  # every way to parse the code has ended in an error
+                    failed = reached
+
+        before, begin, end = self.sound_tree.copy(), self._sound_end, len(self.code)
+        begin_point, end_point = (Point(self.code.count(b"\n", 0, at), 0) for at in (begin, end))
+        before.edit(begin, begin, end, begin_point, begin_point, end_point)
+        Parser(self.language, logger=note).parse(self.code, before)
+        if failed is None:
+            return None
+        line = 0
+        for _ in range(int(failed[1])):
+            line = self.code.index(b"\n", line) + 1
+        blanks = _BLANKS.match(self.code, line + int(failed[2]))
+        return blanks.end() if blanks else None
+
+
+def parse(text: str, place: Place) -> ParsedSuggestion | None:
+    """Return a suggestion as parsed code, if the language has a grammar.
+
+    None if the cursor is in a string, or if what stands before the suggestion does not parse.
+    """
+    language = grammar_of(place.language)
+    context = context_of(text, place) if language else None
+    if language is None or context is None:
+        return None
+    rest = place.rest if is_closers(place.rest) else ""
+    parsed = _parse(language, place.language == "python", context + place.before, text, rest)
+    return parsed if parsed.begins_well else None
+
+
+@lru_cache(maxsize=4)  # filters run over the same text several times
+def _parse(language: Language, python: bool, before: str, text: str, rest: str) -> ParsedSuggestion:
+    until, said, after = (part.encode(errors="surrogatepass") for part in (before, text, rest))
+    return ParsedSuggestion(language, python, until + said + after, len(until), len(until) + len(said))
