@@ -66,12 +66,20 @@ def test_a_line_is_typed_in_its_whole_file(text: str) -> None:
 
 
 def test_the_nearest_files_are_open_the_nearest_last() -> None:
-    paths = ("p/b/mine.py", "p/b/next.py", "p/b/other.py", "p/b/c/deep.py", "p/top.py", "p/b/mine.rs", "q/b/next.py")
+    paths = (
+        "p/b/mine.py",
+        "p/b/next.py",
+        "p/b/other.py",
+        "p/b/zoo.py",
+        "p/b/c/deep.py",
+        "p/top.py",
+        "p/b/mine.rs",
+        "q/b/next.py",
+    )
     documents = [CodeDocument(path, f"text of {path}") for path in (*paths, "p/b/empty.py")]
-    documents[6:6] = [CodeDocument("p/b/long.py", "x" * 200_001)]
-    documents[-1] = CodeDocument("p/b/empty.py", "")
+    documents[-1:] = [CodeDocument("p/b/long.py", "x" * 200_001), CodeDocument("p/b/empty.py", "")]
     line = line_of("text of p/b/mine.py", path="p/b/mine.py")
-    expected = [f"text of {path}" for path in ("p/top.py", "p/b/c/deep.py", "p/b/other.py", "p/b/next.py")]
+    expected = [f"text of {path}" for path in ("p/top.py", "p/b/c/deep.py", *paths[3:0:-1])]
     assert nearest_open(line, documents, 9) == tuple(expected)
     assert nearest_open(line, documents, 2) == tuple(expected[-2:])
     assert nearest_open(line, documents, 0) == ()
@@ -183,25 +191,24 @@ def test_keys_are_written_as_json_lines(tmp_path: Path) -> None:
         write_rows(tmp_path / "none" / "rows", {})
 
 
-SURE = Answer("a(b", hidden=" c)", words=(("a", 0.5), ("(", 0.5), ("b", 1.0), (" c", 0.5), (")", 0.5)))
+SURE = Answer("ab(cd", hidden=" ef)", words=(("ab", 0.9), ("(cd", 0.7), (" ef", 0.5), (")", 0.9)))
 
 
 def test_what_another_level_would_show_is_told_from_the_words() -> None:
-    key = key_at("server", line_of("a(b c)"), 0, SURE)
-    levels = {0.0: "a(b c)", 0.12: "a(b c", 0.25: "a(b", 0.3: "a", 0.6: ""}
-    for least, shown in levels.items():
+    key = key_at("server", line_of("ab(cd ef)"), 0, SURE)
+    for least, shown in {0.0: "ab(cd ef)", 0.6: "ab(cd", 0.7: "ab", 0.95: ""}.items():
         cut = at_level(key, least)
-        assert (cut.shown, cut.shown + cut.hidden, cut.right) == (shown, "a(b c)", 6)
-    assert at_level(replace(key, words=()), 0.9).shown == "a(b"
+        assert (cut.shown, cut.shown + cut.hidden, cut.right) == (shown, "ab(cd ef)", 9)
+    assert at_level(replace(key, words=()), 0.95).shown == "ab(cd"
 
 
 def test_every_level_has_its_figures() -> None:
-    line = line_of("a(b c)")
+    line = line_of("ab(cd ef)")
     keys = type_line("server", line, (), lambda _, cursor, __: SURE if cursor == 0 else Answer(""))
     found = figures_by_level([keys])
     assert list(found) == list(LEVELS)
-    saved = {least: found[least]["whole"].saved for least in (0.0, 0.25, 0.3, 0.6)}
-    assert {least: each and each.value for least, each in saved.items()} == {0.0: 5 / 6, 0.25: 2 / 6, 0.3: 0, 0.6: 0}
+    saved = {least: found[least]["whole"].saved for least in (0.0, 0.6, 0.7)}
+    assert {least: each and each.value for least, each in saved.items()} == {0.0: 8 / 9, 0.6: 4 / 9, 0.7: 1 / 9}
     assert figures_by_level([typed({0: "total"})]) == {}
     arms = report("one", {"server": [keys]}, 1, {"server": whole_file_figures([RestOfLine(line, 0, "")])})
     assert arms.arms["server"].levels == found and "| 25%: server " in table([arms])
