@@ -31,5 +31,6 @@ describe("pages", () => {
         assert.match(text, /^\| requests \| [1-9]\d* \|$/m);
         assert.match(text, /^\| there was a suggestion \| [1-9]\d* \|$/m);
         assert.match(text, /^\| all \| python \| \d+ \|/m);
+        assert.match(text, /^- python: shown from \d+ % on \(default \d+ %\): of \d+ suggestions/m);
     });
 });
