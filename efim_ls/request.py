@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, it stays true
@@ -21,8 +21,8 @@ class Request:
 
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
-    suggestions to return; those with a confidence below `least` (0 to 1) are dropped. `language` is LSP's name of the
-    document's language, empty if it has none.
+    suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
+    name of the document's language, empty if it has none.
     """
 
     uri: str
@@ -89,7 +89,9 @@ class Answer:
     """The suggestion to insert at the cursor, its costs and, if `text` is empty, the reason.
 
     `alternatives` are other suggestions for the same place, most likely first. `confidence` is the model's
-    probability of the suggestion's first line, even if it was too low to suggest anything.
+    probability of `text` or, if that is empty because it is too unlikely, of its first word. `hidden` follows `text`
+    in the suggestion and is too unlikely to be shown; `words` are the pieces of both, each with its probability once
+    those before it are right.
     """
 
     text: str
@@ -97,6 +99,12 @@ class Answer:
     reason: Reason | None = None
     alternatives: tuple[str, ...] = ()
     confidence: float | None = None
+    hidden: str = ""
+    words: tuple[tuple[str, float], ...] = ()
+
+    def without_text(self) -> Answer:
+        """Return the answer without anything that the user may have written."""
+        return replace(self, text="", alternatives=(), hidden="", words=())
 
 
 @dataclass(frozen=True)

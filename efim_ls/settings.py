@@ -68,9 +68,9 @@ class Settings:
     enabled: bool = setting(True, "Show suggestions.", "Suggestions", basic=True)
     max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
     min_confidence: float = setting(
-        0.05,
-        "Hide a suggestion if the model gives its first line a lower probability than this; 0 shows all. "
-        "Ghost text that you ask for with a key is always shown.",
+        0.2,
+        "How likely all that is shown of a suggestion must be: it ends at the last word up to which the model gives "
+        "it this probability. 0 shows all; so does a key that asks for ghost text.",
         "Suggestions",
         basic=True,
         least=0,

@@ -16,8 +16,8 @@ from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.places.cursors import line_at, shuffled_lines
 from efim_lab.evaluation.report import cell, percent
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_frames import RecentSuggestions
 from efim_ls.completion.phrase_speaker import SURE, PhraseSpeaker
+from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.languages import ANY, name_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings

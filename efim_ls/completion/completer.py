@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import perf_counter
 
 from efim_ls.access.reasons import without_prompt
@@ -19,6 +19,8 @@ from efim_ls.completion.kv_persistence import KvPersistence
 from efim_ls.completion.model_from_settings import load_model
 from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
 from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
+from efim_ls.completion.suggestions.beginning import Beginning, likely_beginning
+from efim_ls.completion.suggestions.recent import Remainder
 from efim_ls.completion.window import Budget
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
@@ -32,6 +34,7 @@ from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import stop_rule
+from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
@@ -89,16 +92,16 @@ class Completer:
             meter.lap("plan")
             meter.frame(frame)
             left = document.suggestions.left(request.text, request.cursor, request.others)
-            known = left and not request.explicit
+            known = left is not None and not request.explicit
             prompt = frame.prompt if known else self._with_surroundings(request, frame, stopped)
             meter.lap("tokenize")
             if reason := self._refusal(plan, prompt):
                 return Answer("", meter.total(), reason)
-            if known:
+            if left and known:
                 return self._answer_known(document, request, owner, prompt, left, meter)
             rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
             limit = self._settings.max_new_tokens
-            expected = self._tokens(prompt, left) if left else NO_DRAFT
+            expected = self._tokens(prompt, left.text) if left else NO_DRAFT
             made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected)
             meter.generation(made)
             meter.lap()
@@ -276,14 +279,23 @@ class Completer:
         return self._model.tokenizer.encode(prompt.stub.decode() + left)
 
     def _answer_known(
-        self, document: DocumentFrames, request: Request, owner: Owner, prompt: Prompt, left: str, meter: CostMeter
+        self,
+        document: DocumentFrames,
+        request: Request,
+        owner: Owner,
+        prompt: Prompt,
+        left: Remainder,
+        meter: CostMeter,
     ) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
-        document.suggestions.add(request.text, request.cursor, left, request.others)
-        tokens, length, engine = len(self._tokens(prompt, left)), len(prompt.ids), self._model.engine
+        document.suggestions.renew(left)
+        tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
         approximate = engine.approximate(arena, length, length) if (arena := engine.arena(owner)) else 0
         meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
-        return Answer(left, meter.total())
+        likelihood = left.suggestion.likelihood
+        if likelihood is None:
+            return Answer(left.text, meter.total())
+        return _shown(likely_beginning(likelihood, left.typed, request.least, _divisible(request)), meter)
 
     def _answer(
         self,
@@ -296,14 +308,34 @@ class Completer:
         place = place_at(request.text, request.cursor)
         (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
         texts = [each for each in dict.fromkeys([text, *(other for other, _ in cleaned)]) if each]
-        reason = None if texts else REASONS.get(emptied_by, "no fit") if emptied_by else "empty"
-        if text and not made.confidence >= request.least:  # NaN is below any limit
-            texts, reason = [], "low confidence"
+        likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
-            document.suggestions.add(request.text, request.cursor, each, request.others)
+            cut = likelihood if each == text and not request.explicit else None
+            document.suggestions.add(request.text, request.cursor, each, request.others, cut)
         meter.lap("postprocess")
-        first, *more = texts or [""]
-        return Answer(first, meter.total(), reason, tuple(more), made.confidence)
+        if not texts:
+            return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
+        if not text:
+            return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
+        answer = _shown(likely_beginning(likelihood, 0, request.least, _divisible(request)), meter)
+        return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
+
+
+def _shown(beginning: Beginning, meter: CostMeter) -> Answer:
+    return Answer(
+        beginning.shown,
+        meter.total(),
+        None if beginning.shown else "low confidence",
+        confidence=beginning.probability,
+        hidden=beginning.hidden,
+        words=beginning.words,
+    )
+
+
+def _divisible(request: Request) -> bool:
+    """Return whether a part of a suggestion is worth showing: before code it must reach that code."""
+    _, end, _ = enclosing_line(request.text, request.cursor)
+    return is_closers(request.text[request.cursor : end])
 
 
 def _nothing_to_prepare(_: ShouldStop) -> bool:

@@ -7,9 +7,9 @@ the suggestions that are still typed through.
 from __future__ import annotations
 
 from efim_ls.completion.costs import CostMeter
-from efim_ls.completion.document_frames import RecentSuggestions
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Reason, Request, ShouldStop
 from efim_ls.text.lines import enclosing_line
 from model_runtime.engine.decoding import Stopped
@@ -41,8 +41,8 @@ class PhraseSpeaker:
         if reason := self.refusal(request):
             return Answer("", meter.total(), reason)
         if left and not request.explicit:
-            suggestions.add(request.text, request.cursor, left, request.others)
-            return Answer(left, meter.total())
+            suggestions.renew(left)
+            return Answer(left.text, meter.total())
         try:
             text, confidence = self._speak(request, meter, stopped)
         except Stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Literal
 
 from efim_ls.request import Answer, Reason
@@ -58,7 +58,7 @@ class Counters:
 
     def count_costs(self, uri: str, language: str, answer: Answer) -> None:
         """Add the costs of an answer from the model."""
-        self._last = (uri, replace(answer, text="", alternatives=()))  # no text of a user is kept
+        self._last = (uri, answer.without_text())
         self.add(language, {"recomputed": answer.costs.recomputed, "reused": answer.costs.reused})
         if answer.reason != "superseded":
             self._milliseconds.append(answer.costs.ms.total)

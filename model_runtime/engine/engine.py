@@ -13,6 +13,7 @@ from model_runtime.decoder.decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
 from model_runtime.engine.drafts import NO_DRAFT, Drafts
+from model_runtime.engine.likelihood import Likelihood
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.pass_costs import PassCosts
@@ -45,13 +46,14 @@ class Generation:
 
     Of the `reused` tokens, `fetched` came from the engine's KV source, and `approximate` may differ slightly from
     what the model would compute now. `prefill_ms` runs to the first new token. `complete` is false if the limit of
-    new tokens cut the text off. `choices` are the new tokens, and `confidence` is the joint probability of those of
-    the first line.
+    new tokens cut the text off. `choices` are the new tokens; `confidence` is the joint probability of those of the
+    first line, `likelihood` that of each beginning of the text.
     """
 
     text: str
     choices: tuple[Choice, ...]
     confidence: float
+    likelihood: Likelihood
     reused: int
     fetched: int
     approximate: int
@@ -127,6 +129,7 @@ class Engine:
             text=output.text,
             choices=tuple(said),
             confidence=output.confidence,
+            likelihood=output.likelihood,
             reused=reused,
             fetched=fetched,
             approximate=self.approximate(arena, len(prompt.ids), reused),

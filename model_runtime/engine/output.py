@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from model_runtime.engine.likelihood import Likelihood, Step, byte_offsets
 from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
 from model_runtime.engine.sampler import Choice, Sampler
 
@@ -31,18 +32,28 @@ class Output:
         """Start empty; `ends` are the tokens that end a text."""
         self.stub, self.complete, self.confidence = stub, False, 1.0
         self._sampler, self._ends, self._rule = sampler, ends, rule
-        self._spelled = b""
+        self._spelled, self._steps = b"", list[Step]()
 
     def append(self, choice: Choice) -> None:
         """Append a token."""
+        share, stub = self._sampler.probability(choice, self.stub), self.stub
         if "\n" not in decoded(self._spelled).lstrip():
-            self.confidence *= self._sampler.probability(choice, self.stub)
+            self.confidence *= share
         self.complete = choice.token in self._ends
         if not self.complete:
             piece = self._sampler.token_bytes[choice.token]
             self.stub, piece = self.stub[len(piece) :], piece[len(self.stub) :]
             self._spelled += piece
             self.complete = self._rule.cut(decoded(self._spelled)) is not None
+        self._steps.append(Step(choice, stub, share, len(self._spelled)))
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """The text with the chances of its tokens."""
+        offsets = byte_offsets(self._spelled)
+        return Likelihood(self._sampler, self._spelled, tuple(self._steps), decoded(self._spelled), offsets).along(
+            self.text
+        )
 
     @property
     def text(self) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
+from model_runtime.engine.sampler import is_word
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -85,8 +86,3 @@ class Phrases:
         among = chances[fitting]
         best = int(among.argmax())
         return int(fitting[best]), float(among[best] / among.sum())
-
-
-def is_word(spelled: bytes) -> bool:
-    """Return whether a byte, or none, can be part of a name; those of characters beyond ASCII can."""
-    return spelled.isalnum() or spelled == b"_" or spelled >= b"\x80"

@@ -46,6 +46,7 @@ class Sampler:
         self.ngram_cache = ngram_cache
         self.token_bytes = tokenizer.token_bytes + [b""] * (max(ends, default=0) + 1 - tokenizer.vocab)
         self._vocabulary = tokenizer.vocabulary
+        self._begins_word = np.array([is_word(spelled[:1]) for spelled in self.token_bytes])
 
     def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
         """Choose the likeliest token that fits the stub, given logits [vocab] and a history [n].
@@ -90,7 +91,13 @@ class Sampler:
 
     def total(self, choice: Choice, stub: bytes) -> float:
         """Return the sum of the chances of all likely tokens that fit a stub; never 0."""
-        return max(sum(chance for _, chance in self.likely(choice, stub)), choice.chance, LEAST_TOTAL)
+        fitting = sum(chance for _, chance in self.likely(choice, stub)) if stub else float(choice.chances.sum())
+        return max(fitting, choice.chance, LEAST_TOTAL)
+
+    def share_without_word(self, choice: Choice) -> float:
+        """Return the share of the likely tokens that do not go on with a word, where no stub has to be spelled."""
+        chances = choice.chances[~self._begins_word[choice.likely]]
+        return min(1.0, float(chances.sum()) / self.total(choice, b""))
 
     def likely(self, choice: Choice, stub: bytes) -> list[tuple[int, float]]:
         """Return the likely tokens that fit a stub, with their chances."""
@@ -101,6 +108,11 @@ class Sampler:
         """Return whether a token may come next while a stub has still to be spelled."""
         spelled = self.token_bytes[token]
         return bool(spelled) and (spelled.startswith(stub) or stub.startswith(spelled))
+
+
+def is_word(spelled: bytes) -> bool:
+    """Return whether a byte, or none, can be part of a name; those of characters beyond ASCII can."""
+    return spelled.isalnum() or spelled == b"_" or spelled >= b"\x80"
 
 
 def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:

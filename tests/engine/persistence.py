@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 from efim_ls.completion.completer import Completer
@@ -31,4 +30,4 @@ def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
         if document and document.unsaved:
             twin._planner = document.planner.copy()
         if document:
-            twin.suggestions = copy.deepcopy(document.suggestions)
+            twin.suggestions._suggestions = document.suggestions._suggestions.copy()

@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_frames import MOST_SUGGESTIONS
 from efim_ls.completion.planner import FRAMES
+from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings

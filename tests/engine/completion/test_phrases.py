@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.document_frames import RecentSuggestions
 from efim_ls.completion.phrase_speaker import LONGEST_LINE, SHORTEST, PhraseSpeaker
+from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.background import accepted
 from efim_ls.settings import Settings
@@ -185,10 +185,10 @@ def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines
             added = answer.text[:what] if name == "through" else added
             text, cursor = text[:cursor] + added + text[cursor:], cursor + len(added)
         request = asked(text, cursor, explicit=name == "key", others=(CODE,) * beside)
-        left = warm._document(URI).suggestions.left(text, cursor, request.others) * (not request.explicit)
+        left = None if request.explicit else warm._document(URI).suggestions.left(text, cursor, request.others)
         answer, cold = warm.complete(request, never), made()[0].complete(request, never)
         if left:
-            assert (answer.text, answer.reason) == (left, None), "typing through a suggestion goes on with it"
+            assert (answer.text, answer.reason) == (left.text, None), "typing through a suggestion goes on with it"
         else:
             assert (answer.text, answer.reason, answer.confidence) == (cold.text, cold.reason, cold.confidence)
             assert not answer.text or len(answer.text) >= SHORTEST

@@ -262,13 +262,14 @@ def bench(
 
 
 @settings(deadline=None, max_examples=80)
-@given(sizes=sizes, sessions=sessions, arenas=st.integers(1, 3))
+@given(sizes=sizes, sessions=sessions, arenas=st.integers(1, 3), least=st.sampled_from([0.0, 1e-6, 0.01]))
 def test_a_warm_answer_is_the_cold_answer(
     bench: Bench,
     tmp_path_factory: pytest.TempPathFactory,
     sizes: tuple[int, int],
     sessions: list[tuple[tuple[object, ...], int, int | None]],
     arenas: int,
+    least: float,
 ) -> None:
     session, store = Session(sizes), tmp_path_factory.mktemp("store")
     warm, engine = bench.completer(arenas, store)
@@ -276,7 +277,10 @@ def test_a_warm_answer_is_the_cold_answer(
         for _ in getattr(session, str(name))(*arguments):
             other = session.places[1 - session.open].text
             place, others = session.place, (other,) * session.beside
-            request = Request(DOCUMENTS[session.open], place.text, place.cursor, session.explicit, others)
+            request = Request(
+                DOCUMENTS[session.open], place.text, place.cursor, session.explicit, others,
+                least=0.0 if session.explicit else least,
+            )  # fmt: skip
             if session.restarted:
                 session.restarted = False
                 warm.close(10)
@@ -295,7 +299,7 @@ def test_a_warm_answer_is_the_cold_answer(
                 continue
             session.suggested[session.open] = answer.text
             if engine.log.made is None:
-                assert (answer.text, answer.reason) == (cold.text, cold.reason)
+                assert (answer.text, answer.hidden, answer.reason) == (cold.text, cold.hidden, cold.reason)
                 continue
             assert_same_history(engine.log, cold_log)
             assert_prompt_is_the_document(bench.text_of(engine.log), request)
@@ -322,7 +326,7 @@ def assert_same_answer(bench: Bench, answer: Answer, log: Log, cold: Answer, col
             return
     assert log.tokens == cold_log.tokens
     assert log.made.text == cold_log.made.text
-    assert (answer.text, answer.reason) == (cold.text, cold.reason)
+    assert (answer.text, answer.hidden, answer.reason) == (cold.text, cold.hidden, cold.reason)
     assert answer.costs.new_tokens == cold.costs.new_tokens == len(log.tokens) == len(cold_log.gaps)
     assert cold.costs.reused == cold.costs.known == 0
     assert answer.costs.reused + answer.costs.recomputed == cold.costs.recomputed

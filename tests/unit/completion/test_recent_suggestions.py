@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.document_frames import MOST_SUGGESTIONS, NEARBY, RecentSuggestions
+from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, RecentSuggestions
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -21,8 +21,9 @@ def shown(*suggested: str, before: str = BEFORE, after: str = AFTER) -> RecentSu
     return made
 
 
-def left(made: RecentSuggestions, before: str, after: str = AFTER) -> str:
-    return made.left(before + after, len(before))
+def left(made: RecentSuggestions, before: str, after: str = AFTER, others: tuple[str, ...] = ()) -> str:
+    found = made.left(before + after, len(before), others)
+    return found.text if found else ""
 
 
 def test_where_nothing_was_suggested_nothing_is_left() -> None:
@@ -110,9 +111,9 @@ def test_it_is_typed_with_the_documents_line_ends(line_end: str) -> None:
 def test_where_another_text_has_changed_nothing_is_left() -> None:
     made = RecentSuggestions()
     made.add(BEFORE + AFTER, len(BEFORE), "return 1", ("one", "two"))
-    assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2, ("one", "two")) == "turn 1"
-    assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2, ("one", "2")) == ""
-    assert made.left(BEFORE + "re" + AFTER, len(BEFORE) + 2) == ""
+    assert left(made, BEFORE + "re", AFTER, ("one", "two")) == "turn 1"
+    assert left(made, BEFORE + "re", AFTER, ("one", "2")) == ""
+    assert left(made, BEFORE + "re") == ""
 
 
 def test_of_a_long_text_only_what_is_near_is_kept() -> None:
