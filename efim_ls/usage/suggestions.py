@@ -204,16 +204,17 @@ class Offers:
     ) -> list[str]:
         """Return the ids by which a client will report what became of the suggestions that answer a request.
 
-        With the `confidence` of the first, what becomes of a new one is counted by confidence as well.
+        What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it. With the
+        `confidence` of the first text, what becomes of a new suggestion is counted by confidence as well.
         """
         line_end, recent = line_end_in(request.text), tracker.recent
         inserted = [text.replace("\n", line_end) for text in texts]
-        earlier = [
-            next((each for each in reversed(recent) if each.left(request.text, request.cursor) == text), None)
-            for text in inserted
-        ]
-        bin = None if confidence is None else bin_of(language, confidence, texts[0])
-        outcome = next((each.outcome for each in earlier if each), None) or self._new_outcome(language, bin)
+        left = [(each, each.left(request.text, request.cursor)) for each in reversed(recent)]
+        earlier = [next((each for each, rest in left if rest == text), None) for text in inserted]
+        grown = (each.outcome for text in inserted for each, rest in left if _begin_alike(rest, text))
+        if (outcome := next(grown, None)) is None:
+            bin = None if confidence is None else bin_of(language, confidence, texts[0])
+            outcome = self._new_outcome(language, bin)
         made = [
             each or Suggestion(request.cursor, text, outcome) for each, text in zip(earlier, inserted, strict=True)
         ]
@@ -288,6 +289,11 @@ def _after(piece: Piece, edit: Edit) -> Iterator[Piece]:
     for left in ((start, min(end, edit.at)), (max(start, removed_to) + moved, end + moved)):
         if left[0] < left[1]:
             yield left
+
+
+def _begin_alike(rest: str, text: str) -> bool:
+    """Return whether one of two texts is the beginning of the other, and neither is empty."""
+    return bool(rest and text) and (text.startswith(rest) or rest.startswith(text))
 
 
 def _first_units(text: str, units: int, encoding: Encoding) -> str:
