@@ -10,14 +10,10 @@ BinCount = Literal["shown", "kept"]
 
 
 class ConfidenceBin(NamedTuple):
-    """Suggestions in a language, of `percent` to `percent + BIN_PERCENT` % confidence, of one or several lines.
-
-    Counted of them: how many were shown, and how many of those were accepted and then kept for the most part.
-    """
+    """Suggestions in a language, of `percent` to `percent + BIN_PERCENT` % confidence."""
 
     language: str
     percent: int
-    several_lines: bool
 
     @property
     def confidence(self) -> float:
@@ -26,15 +22,15 @@ class ConfidenceBin(NamedTuple):
 
 
 class BinCounts(NamedTuple):
-    """What was counted of the suggestions of a bin."""
+    """How many suggestions of a bin were shown, and how many of those were accepted and for the most part kept."""
 
     shown: int
     kept: int
 
 
-def bin_of(language: str, confidence: float, text: str) -> ConfidenceBin | None:
-    """Return the bin of a suggestion's text, None if its confidence is no probability."""
+def bin_of(language: str, confidence: float) -> ConfidenceBin | None:
+    """Return the bin of a suggestion, None if its confidence is no probability."""
     if not 0 <= confidence <= 1:  # NaN too
         return None
     percent = min(int(confidence * 100), 99)
-    return ConfidenceBin(language, percent - percent % BIN_PERCENT, "\n" in text.strip())
+    return ConfidenceBin(language, percent - percent % BIN_PERCENT)

@@ -49,13 +49,12 @@ SUM_COUNTS = f"""SELECT language, {", ".join(f"SUM({name})" for name in COLUMNS)
 BIN_COLUMNS: tuple[BinCount, ...] = get_args(BinCount)
 BIN_STARTS = range(0, 100, BIN_PERCENT)
 CREATE_BINS = """CREATE TABLE IF NOT EXISTS confidence_bins (day TEXT, language TEXT, percent INTEGER,
-    several_lines INTEGER, shown INTEGER NOT NULL, kept INTEGER NOT NULL,
-    PRIMARY KEY (day, language, percent, several_lines)) WITHOUT ROWID"""
-ADD_BINS = """INSERT INTO confidence_bins VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    shown INTEGER NOT NULL, kept INTEGER NOT NULL, PRIMARY KEY (day, language, percent)) WITHOUT ROWID"""
+ADD_BINS = """INSERT INTO confidence_bins VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     shown = shown + excluded.shown, kept = kept + excluded.kept"""
 FIND_BINS = "SELECT 1 FROM sqlite_master WHERE name = 'confidence_bins'"  # a file of an older server has none
-SUM_BINS = """SELECT language, percent, several_lines, SUM(shown), SUM(kept) FROM confidence_bins
-    WHERE day >= ? GROUP BY language, percent, several_lines"""
+SUM_BINS = """SELECT language, percent, SUM(shown), SUM(kept) FROM confidence_bins
+    WHERE day >= ? GROUP BY language, percent"""
 
 Key = tuple[str, str]  # a day and a language
 BinKey = tuple[str, ConfidenceBin]
@@ -180,16 +179,14 @@ def bins_since(path: Path, since: date) -> dict[ConfidenceBin, BinCounts]:
         raise sqlite3.DatabaseError(str(error)) from error
 
 
-def _bin(
-    language: object, percent: object, several_lines: object, shown: object, kept: object
-) -> tuple[ConfidenceBin, BinCounts]:
+def _bin(language: object, percent: object, shown: object, kept: object) -> tuple[ConfidenceBin, BinCounts]:
     """Return the bin and the counts of a row; raises ValueError if one of its numbers cannot be."""
-    if not (isinstance(percent, int) and percent in BIN_STARTS and several_lines in (0, 1)):
+    if not (isinstance(percent, int) and percent in BIN_STARTS):
         raise ValueError("a bin of confidences that cannot be")
     if not (isinstance(shown, int) and isinstance(kept, int) and min(shown, kept) >= 0):
         raise ValueError("a count is not a number")
     # A suggestion that is kept past midnight may have been shown the day before `since`.
-    return ConfidenceBin(str(language), percent, bool(several_lines)), BinCounts(shown, min(kept, shown))
+    return ConfidenceBin(str(language), percent), BinCounts(shown, min(kept, shown))
 
 
 def _drained(queue: SimpleQueue[tuple[K, Mapping[C, int]]]) -> dict[K, Counter[C]]:

@@ -213,7 +213,7 @@ class Offers:
         earlier = [next((each for each, rest in left if rest == text), None) for text in inserted]
         grown = (each.outcome for text in inserted for each, rest in left if _begin_alike(rest, text))
         if (outcome := next(grown, None)) is None:
-            bin = None if confidence is None else bin_of(language, confidence, texts[0])
+            bin = None if confidence is None else bin_of(language, confidence)
             outcome = self._new_outcome(language, bin)
         made = [
             each or Suggestion(request.cursor, text, outcome) for each, text in zip(earlier, inserted, strict=True)

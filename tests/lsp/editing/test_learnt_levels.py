@@ -15,7 +15,7 @@ from tests.lsp.wire import ENV, HANG, Editor, started
 
 DEFAULT = DEFAULTS.min_confidence
 SUGGESTIONS = 120
-UNSURE, SURE, VERY_SURE = 0.7 * DEFAULT, 1.2 * DEFAULT, 0.6
+UNSURE, SURE, VERY_SURE = 0.8 * DEFAULT, 1.1 * DEFAULT, 0.6
 
 
 async def stats(folder: Path, *options: str) -> str:

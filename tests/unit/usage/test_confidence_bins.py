@@ -45,7 +45,7 @@ class Editor:
     def close(self) -> list[BinCount]:
         """What was counted once the document is closed, all of it in one bin."""
         self.document.close()
-        assert {bin for bin, _ in self.counted} <= {ConfidenceBin("python", 40, False)}
+        assert {bin for bin, _ in self.counted} <= {ConfidenceBin("python", 40)}
         return [count for _, count in self.counted]
 
 

@@ -14,10 +14,10 @@ from efim_ls.usage.confidence_bins import BIN_PERCENT, BinCounts, ConfidenceBin,
 from efim_ls.usage.levels import HIGHEST_ODDS, LOWEST_ODDS, SLOPE, TYPICAL_HABIT, learn
 
 Bins = dict[ConfidenceBin, BinCounts]
-SHORT, LONG = (ConfidenceBin("python", 40, several) for several in (False, True))
+BIN = ConfidenceBin("python", 40)
 
 defaults = st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5])
-bins = st.builds(ConfidenceBin, st.just("python"), st.sampled_from(range(0, 100, BIN_PERCENT)), st.booleans())
+bins = st.builds(ConfidenceBin, st.just("python"), st.sampled_from(range(0, 100, BIN_PERCENT)))
 counts = st.tuples(st.integers(0, 3000), st.integers(0, 3000)).map(lambda pair: BinCounts(sum(pair), pair[0]))
 evidence = st.dictionaries(bins, counts, max_size=8)
 
@@ -31,7 +31,7 @@ def usual(default: float, shown: int, percents: Iterable[int]) -> Bins:
     """What a typical user keeps, as far as whole numbers allow."""
     made: Bins = {}
     for percent in percents:
-        each = ConfidenceBin("python", percent, False)
+        each = ConfidenceBin("python", percent)
         logit = TYPICAL_HABIT + SLOPE * math.log(each.confidence / (1 - each.confidence))
         made[each] = BinCounts(shown, round(shown / (1 + math.exp(-logit))))
     return made
@@ -86,40 +86,30 @@ def test_a_raised_level_falls_again_once_the_sure_suggestions_that_are_left_are_
     shown: int, percent: int
 ) -> None:
     """The loop: what is below the raised level is never seen again."""
-    raised = learn({SHORT: BinCounts(shown, shown * percent // 1000)}, 0.2)
+    raised = learn({BIN: BinCounts(shown, shown * percent // 1000)}, 0.2)
     above = [start for start in range(0, 100, BIN_PERCENT) if start >= raised.level * 100]
     later = usual(0.2, 5 * shown, above)
     assert raised.level > 0.2
-    assert 0.2 <= learn({SHORT: BinCounts(shown, shown * percent // 1000), **later}, 0.2).level < raised.level
+    assert 0.2 <= learn({BIN: BinCounts(shown, shown * percent // 1000), **later}, 0.2).level < raised.level
     assert abs(learn(later, 0.2).level - 0.2) <= 0.01, "once the days before are forgotten"
 
 
 def test_few_suggestions_move_it_little() -> None:
-    assert learn({SHORT: BinCounts(10, 0)}, 0.2).level <= 0.22
-    assert learn({SHORT: BinCounts(10, 10)}, 0.2).level >= 0.14
-    assert learn({SHORT: BinCounts(1000, 0)}, 0.2).level == 0.5
-    assert learn({SHORT: BinCounts(1000, 1000)}, 0.2).level == 0.11
-
-
-def test_who_passes_by_long_suggestions_loses_few_short_ones() -> None:
-    short = usual(0.2, 300, [40, 60])
-    long = {LONG: BinCounts(600, 10)}
-    alone, both, all_short = (
-        learn(found, 0.2).level for found in (short, {**short, **long}, {**short, SHORT: BinCounts(900, 80)})
-    )
-    assert alone == 0.2
-    assert 0.2 < both < 0.3 < all_short
+    assert learn({BIN: BinCounts(10, 0)}, 0.2).level <= 0.22
+    assert learn({BIN: BinCounts(10, 10)}, 0.2).level >= 0.16
+    assert learn({BIN: BinCounts(1000, 0)}, 0.2).level == 0.5
+    assert learn({BIN: BinCounts(1000, 1000)}, 0.2).level == 0.15
 
 
 @pytest.mark.parametrize("default", [0, 1])
 def test_a_default_that_shows_all_or_nothing_stays(default: float) -> None:
-    assert learn({SHORT: BinCounts(100, 100)}, default).level == default
+    assert learn({BIN: BinCounts(100, 100)}, default).level == default
 
 
 def test_the_evidence_comes_with_the_level() -> None:
-    found = learn({SHORT: BinCounts(300, 60), LONG: BinCounts(100, 20)}, 0.2)
+    found = learn({BIN: BinCounts(300, 60), BIN._replace(percent=80): BinCounts(100, 20)}, 0.2)
     assert (found.default, found.shown, found.kept) == (0.2, 400, 80)
-    assert 0.2 < found.usual < 0.25
+    assert 0.27 < found.usual < 0.37
 
 
 @pytest.mark.parametrize(
@@ -127,15 +117,9 @@ def test_the_evidence_comes_with_the_level() -> None:
     [(0, 0), (0.04999, 0), (0.05, 5), (0.2, 20), (0.29, 25), (0.999, 95), (1, 95)],
 )
 def test_confidences_fall_into_bins(confidence: float, percent: int) -> None:
-    assert bin_of("python", confidence, "x") == ConfidenceBin("python", percent, False)
+    assert bin_of("python", confidence) == ConfidenceBin("python", percent)
 
 
 @pytest.mark.parametrize("confidence", [math.nan, -0.1, 1.1])
 def test_what_is_no_probability_has_no_bin(confidence: float) -> None:
-    assert bin_of("python", confidence, "x") is None
-
-
-@pytest.mark.parametrize(("text", "several"), [("x", False), ("\n    x", False), ("x\n", False), ("x\n    y", True)])
-def test_lines_are_those_with_text(text: str, several: bool) -> None:
-    found = bin_of("python", 0.5, text)
-    assert found is not None and found.several_lines is several
+    assert bin_of("python", confidence) is None

@@ -24,7 +24,7 @@ from efim_ls.usage.counters import Count
 from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, UsageHistory, add_counts, bins_since, counts_since
 from efim_ls.usage.levels import learnt_levels
 
-BIN = ConfidenceBin("python", 40, False)
+BIN = ConfidenceBin("python", 40)
 HANG = 60  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: nothing is written before the test says so
 
@@ -101,11 +101,11 @@ def test_bins_add_up(folder: Path) -> None:
     server = Server(folder)
     for count in ("shown", "shown", "kept"):
         server.history.add_to_bin(BIN, count)
-    server.history.add_to_bin(BIN._replace(several_lines=True), "shown")
+    server.history.add_to_bin(BIN._replace(percent=45), "shown")
     server.history.write()
     server.history.add_to_bin(BIN, "shown")
     server.history.write()
-    expected = {BIN: BinCounts(3, 1), BIN._replace(several_lines=True): BinCounts(1, 0)}
+    expected = {BIN: BinCounts(3, 1), BIN._replace(percent=45): BinCounts(1, 0)}
     assert bins_since(folder / STATISTICS, date.today()) == expected
     assert bins_since(folder / STATISTICS, date.today() + timedelta(1)) == {}
     assert server.warnings == []
@@ -142,7 +142,7 @@ def test_what_was_shown_the_day_before_is_not_kept_more_often_than_shown(folder:
     assert bins_since(folder / STATISTICS, today) == {BIN: BinCounts(1, 1)}
 
 
-@pytest.mark.parametrize("wrong", ["percent = 41", "percent = 'x'", "several_lines = 2", "shown = -1", "kept = 1.5"])
+@pytest.mark.parametrize("wrong", ["percent = 41", "percent = 'x'", "shown = -1", "kept = 1.5"])
 def test_a_bin_that_cannot_be_is_told_as_sqlites_error(folder: Path, wrong: str) -> None:
     add_counts(folder / STATISTICS, {}, {("2026-01-01", BIN): {"shown": 1}})
     with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
