@@ -7,13 +7,18 @@ import json
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from efim_ls.settings import DEFAULTS
-from tests.lsp.wire import ENV, HANG, Editor, started
+from efim_ls.usage.confidence_bins import BinCount, ConfidenceBin
+from efim_ls.usage.history import STATISTICS, add_counts
+from tests.lsp.wire import ENV, HANG, REAL, Editor, started
+from tests.models import CODE
 
 DEFAULT = DEFAULTS.min_confidence
+LINE = "            name, value = line.split"
 SUGGESTIONS = 120
 UNSURE, SURE, VERY_SURE = 0.8 * DEFAULT, 1.1 * DEFAULT, 0.6
 
@@ -112,6 +117,30 @@ async def test_what_the_user_asked_for_by_key_teaches_nothing(tmp_path: Path) ->
             editor.tell("textDocument/didShowCompletion", {"item": item})
         await editor.stats()
     assert await levels(tmp_path) == {}
+
+
+async def typed(folder: Path) -> list[tuple[str | None, float | None]]:
+    """What the embedded model shows at each key of a line, and how sure it is of that or of what it hides."""
+    async with started(REAL, settings={"cache_folder": str(folder)}) as editor:
+        page, found = editor.open(CODE.replace(LINE, "‸", 1)), list[tuple[str | None, float | None]]()
+        for key in LINE:
+            shown = await page.ghost()
+            found.append((shown, (await editor.stats())["last_confidence"]))
+            page.type(key)
+    return found
+
+
+async def test_the_embedded_model_shows_less_where_all_was_passed_by(tmp_path: Path) -> None:
+    before = await typed(tmp_path)
+    passed_by: dict[BinCount, int] = {"shown": 2000}
+    days = {(date.today().isoformat(), ConfidenceBin("python", 60)): passed_by}
+    add_counts(tmp_path / STATISTICS, {}, days)
+    level = (await levels(tmp_path))["python"]["level"]
+    after = await typed(tmp_path)
+    assert level == 0.5
+    assert any(shown and sure is not None and sure < level for shown, sure in before)
+    assert all(sure is not None and sure >= level for shown, sure in after if shown)
+    assert 0 < sum(len(shown or "") for shown, _ in after) < sum(len(shown or "") for shown, _ in before)
 
 
 async def test_damaged_statistics_are_no_reason_to_show_less(tmp_path: Path) -> None:
