@@ -18,7 +18,7 @@ from tests.lsp.wire import ENV, HANG, REAL, Editor, started
 from tests.models import CODE
 
 DEFAULT = DEFAULTS.min_confidence
-LINE = "            name, value = line.split"
+LINE = "    def __init__(self, name: str, value: int = 0) -> None:"
 SUGGESTIONS = 120
 UNSURE, SURE, VERY_SURE = 0.8 * DEFAULT, 1.1 * DEFAULT, 0.6
 
