@@ -76,7 +76,7 @@ class Likelihood:
             return index, 1.0
         begun = self._begun(index, offset)
         fits = self._mass(index, lambda spelled: spelled.startswith(begun) or begun.startswith(spelled))
-        return index, 1.0 / fits
+        return index, 1.0 / fits if fits else 0.0
 
     def _stop(self, index: int, offset: int) -> float:
         """Return the probability that the text goes on to an offset in a step and that no word goes on there."""

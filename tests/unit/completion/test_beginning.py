@@ -37,8 +37,14 @@ def shown(text: str, least: float, start: int = 0, divisible: bool = True, **wor
 
 def test_what_is_shown_ends_before_the_word_that_makes_it_unlikely() -> None:
     assert shown("compile(r'x', flags)", 0.2, compile=0.95, x=0.1) == ("compile(r'", "x', flags)")
-    assert shown("compile(r'x', flags)", 0.2, compile=0.95, x=0.3, flags=0.9) == ("compile(r'x', flags)", "")
-    assert shown("compile(r'x', flags)", 0.2, compile=0.95, x=0.3, flags=0.5) == ("compile(r'x',", " flags)")
+    assert shown("compile(r'x', flags)", 0.2, compile=0.95, x=0.9, flags=0.9) == ("compile(r'x', flags)", "")
+
+
+def test_of_what_is_likely_enough_as_much_is_shown_as_is_worth_it() -> None:
+    few, many = "sure(doubt)", "sure(doubt, and_then_much_more_that_is_certain)"
+    assert shown(few, 0.2, sure=0.9, doubt=0.6) == ("sure(", "doubt)")
+    assert shown(many, 0.2, sure=0.9, doubt=0.6) == (many, "")
+    assert shown(many, 0.6, sure=0.9, doubt=0.6) == ("sure(", many.removeprefix("sure("))
 
 
 def test_nothing_is_shown_if_not_even_its_first_word_is_likely() -> None:
@@ -52,6 +58,13 @@ def test_zero_shows_all() -> None:
 def test_once_a_doubtful_word_is_typed_the_rest_is_shown() -> None:
     assert shown("a = maybe.sure()", 0.5, maybe=0.4) == ("a =", " maybe.sure()")
     assert shown("a = maybe.sure()", 0.5, start=len("a = maybe"), maybe=1) == (".sure()", "")
+
+
+def test_typing_through_a_suggestion_takes_nothing_back() -> None:
+    made = Rated("one two(three, four) five", {"one": 0.9, "two": 0.7, "three": 0.8, "four": 0.6, "five": 0.5})
+    starts = (0, 3, 7, 13, 19)
+    ends = [start + len(likely_beginning(cast("Likelihood", made), start, 0.1).shown) for start in starts]
+    assert ends == sorted(ends)
 
 
 def test_a_further_line_must_be_likelier_than_the_first() -> None:
@@ -103,8 +116,9 @@ def test_what_is_shown_and_what_is_hidden_are_the_suggestion(
 
 @given(text=texts, words=probabilities, levels=st.lists(st.floats(0.01, 1), min_size=2, max_size=2))
 def test_a_lower_level_shows_no_less(text: str, words: dict[str, float], levels: list[float]) -> None:
-    low, high = sorted(levels)
-    assert shown(text, low, **words)[0].startswith(shown(text, high, **words)[0])
+    made = cast("Likelihood", Rated(text, words))
+    low, high = (likely_beginning(made, 0, least).shown for least in sorted(levels))
+    assert low.startswith(high)
 
 
 @pytest.mark.parametrize(
