@@ -128,7 +128,7 @@ function row(time: string, language: string, sums: Sums): string {
     return cells([time, language, ...counts, share(characters_kept, characters_accepted)]);
 }
 
-function explained(language: string, { level, default: usually, shown, kept, usual }: Level): string {
+export function explained(language: string, { level, default: usually, shown, kept, usual }: Level): string {
     const from = `${language}: shown from ${percent(level)} on (default ${percent(usually)})`;
     return `- ${from}: of ${shown} suggestions you kept ${share(kept, shown)}, ${percent(usual)} is usual`;
 }

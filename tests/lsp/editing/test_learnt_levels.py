@@ -19,6 +19,7 @@ from tests.models import CODE
 
 DEFAULT = DEFAULTS.min_confidence
 LINE = "    def __init__(self, name: str, value: int = 0) -> None:"
+PHRASES = "const total = sum(products, prices);\nconst more = sum(products, pri‸"
 SUGGESTIONS = 120
 UNSURE, SURE, VERY_SURE = 0.8 * DEFAULT, 1.1 * DEFAULT, 0.6
 
@@ -141,6 +142,16 @@ async def test_the_embedded_model_shows_less_where_all_was_passed_by(tmp_path: P
     assert any(shown and sure is not None and sure < level for shown, sure in before)
     assert all(sure is not None and sure >= level for shown, sure in after if shown)
     assert 0 < sum(len(shown or "") for shown, _ in after) < sum(len(shown or "") for shown, _ in before)
+
+
+async def test_phrases_where_the_model_does_not_know_the_language_teach_nothing(tmp_path: Path) -> None:
+    async with started(REAL, settings={"cache_folder": str(tmp_path)}) as editor:
+        for text, language in ((PHRASES, "typescript"), ("def area(radius):\n    ret‸", "python")):
+            item = await editor.open(text, language=language).item()
+            assert item is not None
+            editor.tell("textDocument/didShowCompletion", {"item": item})
+        await editor.stats()
+    assert list(await levels(tmp_path)) == ["python"]
 
 
 async def test_damaged_statistics_are_no_reason_to_show_less(tmp_path: Path) -> None:
