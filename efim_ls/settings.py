@@ -76,6 +76,13 @@ class Settings:
         least=0,
         most=1,
     )
+    adaptive_confidence: bool = setting(
+        True,
+        "Adjust `min_confidence` for each language to how often you accept and keep what is shown, at each start. "
+        "This is learnt on your machine, from numbers without text; `efim-ls stats` explains it, and "
+        "`efim-ls stats --clear` forgets it. A `min_confidence` other than the default is used as it is.",
+        "Suggestions",
+    )
     disabled_languages: TEXTS = setting(
         PROSE,
         "Languages without suggestions, by the "
@@ -223,8 +230,8 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
-    "enabled", "menu", "alternatives", "min_confidence", "max_file_kib", "ahead_seconds_per_minute",
-    "disabled_languages", "disabled_files", "disabled_workspaces",
+    "enabled", "menu", "alternatives", "min_confidence", "adaptive_confidence", "max_file_kib",
+    "ahead_seconds_per_minute", "disabled_languages", "disabled_files", "disabled_workspaces",
 )  # fmt: skip
 
 

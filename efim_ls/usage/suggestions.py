@@ -12,6 +12,7 @@ from typing import Literal
 from efim_ls.request import Request
 from efim_ls.text.document import Edit, Encoding
 from efim_ls.text.lines import line_end_in
+from efim_ls.usage.confidence_bins import BinCount, ConfidenceBin, bin_of
 from efim_ls.usage.counters import Count, Counters
 
 COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of what is retained
@@ -27,10 +28,15 @@ TAKEN: tuple[Event, ...] = ("accepted", "partially_accepted")
 
 @dataclass(eq=False)
 class Outcome:
-    """The events of the suggestions at one place: all alternatives, and later offers of their remainders."""
+    """The events of the suggestions at one place: all alternatives, and later offers of their remainders.
+
+    `bin` is where the first of them is counted by confidence, None if it is not; `binned` is what was counted there.
+    """
 
     language: str
+    bin: ConfidenceBin | None = None
     events: set[Event] = field(default_factory=set[Event])
+    binned: set[BinCount] = field(default_factory=set[BinCount])
 
 
 @dataclass(eq=False)
@@ -84,7 +90,7 @@ class RetainedRange:
 
 @dataclass(eq=False)
 class _Accepted:
-    language: str
+    outcome: Outcome
     characters: int
     retained: RetainedRange
     timer: asyncio.TimerHandle
@@ -149,18 +155,18 @@ class RetentionTracker:
         if last is not None and last.added and last.end == end:  # the text before that was typed
             start = max(start, last.at)
         timer = asyncio.get_running_loop().call_later(self._counted_after, self._count_first)
-        language = awaited.suggestion.outcome.language
-        self._accepted.append(_Accepted(language, end - start, RetainedRange(start, end), timer))
+        outcome = awaited.suggestion.outcome
+        self._accepted.append(_Accepted(outcome, end - start, RetainedRange(start, end), timer))
 
     def _count_first(self) -> None:
         self._count(self._accepted.pop(0))
 
     def _count(self, accepted: _Accepted) -> None:
-        counts: dict[Count, int] = {
-            "characters_accepted": accepted.characters,
-            "characters_kept": accepted.retained.characters,
-        }
-        self._counters.add(accepted.language, counts)
+        outcome, characters, kept = accepted.outcome, accepted.characters, accepted.retained.characters
+        counts: dict[Count, int] = {"characters_accepted": characters, "characters_kept": kept}
+        self._counters.add(outcome.language, counts)
+        if "shown" in outcome.binned and 0 < characters <= 2 * kept:
+            _add_to_bin(self._counters, outcome, "kept")
 
 
 @dataclass(frozen=True)
@@ -188,15 +194,27 @@ class Offers:
         self._ids = itertools.count(1)
         self._client_reports_shown = False
 
-    def offer(self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str]) -> list[str]:
-        """Return the ids by which a client will report what became of the suggestions that answer a request."""
+    def offer(
+        self,
+        tracker: RetentionTracker,
+        language: str,
+        request: Request,
+        texts: Sequence[str],
+        confidence: float | None = None,
+    ) -> list[str]:
+        """Return the ids by which a client will report what became of the suggestions that answer a request.
+
+        What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it. With the
+        `confidence` of the first text, what becomes of a new suggestion is counted by confidence as well.
+        """
         line_end, recent = line_end_in(request.text), tracker.recent
         inserted = [text.replace("\n", line_end) for text in texts]
-        earlier = [
-            next((each for each in reversed(recent) if each.left(request.text, request.cursor) == text), None)
-            for text in inserted
-        ]
-        outcome = next((each.outcome for each in earlier if each), None) or self._new_outcome(language)
+        left = [(each, each.left(request.text, request.cursor)) for each in reversed(recent)]
+        earlier = [next((each for each, rest in left if rest == text), None) for text in inserted]
+        grown = (each.outcome for text in inserted for each, rest in left if _begin_alike(rest, text))
+        if (outcome := next(grown, None)) is None:
+            bin = None if confidence is None else bin_of(language, confidence)
+            outcome = self._new_outcome(language, bin)
         made = [
             each or Suggestion(request.cursor, text, outcome) for each, text in zip(earlier, inserted, strict=True)
         ]
@@ -215,6 +233,7 @@ class Offers:
         if (offer := self.find(number)) is not None:
             self._client_reports_shown = True
             self._count(offer.suggestion.outcome, "shown")
+            _add_to_bin(self._counters, offer.suggestion.outcome, "shown")
 
     def accept(self, number: str, units: int | None, encoding: Encoding) -> None:
         """Count an acceptance of a suggestion's first `units`, or of all of it, and track the accepted text.
@@ -228,14 +247,16 @@ class Offers:
             self._counters.add(outcome.language, {"taken": 1})
         self._count(outcome, "accepted" if units is None else "partially_accepted")
         self._count(outcome, "shown")  # an accepted suggestion was seen
+        if self._client_reports_shown:  # else those that are passed by would go uncounted
+            _add_to_bin(self._counters, outcome, "shown")
         if units is None:
             alive = [each for each in tracker.recent if each.outcome is not outcome]
             tracker.recent.clear()
             tracker.recent.extend(alive)
         tracker.accept(offer.suggestion, offer.start, offer.end(units, encoding))
 
-    def _new_outcome(self, language: str) -> Outcome:
-        outcome = Outcome(language)
+    def _new_outcome(self, language: str, bin: ConfidenceBin | None) -> Outcome:
+        outcome = Outcome(language, bin)
         self._counters.add(language, {"offered": 1})
         if not self._client_reports_shown:
             self._count(outcome, "shown")
@@ -255,12 +276,24 @@ class Offers:
             self._counters.add(outcome.language, counts)
 
 
+def _add_to_bin(counters: Counters, outcome: Outcome, count: BinCount) -> None:
+    """Count an outcome in its bin, if it has one, once."""
+    if outcome.bin is not None and count not in outcome.binned:
+        outcome.binned.add(count)
+        counters.add_to_bin(outcome.bin, count)
+
+
 def _after(piece: Piece, edit: Edit) -> Iterator[Piece]:
     start, end = piece
     moved, removed_to = edit.added - edit.removed, edit.at + edit.removed
     for left in ((start, min(end, edit.at)), (max(start, removed_to) + moved, end + moved)):
         if left[0] < left[1]:
             yield left
+
+
+def _begin_alike(rest: str, text: str) -> bool:
+    """Return whether one of two texts is the beginning of the other, and neither is empty."""
+    return bool(rest and text) and (text.startswith(rest) or rest.startswith(text))
 
 
 def _first_units(text: str, units: int, encoding: Encoding) -> str:

@@ -3,7 +3,7 @@
 A line `# say TEXT` in a document makes TEXT (with \n for line ends) the suggestion, `# type TEXT` what of TEXT does
 not stand on the cursor's line yet, and each `# or TEXT` an alternative where the user asks. `# block` makes the
 request run until it is told to stop, `# deaf` never lets it stop, `# crash` makes it fail, `# explicit` makes it say
-whether the user asked.
+whether the user asked. `# sure P` is how sure it is of TEXT, which it does not say below the least that is asked for.
 """
 
 from __future__ import annotations
@@ -43,9 +43,12 @@ class StandIn:
             raise ValueError(request.text)
         if "# explicit" in request.text:
             return Answer(str(request.explicit), COSTS)
-        text = said(request)
+        text, sure = said(request), re.search(r"# sure (\S+)", request.text)
+        confidence = float(sure[1]) if sure else None
+        if confidence is not None and confidence < request.least:
+            return Answer("", COSTS, "low confidence", confidence=confidence)
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
-        return Answer(text, COSTS, None if text else "empty", tuple(others))
+        return Answer(text, COSTS, None if text else "empty", tuple(others), confidence)
 
     def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)

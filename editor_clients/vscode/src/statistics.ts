@@ -21,6 +21,15 @@ interface Sums {
     readonly characters_kept: number;
 }
 
+/** What `efim-ls stats --json` reports of the level that it has learnt for a language. */
+interface Level {
+    readonly level: number;
+    readonly default: number;
+    readonly shown: number;
+    readonly kept: number;
+    readonly usual: number;
+}
+
 const PATIENCE = 30_000; // ms
 /** What the server's reasons mean; one that is not here is shown as it is. */
 const OUTCOMES: Readonly<Record<string, string>> = {
@@ -96,12 +105,14 @@ async function ofTheMachine({ command, args }: Server): Promise<string[]> {
     if (finished.code !== 0) {
         return [`The statistics could not be read: ${lastLine(finished.errors)}`];
     }
-    const times: Record<string, Record<string, Sums>> = JSON.parse(finished.output);
-    const rows = withoutRepeats(times).flatMap(([time, languages]) =>
+    const { levels = {}, ...times } = JSON.parse(finished.output);
+    const rows = withoutRepeats(times as Record<string, Record<string, Sums>>).flatMap(([time, languages]) =>
         Object.entries(languages).map(([language, sums]) => row(time, language, sums)),
     );
     const names = ["time", "language", "seen", "accepted", "in part", "characters accepted", "of these kept"];
-    return [cells(names), cells(["---", "---", ...names.slice(2).map(() => "---:")]), ...rows];
+    const table = [cells(names), cells(["---", "---", ...names.slice(2).map(() => "---:")]), ...rows];
+    const learnt = Object.entries<Level>(levels).map(([language, level]) => explained(language, level));
+    return learnt.length === 0 ? table : [...table, "\n### How sure the model must be\n", ...learnt];
 }
 
 /** Leave out each period that says the same as the next longer one. */
@@ -115,6 +126,11 @@ function row(time: string, language: string, sums: Sums): string {
     const { shown, accepted, partially_accepted, characters_accepted, characters_kept } = sums;
     const counts = [shown, accepted, partially_accepted, characters_accepted].map(String);
     return cells([time, language, ...counts, share(characters_kept, characters_accepted)]);
+}
+
+export function explained(language: string, { level, default: usually, shown, kept, usual }: Level): string {
+    const from = `${language}: shown from ${percent(level)} on (default ${percent(usually)})`;
+    return `- ${from}: of ${shown} suggestions you kept ${share(kept, shown)}, ${percent(usual)} is usual`;
 }
 
 function cells(texts: readonly string[]): string {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { escaped } from "../src/markdown";
 import { withOurNames } from "../src/settings";
+import { explained } from "../src/statistics";
 import { ALL, BEGUN, cursorAt, open, page, take } from "./editing";
 
 describe("pages", () => {
@@ -23,6 +24,12 @@ describe("pages", () => {
     it("tell why a language has no suggestions", async () => {
         await open("Dear all, ", "plaintext");
         assert.match(await page("explain"), /No suggestion: .*plaintext/);
+    });
+
+    it("explain the level that was learnt for a language", () => {
+        const level = { level: 0.24, default: 0.2, shown: 412, kept: 103, usual: 0.275 };
+        const text = "- python: shown from 24 % on (default 20 %): of 412 suggestions you kept 25 %, 28 % is usual";
+        assert.equal(explained("python", level), text);
     });
 
     it("tell what became of the suggestions", async () => {

@@ -55,6 +55,20 @@ def test_a_remainder_is_the_same_suggestion(client: Client) -> None:
     assert client.counts == {"offered": 1, "shown": 1}
 
 
+def test_a_longer_or_shorter_beginning_of_what_is_left_is_the_same_suggestion(client: Client) -> None:
+    numbers = [
+        number
+        for typed, text in (("", "foo"), ("f", "oo(bar)"), ("fo", "o"), ("foo", "(bar) + 1"))
+        for number in client.offer(typed, text)
+    ]
+    for number in numbers:
+        client.tell(number, "shown")
+    assert client.counts == {"offered": 1, "shown": 1}
+    client.tell(numbers[-1], "accepted")
+    client.offer("foo(bar) + 1", "next")
+    assert client.counts == {"offered": 2, "shown": 1, "accepted": 1}
+
+
 def test_other_texts_places_and_documents_are_other_suggestions(client: Client) -> None:
     client.offer("", "foo")
     client.offer("f", "ew")
