@@ -95,7 +95,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     headless = add_command(commands, "headless", summary, "efim-ls headless < requests.jsonl", details=details)
     headless.set_defaults(run=_headless)
     summary = "print one completion at a place in a file"
-    details = "The text to insert goes to stdout. Why there is none, or that the model is unsure, is said on stderr."
+    details = "The text to insert goes to stdout. Why there is none, or what editors hide of it, is said on stderr."
     lines = ("efim-ls complete src/app.py:12:5", "efim-ls complete src/app.py:12:5 --json")
     complete = add_command(commands, "complete", summary, *lines, details=details)
     complete.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")

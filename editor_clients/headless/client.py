@@ -28,8 +28,8 @@ CAPABILITIES = types.ClientCapabilities(
 class Completion:
     """The server's suggestion at a cursor, its costs, and the `reason` if `text` is empty.
 
-    `confidence` is the model's probability of its first line, None if the model was not asked. `ahead` counts what
-    has been computed ahead of need since the server started.
+    `confidence` is the model's probability of `text` or, if that is empty, of its first word; None if not known.
+    `ahead` counts what has been computed ahead of need since the server started.
     """
 
     text: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     line, column = (number + 1 for number in document.position(cursor, "utf-32"))
     if (line, column) != (place.line, place.column):
         _tell(f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead")
-    answer, notice = _answer(document, cursor, model)
+    answer, unasked, notice = _answer(document, cursor, model)
     why = refusal(answer.reason, confidence=answer.confidence, least=0.0).why if answer.reason else None
     if as_json:
         print(json.dumps(asdict(answer) | {"why": why, "notice": notice}))
@@ -43,7 +43,7 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
         _tell(notice)
     if answer.text:
         print(answer.text)
-        _warn_if_unsure(answer)
+        _tell_what_is_hidden(unasked)
     else:
         _tell(f"no suggestion: {why}")
     return 0
@@ -57,8 +57,8 @@ def _read(path: Path) -> Document:
     return Document(path.resolve().as_uri(), language_of(str(path)), text)
 
 
-def _answer(document: Document, cursor: int, model: str) -> tuple[Answer, str | None]:
-    """Return the answer, and what there is to say of a language that the model does not know."""
+def _answer(document: Document, cursor: int, model: str) -> tuple[Answer, Answer, str | None]:
+    """Return the answers to a key and to typing, and a sentence for users if the model does not know the language."""
     from efim_ls.completion.completer import Completer  # importing torch takes seconds
 
     try:
@@ -66,14 +66,19 @@ def _answer(document: Document, cursor: int, model: str) -> tuple[Answer, str | 
     except ModelError as error:
         raise Failure(str(error)) from error
     request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
-    return completer.complete(request, lambda: False), completer.notice(document.language)
+    typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
+    asked, unasked = (completer.complete(each, lambda: False) for each in (request, typing))
+    return asked, unasked, completer.notice(document.language)
 
 
-def _warn_if_unsure(answer: Answer) -> None:
-    least = DEFAULTS.min_confidence
-    if answer.confidence is not None and not answer.confidence >= least:  # NaN is below any limit
-        hidden = f"editors hide what is below {least:.0%} while you type (setting min_confidence)"
-        _tell(f"the model is only {answer.confidence:.1%} sure of this: {hidden}")
+def _tell_what_is_hidden(unasked: Answer) -> None:
+    """Say which part of a suggestion editors would not show while the user types."""
+    if unasked.reason:
+        why = refusal(unasked.reason, confidence=unasked.confidence, least=DEFAULTS.min_confidence).why
+        _tell(f"while you type, editors show nothing here: {why}")
+    elif unasked.hidden:
+        end = unasked.text.rpartition("\n")[2].strip()
+        _tell(f"while you type, editors show this up to {end!r}, since the rest is too unlikely (min_confidence)")
 
 
 def _tell(message: str) -> None:

@@ -137,14 +137,15 @@ class Session:
         self.counters.count_refusal(uri, self.documents.language(uri), reason)
 
     async def explain(self, request: Request) -> dict[str, object]:
-        """Return the prompt and costs of a request, and why there is or was no suggestion."""
+        """Return the prompt and costs of a request, what was suggested last here, and why there is or was nothing."""
         completer, off = self._model.completer, self._why_not(request)
         if off is not None or completer is None:
             return explain_refusal(off or refusal("loading"))
         explained = await self.engine.run(object(), lambda _: completer.explain(request))
         document, unfit = self.documents.get(request.uri), cast("Reason | None", explained["reason"])
         nothing = refusal(unfit) if unfit else document and document.why_nothing(request.text, request.cursor)
-        return explained | as_dict(nothing)
+        suggestion = document and document.last_suggestion(request.text, request.cursor)
+        return explained | as_dict(nothing) | {"suggestion": suggestion}
 
     async def report(self) -> dict[str, object]:
         """Write the usage statistics to disk and return all counters as plain values."""

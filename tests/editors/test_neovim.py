@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 from .conftest import need
 from .drivers.neovim import RECORDER, SETUP, Neovim, neovim
+from .drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.part import Part
 
 KEYS = 'accept = "<Tab>", accept_word = "<C-Right>", accept_line = "<C-Down>", trigger = "<C-g>", next = "<C-n>"'
 SETTINGS = 'disabled_languages = { "lua" }, menu = "always"'
+AUTOMATIC = 2  # LSP's kind of a request that no key made
 FOREIGN = 'print("größe 🙂 日本", area_of_circle(radius))'
 WIDE = "def compute_the_total_amount(first_argument, second_argument):"
 TEXT = f"""\
@@ -87,6 +90,35 @@ def test_keys_in_a_burst_lose_nothing(editor: Neovim) -> None:
     editor.line("def area_of_circle(radius):  # and")
     editor.type(" on")
     editor.line("def area_of_circle(radius):  # and on")
+
+
+@pytest.mark.parametrize("key", ["<Tab>", "<C-Right>", "<C-Down>"], ids=["whole", "word", "line"])
+def test_the_next_part_is_shown_once_the_likely_beginning_is_accepted(editor: Neovim, key: str) -> None:
+    line = at_open_ended(editor)
+    editor.type(key)
+    editor.line(line + BEGINNING)
+    editor.until("the next part", lambda: editor.ghosts == [NEXT_PART])
+    assert editor.lua("return _G.asked")[-1] == AUTOMATIC
+    editor.type("<Tab>")
+    editor.line(line + BEGINNING + NEXT_PART)
+
+
+def test_typing_past_the_end_of_what_is_shown_goes_on_with_it(editor: Neovim) -> None:
+    line = at_open_ended(editor)
+    editor.type(BEGINNING + NEXT_PART[:2])
+    editor.line(line + BEGINNING + NEXT_PART[:2])
+    assert editor.ghost().startswith(NEXT_PART[2:])
+
+
+def at_open_ended(editor: Neovim) -> str:
+    """Go to what has a likely beginning, in the only open file; return the line once that beginning is shown."""
+    editor.edit(f"open_ended_{editor.api.current.buffer.number}.py", SHAPES + OPEN_ENDED)
+    for buffer in editor.api.buffers:
+        if buffer != editor.api.current.buffer:
+            editor.api.command(f"bwipeout! {buffer.number}")
+    editor.type("A")
+    editor.until("the likely beginning", lambda: editor.ghosts == [BEGINNING])
+    return editor.api.current.line
 
 
 def test_a_line_is_accepted(editor: Neovim) -> None:
@@ -284,6 +316,14 @@ def test_commands_tell(editor: Neovim) -> None:
     editor.api.command("Efim nonsense")
     assert "Use one of clear-cache, disable, enable, explain, log" in editor.notices
     assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["restart"]
+
+
+def test_explain_shows_what_is_hidden(editor: Neovim) -> None:
+    at_open_ended(editor)
+    editor.type("<Cmd>Efim explain<CR>")
+    shown = editor.until("the explanation", lambda: editor.floating)
+    assert re.search(r"## shown: .*\n~~~~\n =\n~~~~\n\n`=` \d+ %\n", shown), shown
+    assert re.search(r"## hidden: .*\n~~~~\n shape.width\n~~~~\n\n`shape` \d+ %, ", shown), shown
 
 
 def test_the_log_opens(editor: Neovim) -> None:

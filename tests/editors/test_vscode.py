@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .drivers.shapes import ABROAD, BEGUN, HEAD, REST, SHAPES
+import pytest
+
+from .drivers.conversation import ASKING
+from .drivers.shapes import ABROAD, BEGINNING, BEGUN, HEAD, NEXT_PART, OPEN_ENDED, REST, SHAPES
 from .drivers.waiting import eventually
 from .drivers.window import Window
+
+AUTOMATIC = {"triggerKind": 2}  # no key asked for it
 
 
 def test_tab_takes_the_ghost_text(window: Window):
@@ -27,6 +32,27 @@ def test_a_word_is_taken_and_the_rest_stays(window: Window):
     window.see_ghost(" = shape.width, shape.height")
     window.press("Tab")
     window.see_saved(f"{SHAPES}{HEAD}    {BEGUN}{REST}")
+
+
+@pytest.mark.parametrize("key", ["Tab", "Control+ArrowDown"], ids=["whole", "line"])
+def test_the_next_part_is_shown_once_the_likely_beginning_is_accepted(window: Window, key: str):
+    window.show(SHAPES + OPEN_ENDED[:-1])
+    window.type(OPEN_ENDED[-1])
+    window.see_ghost(BEGINNING)
+    window.press(key)
+    window.see_ghost(NEXT_PART)
+    assert window.code.conversation.sent(ASKING)[-1]["context"] == AUTOMATIC
+    window.press("Tab")
+    window.see_saved(SHAPES + OPEN_ENDED + BEGINNING + NEXT_PART)
+
+
+def test_typing_past_the_end_of_what_is_shown_goes_on_with_it(window: Window):
+    window.show(SHAPES + OPEN_ENDED[:-1])
+    window.type(OPEN_ENDED[-1])
+    window.see_ghost(BEGINNING)
+    window.type(BEGINNING + NEXT_PART[:2])
+    eventually(lambda: window.ghost.startswith(NEXT_PART[2:]), lambda: f"the ghost text is {window.ghost!r}")
+    window.see_saved(SHAPES + OPEN_ENDED + BEGINNING + NEXT_PART[:2])
 
 
 def test_tab_takes_the_ghost_text_once_the_list_of_words_is_closed(window: Window):

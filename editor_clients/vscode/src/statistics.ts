@@ -34,7 +34,7 @@ const PATIENCE = 30_000; // ms
 /** What the server's reasons mean; one that is not here is shown as it is. */
 const OUTCOMES: Readonly<Record<string, string>> = {
     suggestion: "there was a suggestion",
-    "low confidence": "the model was not sure enough of its suggestion",
+    "low confidence": "not even the first word was likely enough",
     empty: "the model expected no more text",
     duplicate: "the suggestion only repeated text around the cursor",
     "no fit": "the suggestion did not fit the text around the cursor",

@@ -1,6 +1,8 @@
-// Tells the server which of its suggestions were seen, and which were accepted in part.
+// Tells the server which of its suggestions were seen and which were accepted in part, and asks for what follows those.
 import {
+    commands,
     InlineCompletionTriggerKind,
+    workspace,
     type CancellationToken,
     type InlineCompletionItem,
     type Position,
@@ -39,11 +41,13 @@ export class Suggestions {
     private uri = "";
     private offset = 0; // where the rest begins, in the document
     private followed = 0; // UTF-16 units of the suggestion that stand before it
+    private asking = 0; // how often VS Code was told to ask for more and has not answered yet
 
     constructor(private readonly server: Asked) {}
 
     readonly middleware: Middleware = {
-        provideInlineCompletionItems: async (document, position, context, token, next) => {
+        provideInlineCompletionItems: async (document, position, asked, token, next) => {
+            const context = this.asking > 0 ? { ...asked, triggerKind: InlineCompletionTriggerKind.Automatic } : asked;
             if (this.server.snoozed() && context.triggerKind === InlineCompletionTriggerKind.Automatic) {
                 return null;
             }
@@ -55,10 +59,13 @@ export class Suggestions {
             return result;
         },
         executeCommand: async (command, args, next) => {
-            this.offers
-                .filter(({ item }) => item.command?.arguments?.[0] === args[0])
-                .forEach((each) => this.see(each));
-            return await next(command, args);
+            const accepted = this.offers.filter(({ item }) => item.command?.arguments?.[0] === args[0]);
+            accepted.forEach((each) => this.see(each));
+            const told = next(command, args);
+            if (accepted.length > 0 && workspace.getConfiguration("editor").get("inlineSuggest.enabled")) {
+                void this.askForMore();
+            }
+            return await told;
         },
     };
 
@@ -78,6 +85,21 @@ export class Suggestions {
             this.see(offer);
             const taken = { item: described(offer.item), acceptedLength: this.followed };
             this.server.notify("textDocument/didPartiallyAcceptCompletion", taken);
+        }
+    }
+
+    /**
+     * Ask for what follows an accepted suggestion, as typing would.
+     *
+     * VS Code does so itself after Tab, but not after the last word or line. An older one does not know `explicit` and
+     * asks as if the user had pressed a key, so the request is marked where it passes.
+     */
+    private async askForMore(): Promise<void> {
+        this.asking += 1;
+        try {
+            await commands.executeCommand("editor.action.inlineSuggest.trigger", { explicit: false });
+        } finally {
+            this.asking -= 1;
         }
     }
 

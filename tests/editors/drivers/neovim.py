@@ -22,10 +22,10 @@ GHOSTS = ("efim_ls.ghost", "nvim.lsp.inline_completion")  # names of namespaces 
 LOAD = f'vim.opt.rtp:prepend("{PLUGIN}")\n'
 SETUP = LOAD + 'require("efim_ls").setup({ OPTIONS })\n'
 
-# What was on the screen at each redraw, what was answered to which text, what the server was told and what the user;
-# defined before the plugin is loaded.
+# What was on the screen at each redraw, how suggestions were asked for, what was answered to which text, what the
+# server was told and what the user; defined before the plugin is loaded.
 RECORDER = """
-_G.drawn, _G.answered, _G.notified, _G.notices = {}, {}, {}, {}
+_G.drawn, _G.asked, _G.answered, _G.notified, _G.notices = {}, {}, {}, {}, {}
 vim.notify = function(message)
   table.insert(_G.notices, message)
 end
@@ -60,6 +60,7 @@ vim.api.nvim_create_autocmd("LspAttach", {
       local method, handler = arguments[1 + takes_self], arguments[3 + takes_self]
       if method == "textDocument/inlineCompletion" then
         local line = vim.api.nvim_get_current_line():sub(1, vim.api.nvim_win_get_cursor(0)[2])
+        table.insert(_G.asked, arguments[2 + takes_self].context.triggerKind)
         arguments[3 + takes_self] = function(err, answer, context)
           for _, item in ipairs(answer and answer.items or {}) do
             table.insert(_G.answered, { line = line, text = item.insertText })

@@ -29,3 +29,5 @@ def describe_volume(shape):
 HEAD = "def border(shape):\n"
 BEGUN, REST = "width, hei", "ght = shape.width, shape.height"
 ABROAD = 'labels["größe 😀 日本語"] = [shape.width, shape.height]\n'
+# What follows is too unlikely to be shown at once; its second part is likely enough once the first is accepted.
+OPEN_ENDED, BEGINNING, NEXT_PART = "def perimeter(shape):\n    width", " =", " shape."

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.lsp.wire import ENV, HANG
 
 SURE = "def area(width, height):\n    return width * height\n\n\ndef edge(wid"
@@ -48,9 +49,17 @@ def test_an_empty_answer_is_explained_in_a_sentence(tmp_path: Path) -> None:
     assert (answer["text"], answer["reason"], answer["why"]) == ("", "duplicate", told)
 
 
+def test_it_says_where_editors_would_cut_the_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(SHAPES + OPEN_ENDED, encoding="utf-8")
+    done = run(f"{tmp_path / 'page.py'}:99:1")
+    assert done.returncode == 0 and done.stdout.startswith(BEGINNING + NEXT_PART)
+    told = "while you type, editors show this up to '=', since the rest is too unlikely (min_confidence)"
+    assert done.stderr.splitlines()[1:] == [f"efim-ls: {told}"]
+
+
 def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text('print("The ', encoding="utf-8")  # nothing tells what comes next
     done = run(f"{tmp_path / 'page.py'}:1:12")
     assert done.returncode == 0 and done.stdout.strip()
-    assert done.stderr.startswith("efim-ls: the model is only 0.0% sure of this: editors hide what is below 5%")
+    assert done.stderr.startswith("efim-ls: while you type, editors show nothing here: the model is only ")
     assert done.stderr.count("\n") == 1 and "min_confidence" in done.stderr

@@ -248,7 +248,8 @@ async def test_a_position_beyond_the_end_is_taken_for_the_end(editor: Editor):
 async def test_explain_tells_the_prompt_and_its_costs_and_changes_nothing(editor: Editor):
     page = editor.open("# explained\n" + AREA)
     explained = await page.explain()
-    assert set(explained) == {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why", "notice"}
+    parts = {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why", "notice", "suggestion"}
+    assert set(explained) == parts and explained["suggestion"] is None
     assert (explained["head"] + explained["typed"]).endswith('"""The area of a ring."""\n    return circle(rad')
     assert explained["rest"] == ")"
     assert explained["reason"] is None

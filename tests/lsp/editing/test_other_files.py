@@ -28,7 +28,7 @@ def visit(path):
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def editor():
-    async with started(REAL) as editor:
+    async with started(REAL, settings={"min_confidence": 0}) as editor:
         yield editor
     assert "Quagga" not in editor.stderr and "brushed" not in editor.stderr
 

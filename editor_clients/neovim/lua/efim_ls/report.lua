@@ -76,7 +76,32 @@ local function add_part(lines, title, text)
   lines[#lines + 1] = fence
 end
 
---- Return why there is no suggestion, and what the model reads, in its order.
+--- Add what is shown and, apart from it, what is hidden, with the probability of each word.
+---@param lines string[]
+---@param suggestion table
+local function add_suggestion(lines, suggestion)
+  local place, shown, hidden = 0, {}, {}
+  for _, each in ipairs(suggestion.words) do
+    local word, probability = unpack(each)
+    local part = place < #suggestion.shown and shown or hidden
+    part[#part + 1] = ("`%s` %s"):format(vim.trim(word), percent(probability))
+    place = place + #word
+  end
+  for _, part in ipairs({ { "shown", suggestion.shown, shown }, { "hidden", suggestion.hidden, hidden } }) do
+    if part[2] ~= "" then
+      add_part(lines, part[1], part[2])
+      vim.list_extend(lines, { "", table.concat(part[3], ", ") })
+    end
+  end
+  if suggestion.hidden ~= "" then
+    vim.list_extend(lines, { "", "What is hidden is shown once it is likely enough (min_confidence), or by key." })
+  end
+  if #suggestion.words > 0 then
+    vim.list_extend(lines, { "", "The figures say how likely each word is, if all before it is right." })
+  end
+end
+
+--- Return what is suggested or why nothing is, and what the model reads, in its order.
 ---@param explained table
 ---@return string[]
 function M.explanation(explained)
@@ -84,6 +109,9 @@ function M.explanation(explained)
   local notice = is_set(explained.notice) and explained.notice
   local why = is_set(explained.why) and explained.why or notice or asked
   local lines = { "# efim-ls at the cursor", "", why, "", "Cost of a suggestion here: " .. of_tokens(explained.costs) }
+  if is_set(explained.suggestion) then
+    add_suggestion(lines, explained.suggestion)
+  end
   for _, name in ipairs({ "head", "tail", "typed", "rest" }) do
     if explained[name] ~= "" then
       add_part(lines, name, explained[name])

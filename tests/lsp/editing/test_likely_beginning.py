@@ -1,0 +1,62 @@
+"""A suggestion of which only the likely beginning is shown: what follows it, and who hears of what is hidden."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+
+import pytest
+import pytest_asyncio
+
+from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
+from tests.lsp.wire import REAL, Editor, Page, started
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HIDDEN = " shape.width"  # stands in the file as well, but with a comma
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def editor():
+    async with started(REAL) as editor:
+        yield editor
+    assert HIDDEN not in editor.stderr
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(editor: Editor):
+    page = editor.open(f"{SHAPES}{OPEN_ENDED}‸")
+    assert await page.ghost() == BEGINNING
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("keys", [[BEGINNING], [*BEGINNING]], ids=["accepted", "typed"])
+async def test_the_next_part_is_known_and_costs_nothing(editor: Editor, page: Page, keys: list[str]) -> None:
+    shown = None
+    for each in keys:
+        page.type(each)
+        shown = await page.ghost()
+    assert shown == NEXT_PART
+    last = (await editor.stats())["last"]
+    assert last["recomputed"] == 0 < last["known"]
+
+
+async def test_a_key_shows_all_of_it(page: Page) -> None:
+    item = await page.item(kind=1)
+    assert item is not None and item["insertText"].startswith(BEGINNING + HIDDEN)
+
+
+async def test_explain_shows_what_is_hidden_with_the_probability_of_each_word(editor: Editor, page: Page) -> None:
+    told = (await page.explain())["suggestion"]
+    assert (told["shown"], told["hidden"]) == (BEGINNING, HIDDEN)
+    assert "".join(word for word, _ in told["words"]) == BEGINNING + HIDDEN
+    shown, *hidden = [probability for _, probability in told["words"]]
+    assert shown == pytest.approx((await editor.stats())["last_confidence"])
+    assert shown >= 0.2 > prod([shown, hidden[0]])
+    page.cursor -= 1
+    assert (await page.explain())["suggestion"] is None
+
+
+async def test_statistics_have_nothing_of_what_is_hidden(editor: Editor, page: Page) -> None:
+    assert HIDDEN not in json.dumps(await editor.stats())
