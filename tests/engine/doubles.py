@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Owner, Pool
+from model_runtime.arena.pool import WORTH_COPYING, Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder, Decoder, Likeliest, Span
@@ -75,11 +75,13 @@ class Watched(Engine):
         arenas: int = 2,
         cache: NgramCache | None = None,
         kv_source: KvSource | None = None,
+        line_tokens: int = 0,
     ) -> None:
         self.log = Log()
         self._watched = decoder
         pool = _Pool(decoder.config, capacity, arenas, self)
-        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache, kv_source=kv_source)
+        watch = _Watch(decoder, self)
+        super().__init__(watch, tokenizer, pool, capacity, cache, kv_source=kv_source, line_tokens=line_tokens)
         self._context = replace(self._context, sampler=_Listening(tokenizer, cache, self))
 
     def generate(
@@ -90,10 +92,11 @@ class Watched(Engine):
         limit: int,
         stopped: Callable[[], bool],
         expected: Ids = NO_DRAFT,
+        likeliest: bool = False,
     ) -> Generation:
         """As an engine does."""
         log = self.log = Log(prompt)
-        log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected)
+        log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected, likeliest)
         return log.made
 
     def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
@@ -142,8 +145,10 @@ class _Pool(Pool[Arena]):
         super().__init__(lambda: Arena(config, capacity), size)
         self._engine = engine
 
-    def acquire(self, owner: Owner, ids: Ids) -> Arena:
-        self._engine.log.arena = arena = super().acquire(owner, ids)
+    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING) -> Arena:
+        arena = super().acquire(owner, ids, worth)
+        if owner.frame >= 0:
+            self._engine.log.arena = arena
         return arena
 
 
