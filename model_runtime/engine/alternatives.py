@@ -107,7 +107,7 @@ class Alternatives:
         limits: Sequence[int],
         line: bool = False,
     ) -> list[_Tail]:
-        """Begin to decode answers or lines, each in an arena that is the first to be reused: frames are worth more."""
+        """Begin to decode answers or lines, in arenas that are the first to be reused: frames are worth more."""
         tails = list[_Tail]()
         owners = [Owner(owner.document, -number) for number in range(1, len(begun) + 1)]
         for fork, choices, limit in zip(owners, begun, limits, strict=True):

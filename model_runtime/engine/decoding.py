@@ -113,8 +113,8 @@ def _goes_on(row: Ids, start: Ids, tokens: Ids) -> bool:
 class Line(NamedTuple):
     """The first line of another answer, which departs from an answer after `at` of its tokens.
 
-    `said` are all its tokens, `known` of them without a pass, and `output` its text. `choices` are those after the
-    departing token. The `arena` holds keys and values of all but the last tokens.
+    `said` are all its tokens, and `output` is their text. `choices` are those after the departing token; `known` of
+    them needed no pass. The `arena` holds keys and values of all but the last tokens.
     """
 
     at: int
@@ -188,7 +188,8 @@ class Decoding:
         exact = line.arena.approximate(end) == 0
         self._arena.copy_in(self._row[start:end], line.arena.copy_out(start, end), exact)
         self._rows, self._draft, self._expected = self._rows[:0], NO_DRAFT, NO_DRAFT
-        self.stats.known = min(self.stats.known, line.at) + line.known
+        # The choice that was known there told its token, too.
+        self.stats.known = min(self.stats.known, line.at + 1) + line.known
 
     @property
     def _length(self) -> int:
