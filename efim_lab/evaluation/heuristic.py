@@ -1,28 +1,41 @@
-"""The baseline that a model must beat: repeats how an earlier line or word with the same start continued."""
+"""The baseline that a model must beat: repeats how another line or word with the same start continues."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from efim_lab.evaluation.places.cursors import Context
 
 UNFINISHED = re.compile(r"\w+\Z")
 
 
-def complete(context: Context) -> str:
-    """Return the rest of the last earlier line with the same start, else of the last such word, else nothing."""
-    return _rest_of_line(context) or _rest_of_word(context)
+def complete(context: Context, others: tuple[str, ...] = ()) -> str:
+    """Return the rest of the nearest line with the same start, else of the nearest such word, else nothing.
+
+    Lines above the cursor are nearest, the last first, then those below, then other files, the last first.
+    """
+    return _rest_of_line(context, others) or _rest_of_word(context, others)
 
 
-def _rest_of_line(context: Context) -> str:
+def _rest_of_line(context: Context, others: tuple[str, ...]) -> str:
     started = context.typed.lstrip()
-    lines = (line.strip() for line in reversed(context.head.split("\n")))
+    lines = (line.strip() for line in _lines(context, others))
     return next((line[len(started) :] for line in lines if started and line.startswith(started)), "")
 
 
-def _rest_of_word(context: Context) -> str:
-    unfinished = UNFINISHED.search(context.typed)
-    if unfinished is None:
+def _lines(context: Context, others: tuple[str, ...]) -> Iterator[str]:
+    yield from reversed(context.head.split("\n"))
+    yield from context.tail.split("\n")
+    for other in reversed(others):
+        yield from other.split("\n")
+
+
+def _rest_of_word(context: Context, others: tuple[str, ...]) -> str:
+    if (unfinished := UNFINISHED.search(context.typed)) is None:
         return ""
-    longer = re.findall(rf"\b{re.escape(unfinished[0])}(\w+)", context.head + context.typed)
-    return longer[-1] if longer else ""
+    longer = re.compile(rf"\b{re.escape(unfinished[0])}(\w+)")
+    if above := longer.findall(context.head + context.typed):
+        return above[-1]
+    found = (longer.search(text) for text in (context.tail, *reversed(others)))
+    return next((match[1] for match in found if match), "")

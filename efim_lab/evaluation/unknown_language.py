@@ -15,6 +15,7 @@ from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion
 from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.places.cursors import line_at, shuffled_lines
 from efim_lab.evaluation.report import cell, percent
+from efim_lab.evaluation.typist.measurement import TypingReport
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.phrase_speaker import SURE, PhraseSpeaker
 from efim_ls.completion.suggestions.recent import RecentSuggestions
@@ -109,10 +110,10 @@ def table(language: str, lines: int, measured: Mapping[str, ShownFigures]) -> st
     return f"{title}\n\n{markdown.table([HEADER, *rows])}"
 
 
-def as_json(source: Path, language: str, measured: Mapping[str, ShownFigures]) -> str:
+def as_json(source: Path, language: str, measured: Mapping[str, ShownFigures], typing: TypingReport) -> str:
     """Return one line of JSON."""
     arms = {arm: asdict(each) for arm, each in measured.items()}
-    return json.dumps({"data": str(source), "language": language, "arms": arms})
+    return json.dumps({"data": str(source), "language": language, "arms": arms, "typing": asdict(typing)})
 
 
 def _place(text: str, row: int, rng: random.Random) -> TypedPlace:

@@ -59,7 +59,7 @@ def add_replay(commands: Subparsers) -> Parser:
 def add_eval(commands: Subparsers) -> None:
     """Add `eval`."""
     summary = "measure how well models complete held-out code"
-    details = "The last line is one JSON object."
+    details = "Lines are also typed key by key in their whole files. The last line is one JSON object."
     lines = ("efim-ls eval --data src --lines 200", "efim-ls eval --data src --model run/export --model base")
     evaluate = add_command(commands, "eval", summary, *lines, details=details)
     evaluate.add_argument("--data", type=Path, required=True, metavar="PATH", help=DATA)
@@ -67,6 +67,12 @@ def add_eval(commands: Subparsers) -> None:
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
     lines, number = "how many lines to complete (default: 1000)", partial(whole_number, 1)
     evaluate.add_argument("--lines", type=number, default=1000, metavar="N", help=lines)
+    typed = "how many of these lines to type key by key (default: 150)"
+    evaluate.add_argument("--typed", type=number, default=150, metavar="N", help=typed)
+    opened = "other files open while typing, the nearest of the package; repeat it (default: both 0 and 4)"
+    evaluate.add_argument("--open", type=partial(whole_number, 0), action="append", metavar="N", help=opened)
+    rows = "write what is suggested before each key typed to this file, as JSON Lines"
+    evaluate.add_argument("--rows", type=Path, metavar="FILE", help=rows)
     folder = "the folder of HumanEval-Infilling's files, to run its programs as well"
     evaluate.add_argument("--humaneval", type=Path, metavar="DIR", help=folder)
     language = "measure suggestions in this language, which the model does not know: typescript, go, rust, ..."
@@ -162,14 +168,16 @@ def _eval(arguments: argparse.Namespace) -> int:
     names = arguments.model or [""]
     _check_work(arguments.data, names)
     with _extra_required():
-        from efim_lab.evaluation.command import evaluate, evaluate_language
+        from efim_lab.evaluation.command import TypingOptions, evaluate, evaluate_language
 
+    data, lines, rows = arguments.data, arguments.lines, arguments.rows
+    options = TypingOptions(arguments.typed, tuple(arguments.open or (0, 4)))
     with _work_errors():
         folders = [model_folder(name) for name in names]
         if arguments.language:
-            evaluate_language(arguments.data, folders, arguments.lines, arguments.language)
+            evaluate_language(data, folders, lines, arguments.language, options, rows)
         else:
-            evaluate(arguments.data, folders, arguments.lines, arguments.humaneval)
+            evaluate(data, folders, lines, arguments.humaneval, options, rows)
     return 0
 
 

@@ -63,7 +63,7 @@ class Likelihood:
             if before.isspace() or (_in_word(before) and _in_word(after)):
                 continue
             offset = self._offsets[at]
-            while index < len(self._steps) and self._ends[index] <= offset:
+            while index < len(self._steps) and self._start(index) < offset >= self._ends[index]:
                 joint *= self._steps[index].share
                 index += 1
             found.append(WordEnd(at, joint * self._stop(index, offset)))
@@ -76,7 +76,7 @@ class Likelihood:
             return index, 1.0
         begun = self._begun(index, offset)
         fits = self._mass(index, lambda spelled: spelled.startswith(begun) or begun.startswith(spelled))
-        return index, 1.0 / fits
+        return index, 1.0 / fits if fits else 0.0
 
     def _stop(self, index: int, offset: int) -> float:
         """Return the probability that the text goes on to an offset in a step and that no word goes on there."""
@@ -94,10 +94,12 @@ class Likelihood:
 
     def _begun(self, index: int, offset: int) -> bytes:
         """Return what a step's token spells of its stub and of the text before an offset; nothing at its start."""
-        start = self._ends[index - 1] if index else 0
         step = self._steps[index]
         spelled = self._sampler.token_bytes[step.choice.token]
-        return spelled[: len(spelled) - (step.end - offset)] if offset > start else b""
+        return spelled[: len(spelled) - (step.end - offset)] if offset > self._start(index) else b""
+
+    def _start(self, index: int) -> int:
+        return self._ends[index - 1] if index else 0
 
     def _mass(self, index: int, counts: Callable[[bytes], bool]) -> float:
         """Return the share of the tokens that count among those that fit a step's stub; at least the chosen one's."""

@@ -38,6 +38,6 @@ def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Estimat
     """Return the ratio of two sums over the same places, which are resampled together; reproducible."""
     above, below = np.array(numerators, dtype=float), np.array(denominators, dtype=float)
     rng = np.random.default_rng(0)
-    samples = (rng.integers(0, len(above), len(above)) for _ in range(RESAMPLES))
-    low, high = np.quantile([above[i].sum() / below[i].sum() for i in samples], (0.025, 0.975))
+    drawn = rng.integers(0, len(above), (RESAMPLES, len(above)))
+    low, high = np.quantile(above[drawn].sum(axis=1) / below[drawn].sum(axis=1), (0.025, 0.975))
     return Estimate(float(above.sum() / below.sum()), float(low), float(high))

@@ -49,7 +49,7 @@ def test_the_command_compares_models(
     assert found["models"][1]["inside_line"]["ways"][SERVED]["shown"].keys() == {"value", "low", "high"}
     assert found["models"][0]["arms"]["FIM"]["exact"].keys() == {"value", "low", "high"}
     assert found["models"][1]["humaneval"]["random span"]["server"].keys() == {"value", "low", "high"}
-    assert [out.count(f"| server, {each} ") for each in (caching, other)] == [2, 2]  # one row in each table
+    assert [out.count(f"| server, {each} ") for each in (caching, other)] == [4, 4]  # one row in each table
     assert [out.count(f"| {SERVED}, {each} ") for each in (caching, other)] == [1, 1]
     assert "| single line %, 2 tasks | random span %, 2 tasks |" in out
 

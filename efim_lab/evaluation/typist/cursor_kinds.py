@@ -1,0 +1,75 @@
+"""Says where in the code a cursor is: figures are broken down by it."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import accumulate
+from typing import Literal, get_args
+
+from efim_lab.evaluation.places.cursors import is_word
+from efim_lab.evaluation.typist.lines import TypedLine
+from efim_ls.languages import language_of
+
+CursorKind = Literal["start of line", "inside a word", "after a dot", "in a string or comment", "elsewhere"]
+KINDS: tuple[CursorKind, ...] = get_args(CursorKind)
+STRING_STARTS = {getattr(tokenize, name, None) for name in ("FSTRING_START", "TSTRING_START")} - {None}  # Python 3.12
+STRING_ENDS = {getattr(tokenize, name, None) for name in ("FSTRING_END", "TSTRING_END")} - {None}
+
+
+def kind_of(line: TypedLine, cursor: int) -> CursorKind:
+    """Return where a cursor is while the line is typed; a string or comment has precedence."""
+    text = line.document.text
+    if _is_quoted(line, cursor):
+        return "in a string or comment"
+    if cursor == line.start:
+        return "start of line"
+    if text[cursor - 1] == ".":
+        return "after a dot"
+    return "inside a word" if is_word(text[cursor - 1]) and is_word(text[cursor]) else "elsewhere"
+
+
+def _is_quoted(line: TypedLine, cursor: int) -> bool:
+    if language_of(line.document.path) in ("", "python"):
+        return any(start < cursor < end for start, end in _python_spans(line.document.text))
+    return _is_open(line.document.text[line.start : cursor])
+
+
+@lru_cache(maxsize=8)
+def _python_spans(text: str) -> Sequence[tuple[int, int]]:
+    """Return the offsets of strings and comments, up to the first place that Python cannot read."""
+    spans = list[tuple[int, int]]()
+    with suppress(tokenize.TokenError, SyntaxError):
+        for span in _spans(text):
+            spans.append(span)  # noqa: PERF402 - those before an error stay
+    return spans
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    opened = list[int]()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        start, end = (starts[row - 1] + column for row, column in (token.start, token.end))
+        if token.type in STRING_STARTS:
+            opened.append(start)
+        elif token.type in STRING_ENDS:
+            yield opened.pop(), end
+        elif token.type in (tokenize.STRING, tokenize.COMMENT):
+            yield start, end
+
+
+def _is_open(typed: str) -> bool:
+    """Return whether a line ends inside a string or comment that begins on it, in languages like C and shell."""
+    quote = ""
+    for at, character in enumerate(typed):
+        if quote:
+            escaped = typed[at - 1] == "\\"
+            quote = "" if character == quote and not escaped else quote
+        elif character in "\"'`":
+            quote = character
+        elif typed.startswith(("//", "/*"), at) or (character == "#" and not typed[:at].strip()):
+            return True
+    return bool(quote)

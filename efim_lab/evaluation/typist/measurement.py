@@ -1,0 +1,214 @@
+"""Types held-out lines with the server and with the heuristic, alone and with other files open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from efim_lab.evaluation.figures.intervals import Estimate
+from efim_lab.evaluation.held_out import Progress, model_name
+from efim_lab.evaluation.typist.cursor_kinds import KINDS
+from efim_lab.evaluation.typist.figures import TypistFigures, VisitedLine, figures, saved_more
+from efim_lab.evaluation.typist.keys import Ask, TypedKey, ask_heuristic, asking, type_line
+from efim_lab.evaluation.typist.levels import figures_by_level
+from efim_lab.evaluation.typist.lines import TypedLine, choose_lines, nearest_open, with_plain_line_ends
+from efim_lab.evaluation.typist.typists import TYPISTS, Visit, visits
+from efim_lab.evaluation.typist.whole_files import RestOfLine, WholeFileFigures, draw_cursors, whole_file_figures
+from efim_ls.completion.completer import Completer
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.decoder.linear import packed_format
+
+SERVER, HEURISTIC = "server", "heuristic"
+
+
+@dataclass(frozen=True)
+class TypingOptions:
+    """The most lines to type, and how many other files are open, one run for each number."""
+
+    typed: int = 150
+    opened: tuple[int, ...] = (0, 4)
+
+
+@dataclass(frozen=True)
+class TypedArm:
+    """The figures of one source of suggestions by typist, and by where the cursor is, by language and by level.
+
+    `levels` are those of `min_confidence`, for suggestions that say how likely they are.
+    """
+
+    typists: Mapping[str, TypistFigures]
+    kinds: Mapping[str, Mapping[str, TypistFigures]]
+    languages: Mapping[str, Mapping[str, TypistFigures]]
+    levels: Mapping[float, Mapping[str, TypistFigures]]
+
+
+@dataclass(frozen=True)
+class TypingReport:
+    """A model's figures by arm: of typed lines, and of `places` in whole files.
+
+    `saved_more` are the shares of keys that the server saves less those of the heuristic, by arm and typist, paired.
+    """
+
+    model: str
+    lines: int
+    files: int
+    keys: int
+    arms: Mapping[str, TypedArm]
+    saved_more: Mapping[str, Mapping[str, Estimate | None]]
+    places: int
+    whole_files: Mapping[str, WholeFileFigures]
+
+
+@dataclass(frozen=True)
+class SuggestionSource:
+    """What suggests while `open` other files are open: `ask` as an editor asks, `ask_all` with nothing held back."""
+
+    name: str
+    open: int
+    ask: Ask
+    ask_all: Ask
+
+    @property
+    def arm(self) -> str:
+        """Its name in reports."""
+        return arm_name(self.name, self.open)
+
+    def others(self, nearest: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the open ones of the nearest files, which come last."""
+        return nearest[len(nearest) - min(self.open, len(nearest)) :]
+
+
+def arm_name(source: str, opened: int) -> str:
+    """Return the name of a source with this many other files open."""
+    return f"{source}, {opened} files open" if opened else source
+
+
+def measure(
+    folder: Path, documents: Sequence[CodeDocument], count: int, options: TypingOptions, progress: Progress
+) -> tuple[TypingReport, list[TypedKey]]:
+    """Ask at up to `count` places in whole files and type the lines of the first of them; return every key as well.
+
+    Raises WorkError if the documents have no line to type, ModelError if the model cannot be loaded.
+    """
+    documents = [with_plain_line_ends(each) for each in documents]
+    lines, name = choose_lines(documents, count), model_name(folder)
+    if not lines:
+        raise WorkError("the data has no line of at most 200 characters: name a heldout.jsonl or a folder of code")
+    # The fastest format, the default, is another on a busy machine.
+    settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
+    completer = Completer.load(settings, _silent)
+    sources = _sources(completer, settings.min_confidence, options.opened)
+    nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
+    places = _ask_everywhere(
+        sources, lines, nearest, lambda done: progress(f"{name}, in whole files", done, len(lines))
+    )
+    typed = lines[: options.typed]
+    keys = _type(sources, typed, nearest, lambda done: progress(f"{name}, typed", done, len(typed)))
+    completer.close(0)
+    whole_files = {arm: whole_file_figures(found) for arm, found in places.items()}
+    return report(name, keys, len(lines), whole_files), [key for arm in keys.values() for line in arm for key in line]
+
+
+def report(
+    name: str,
+    keys: Mapping[str, Sequence[Sequence[TypedKey]]],
+    places: int,
+    whole_files: Mapping[str, WholeFileFigures],
+) -> TypingReport:
+    """Score the keys of typed lines, given by arm and line; every arm has the same lines."""
+    visited = {
+        arm: {
+            typist: [VisitedLine(line[0].file, visits(line, each)) for line in lines]
+            for typist, each in TYPISTS.items()
+        }
+        for arm, lines in keys.items()
+    }
+    first = next(iter(keys.values()))
+    return TypingReport(
+        model=name,
+        lines=len(first),
+        files=len({line[0].file for line in first}),
+        keys=sum(map(len, first)),
+        arms={arm: _arm(found, keys[arm]) for arm, found in visited.items()},
+        saved_more={
+            arm: {typist: saved_more(visited[arm][typist], visited[rival][typist]) for typist in TYPISTS}
+            for arm in keys
+            if arm.startswith(SERVER) and (rival := arm.replace(SERVER, HEURISTIC, 1)) in keys
+        },
+        places=places,
+        whole_files=whole_files,
+    )
+
+
+def _sources(completer: Completer, least: float, opened: Sequence[int]) -> list[SuggestionSource]:
+    server, unsure = asking(completer, least), asking(completer, 0, "whole")
+    sources = [
+        (
+            SuggestionSource(HEURISTIC, files, ask_heuristic, ask_heuristic),
+            SuggestionSource(SERVER, files, server, unsure),
+        )
+        for files in dict.fromkeys(opened)
+    ]
+    return [source for pair in sources for source in pair]
+
+
+def _arm(visited: Mapping[str, Sequence[VisitedLine]], keys: Sequence[Sequence[TypedKey]]) -> TypedArm:
+    def selected(chosen: Callable[[Visit], bool]) -> dict[str, TypistFigures]:
+        return {typist: figures([_selection(line, chosen) for line in lines]) for typist, lines in visited.items()}
+
+    languages = sorted({visit.key.language for lines in visited.values() for line in lines for visit in line.visits})
+    return TypedArm(
+        typists={typist: figures(lines) for typist, lines in visited.items()},
+        kinds={kind: selected(lambda each, kind=kind: each.key.kind == kind) for kind in KINDS},
+        languages={
+            language: selected(lambda each, language=language: each.key.language == language)
+            for language in languages
+        },
+        levels=figures_by_level(keys),
+    )
+
+
+def _selection(line: VisitedLine, chosen: Callable[[Visit], bool]) -> VisitedLine:
+    return replace(line, visits=[visit for visit in line.visits if chosen(visit)])
+
+
+def _ask_everywhere(
+    sources: Sequence[SuggestionSource],
+    lines: Sequence[TypedLine],
+    nearest: Sequence[tuple[str, ...]],
+    progress: Callable[[int], None],
+) -> dict[str, list[RestOfLine]]:
+    """Return, by arm, the first line of what is suggested at a random cursor in each line."""
+    found = {source.arm: list[RestOfLine]() for source in sources}
+    cursors = draw_cursors(lines)
+    for done, (line, cursor) in enumerate(zip(lines, cursors, strict=True)):
+        progress(done)
+        for source in sources:
+            answer = source.ask_all(line, cursor, source.others(nearest[done]))
+            found[source.arm].append(RestOfLine(line, cursor, answer.text.split("\n")[0]))
+    progress(len(lines))
+    return found
+
+
+def _type(
+    sources: Sequence[SuggestionSource],
+    lines: Sequence[TypedLine],
+    nearest: Sequence[tuple[str, ...]],
+    progress: Callable[[int], None],
+) -> dict[str, list[list[TypedKey]]]:
+    """Type each line with each source; return the keys by arm and line."""
+    found = {source.arm: list[list[TypedKey]]() for source in sources}
+    for done, line in enumerate(lines):
+        progress(done)
+        for source in sources:
+            found[source.arm].append(type_line(source.arm, line, source.others(nearest[done]), source.ask))
+    progress(len(lines))
+    return found
+
+
+def _silent(_phase: str, _percent: int) -> None:
+    """Report no progress."""

@@ -1,0 +1,240 @@
+"""Held-out lines typed key by key: which lines, what a typist takes, and what that saves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
+from efim_lab.evaluation.typist.figures import VisitedLine, figures, saved_more
+from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line, write_rows
+from efim_lab.evaluation.typist.levels import LEVELS, at_level, figures_by_level
+from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, package_of
+from efim_lab.evaluation.typist.measurement import report
+from efim_lab.evaluation.typist.report import table
+from efim_lab.evaluation.typist.typists import TYPISTS, by_hand, visits, whole, words
+from efim_lab.evaluation.typist.whole_files import RestOfLine, draw_cursors, whole_file_figures
+from efim_ls.request import Answer
+
+LINE = "total = count(items)"
+
+
+def line_of(text: str, row: int = 0, path: str = "a.py") -> TypedLine:
+    """The line `row` of a text."""
+    return next(each for each in choose_lines([CodeDocument(path, text)], 1000) if each.row == row)
+
+
+def typed(shown: dict[int, str], line: TypedLine | None = None) -> list[TypedKey]:
+    """The keys of a line with something shown before some of them."""
+    line = line or line_of(f"{LINE}\nprint(total)\n")
+    return type_line("server", line, (), lambda _, cursor, __: Answer(shown.get(cursor - line.start, "")))
+
+
+def test_packages_and_their_files_take_turns() -> None:
+    sizes = {"big/a.py": 50, "big/b.py": 50, "big/c.py": 2, "small/a.py": 9, "top.py": 9}
+    documents = [CodeDocument(path, "x = 1\n" * size) for path, size in sizes.items()]
+    lines = choose_lines(documents, 24)
+    packages = [package_of(each.document) for each in lines]
+    assert {name: packages.count(name) for name in ("big", "small", "")} == {"big": 8, "small": 8, "": 8}
+    files = [each.document.path for each in lines if package_of(each.document) == "big"]
+    assert {name: files.count(name) for name in sorted(set(files))} == {"big/a.py": 3, "big/b.py": 3, "big/c.py": 2}
+    assert choose_lines(documents[::-1], 10) == lines[:10]
+    assert len(choose_lines(documents, 1000)) == sum(sizes.values())
+
+
+TEXTS = st.lists(st.text(' \tab_(=é#"', max_size=9) | st.just("z" * (LONGEST_TYPED + 1)), max_size=20).map("\n".join)
+
+
+@given(TEXTS)
+def test_a_line_is_typed_in_its_whole_file(text: str) -> None:
+    written = [line for line in text.split("\n") if line.strip() and len(line) <= LONGEST_TYPED]
+    lines = choose_lines([CodeDocument("a.py", text)], 1000)
+    assert sorted(text[line.start : line.end] for line in lines) == sorted(line.strip() for line in written)
+    for line in lines:
+        for cursor in range(line.start, line.end):
+            before, after = line.text_at(cursor)[:cursor], line.text_at(cursor)[cursor:]
+            assert before == text[:cursor] and after == text[line.line_end :] and after[:1] in ("", "\n")
+            assert before + line.after(cursor) == text[: line.end] + after
+            kind_of(line, cursor)  # whatever the text, broken strings too
+
+
+def test_the_nearest_files_are_open_the_nearest_last() -> None:
+    paths = ("p/b/mine.py", "p/b/next.py", "p/b/other.py", "p/b/c/deep.py", "p/top.py", "p/b/mine.rs", "q/b/next.py")
+    documents = [CodeDocument(path, f"text of {path}") for path in (*paths, "p/b/empty.py")]
+    documents[6:6] = [CodeDocument("p/b/long.py", "x" * 200_001)]
+    documents[-1] = CodeDocument("p/b/empty.py", "")
+    line = line_of("text of p/b/mine.py", path="p/b/mine.py")
+    expected = [f"text of {path}" for path in ("p/top.py", "p/b/c/deep.py", "p/b/other.py", "p/b/next.py")]
+    assert nearest_open(line, documents, 9) == tuple(expected)
+    assert nearest_open(line, documents, 2) == tuple(expected[-2:])
+    assert nearest_open(line, documents, 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "kinds"),
+    [
+        ("ab.c (d)", "a.py", "s w e d e e e e"),
+        ("x = 'a.b' # c", "a.py", "s e e e e q q q q e e q q"),
+        ('x = """\na.b\n"""', "a.py:1", "q q q"),
+        ('f("a" "b")', "a.py", "s e e q q e e q q e"),
+        ("x = '", "a.py", "s e e e e"),
+        ("let s = 'a.b'; // c", "a.ts", "s w w e e e e e e q q q q e e e e q q"),
+        ("# a.b", "a.sh", "s q q q q"),
+        ("a # b", "a.ts", "s e e e e"),
+    ],
+)
+def test_where_the_cursor_is(text: str, path: str, kinds: str) -> None:
+    names: dict[str, CursorKind] = {
+        "s": "start of line",
+        "w": "inside a word",
+        "d": "after a dot",
+        "q": "in a string or comment",
+        "e": "elsewhere",
+    }
+    name, _, row = path.partition(":")
+    line = line_of(text, int(row or 0), name)
+    assert [kind_of(line, cursor) for cursor in range(line.start, line.end)] == [
+        names[each] for each in kinds.split()
+    ]
+
+
+def test_a_typist_of_whole_suggestions_takes_what_is_right_to_its_end() -> None:
+    keys = typed({0: "total = sum(", 2: "tal", 8: "c", 9: "ount(items)\nprint(", 13: "x"})
+    found = visits(keys, whole)
+    assert [
+        (visit.key.column, visit.entered, visit.presses, visit.completed) for visit in found if visit.completed
+    ] == [
+        (2, 3, 1, 3),
+        (9, 11, 1, 11),  # goes on below the line, whose end is the end of typing
+    ]
+    assert sum(visit.entered for visit in found) == len(LINE)
+    assert [visit.key.is_right for visit in found if visit.key.shown] == [False, True, True, True]
+
+
+def test_a_typist_of_words_also_takes_right_words_that_save_two_keys() -> None:
+    keys = typed({0: "total = sum(", 12: "t(it)", 13: "(x"})
+    found = [(visit.key.column, visit.entered, visit.presses) for visit in visits(keys, words) if visit.completed]
+    assert found == [(0, 8, 3)]  # `total`, ` `, `= `; `t(` would save none, nor would `(`
+    assert all(visit.presses == visit.entered == 1 for visit in visits(keys, by_hand))
+
+
+def test_a_first_word_is_right_if_it_ends_where_that_of_the_file_does() -> None:
+    shown = ("total", "total =", "tot", "totally", "", "total = sum(")
+    found = [typed({0: text})[0].is_first_word_right for text in shown]
+    assert found == [True, True, False, False, False, True]
+    assert typed({5: " = count"})[5].is_first_word_right and not typed({5: " = coun"})[5].is_first_word_right
+    assert typed({19: ")"})[19].is_first_word_right and not typed({14: "("})[14].is_first_word_right
+
+
+def test_wrong_characters_that_stay_on_the_screen_count_once() -> None:
+    shown = {0: "total = sum(x)", 1: "otal = sum(x)", 2: "tal = sum(x) + 1", 4: "l = sum(x)", 5: " - 1"}
+    found = [visit.new_wrong for visit in visits(typed(shown), by_hand)]
+    assert found[:6] == [len("sum(x)"), 0, len(" + 1"), 0, len("sum(x)"), len("- 1")]
+    assert sum(found) == sum(found[:6])
+
+
+def test_figures_come_from_sums_over_files() -> None:
+    one, two = typed({0: "total = ", 8: "sum"}), typed({})
+    lines = [VisitedLine("a.py", visits(one, whole)), VisitedLine("b.py", visits(two, whole))]
+    found = figures(lines)
+    assert found.keys == 13 + 20
+    assert found.completed and found.completed.value == 8 / 40
+    assert found.saved and (found.saved.value, found.saved.low, found.saved.high) == (7 / 40, 0, 7 / 20)
+    assert found.shown and found.shown.value == 2 / 33
+    assert found.right and found.right.value == 1 / 2 and found.first_word and found.first_word.value == 1 / 2
+    assert found.wrong_characters and found.wrong_characters.value == 3 / 2
+    nothing = figures([replace(line, visits=[]) for line in lines])
+    assert (nothing.completed, nothing.shown, nothing.right) == (None, None, None)
+    assert nothing.wrong_characters and nothing.wrong_characters.value == 0
+    more = saved_more(lines, [VisitedLine("a.py", visits(two, whole)), VisitedLine("b.py", visits(one, whole))])
+    assert more and (more.value, more.low, more.high) == (0, -7 / 20, 7 / 20)
+
+
+def test_the_heuristic_reads_the_whole_file_and_the_others() -> None:
+    text = "first = alpha\nfir\nfirst = beta\nsecond\n"
+    line = line_of(text, 1)
+    assert ask_heuristic(line, line.end, ()).text == "st = alpha"
+    assert ask_heuristic(line_of("fir\nfirst = beta\nfirst = c"), 3, ()).text == "st = beta"
+    assert ask_heuristic(line_of("x fir\nfirst firm"), 5, ()).text == "st"
+    assert ask_heuristic(line_of("fir"), 3, ("fire", "first = far\nfirm", "fo")).text == "st = far"
+    assert ask_heuristic(line_of("x fir"), 5, ("a fire", "a first", "fo")).text == "st"
+
+
+def test_keys_are_written_as_json_lines(tmp_path: Path) -> None:
+    line = line_of("if x:\n    y = 1\nz\n", 1)
+    answer = Answer("y = ", confidence=0.5, hidden="2\n", words=(("y", 0.9), (" =", 0.8), (" 2", 0.7)))
+    keys = type_line("server", line, (), lambda _, cursor, __: answer if cursor == line.start else Answer(""))
+    write_rows(tmp_path / "rows", {"one": keys})
+    rows = [json.loads(row) for row in (tmp_path / "rows").read_text().splitlines()]
+    assert rows[0] == {
+        **{"model": "one", "arm": "server", "file": "a.py", "package": "", "language": "python"},
+        **{"line": 2, "column": 4, "kind": "start of line", "after": "y = 1\nz", "right": 4},
+        **{"shown": "y = ", "hidden": "2\n", "confidence": 0.5, "words": [["y", 0.9], [" =", 0.8], [" 2", 0.7]]},
+    }
+    assert [(row["column"], row["after"]) for row in rows[1:]] == [(n, "y = 1"[n - 4 :]) for n in range(5, 9)]
+    with pytest.raises(WorkError, match="rows cannot be written .*: check the folder"):
+        write_rows(tmp_path / "none" / "rows", {})
+
+
+SURE = Answer("a(b", hidden=" c)", words=(("a", 0.5), ("(", 0.5), ("b", 1.0), (" c", 0.5), (")", 0.5)))
+
+
+def test_what_another_level_would_show_is_told_from_the_words() -> None:
+    key = key_at("server", line_of("a(b c)"), 0, SURE)
+    levels = {0.0: "a(b c)", 0.12: "a(b c", 0.25: "a(b", 0.3: "a", 0.6: ""}
+    for least, shown in levels.items():
+        cut = at_level(key, least)
+        assert (cut.shown, cut.shown + cut.hidden, cut.right) == (shown, "a(b c)", 6)
+    assert at_level(replace(key, words=()), 0.9).shown == "a(b"
+
+
+def test_every_level_has_its_figures() -> None:
+    line = line_of("a(b c)")
+    keys = type_line("server", line, (), lambda _, cursor, __: SURE if cursor == 0 else Answer(""))
+    found = figures_by_level([keys])
+    assert list(found) == list(LEVELS)
+    saved = {least: found[least]["whole"].saved for least in (0.0, 0.25, 0.3, 0.6)}
+    assert {least: each and each.value for least, each in saved.items()} == {0.0: 5 / 6, 0.25: 2 / 6, 0.3: 0, 0.6: 0}
+    assert figures_by_level([typed({0: "total"})]) == {}
+    arms = report("one", {"server": [keys]}, 1, {"server": whole_file_figures([RestOfLine(line, 0, "")])})
+    assert arms.arms["server"].levels == found and "| 25%: server " in table([arms])
+
+
+def test_cursors_in_whole_files_are_judged_by_the_rest_of_their_line() -> None:
+    lines = choose_lines([CodeDocument("a.py", f"  {LINE}  \n" * 30)], 30)
+    cursors = draw_cursors(lines)
+    assert all(line.start <= cursor < line.end for line, cursor in zip(lines, cursors, strict=True))
+    assert len({cursor - line.start for line, cursor in zip(lines, cursors, strict=True)}) > 5
+    asked = [RestOfLine(lines[0], lines[0].start + 8, text) for text in ("count(items)", "count(", "sum", "")]
+    found = whole_file_figures(asked)
+    assert found.exact and found.exact.value == 1 / 4
+    assert found.first_word and found.first_word.value == 2 / 4
+    assert found.similarity and 1 / 4 < found.similarity.value < 2 / 4
+
+
+def test_tables_have_a_row_for_each_arm_and_the_heuristic_once() -> None:
+    keys = typed({0: "total = "})
+    arms = {arm: [keys] for arm in ("heuristic", "server", "heuristic, 4 files open", "server, 4 files open")}
+    whole_files = {arm: whole_file_figures([RestOfLine(line_of(LINE), 0, LINE)]) for arm in arms}
+    one = report("one", arms | {"server": [typed({0: "total"})]}, 7, whole_files)
+    assert one.arms["server"].typists.keys() == TYPISTS.keys()
+    assert one.saved_more.keys() == {"server", "server, 4 files open"}
+    title, *_ = out = table([one, replace(one, model="two")]).split("\n")
+    assert title == "Typing 1 lines of 1 files, 20 keys, 95 % intervals over files"
+    assert "server, one less heuristic, keys saved, paired: whole -15.0" in table([one, replace(one, model="two")])
+    labels = [row.split("|")[1].strip() for row in out if row.startswith("| ")]
+    assert labels.count("heuristic") == 2 and labels.count("server, one") == labels.count("server, two") == 2
+    assert labels.count("after a dot: server, 4 files open, two") == 1 and "Python: heuristic" not in labels
+    alone = table([one])
+    assert (
+        "min_confidence" not in alone and "| server, 4 files open " in alone and "7 cursors in whole files" in alone
+    )
+    languages = report("one", {"server": [keys, typed({}, line_of("let x", path="a.ts"))]}, 0, whole_files)
+    assert "| TypeScript: server " in table([languages])
