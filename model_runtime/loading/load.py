@@ -48,7 +48,7 @@ MOST_ARENAS = 64  # each is compared with every prompt
 MIB = 1 << 20
 # Parameters times passes that an answer may spend on lines likelier than the greedy one: at most 10 ms on a CPU. Not
 # measured here: the same model shall give the same answers at every start.
-LINE_WORK = 100_000_000
+LINE_WORK = 60_000_000
 GPU_TABLES = 2  # of the size of the rotations: their cosines and sines, each number twice
 
 OpenSource = Callable[[KvFormat, str], KvSource]  # from the format of keys and values and the model's name
