@@ -105,7 +105,9 @@ class Completer:
             rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
             limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left.text) if left else NO_DRAFT
-            made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected)
+            # Before code a suggestion must reach that code, which the likeliest line may not.
+            likeliest = is_closers(plan.rest)
+            made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected, likeliest)
             meter.generation(made)
             meter.lap()
             others = list[str]()

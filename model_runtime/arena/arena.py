@@ -8,7 +8,7 @@ import torch
 
 from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.ids import Ids
+from model_runtime.ids import Ids, common_prefix
 
 FP32 = 4  # bytes
 
@@ -40,10 +40,11 @@ class Arena(TokenSequence):
         self.logits, self.logits_at = logits, at
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
-        """Become the first `length` tokens of `other`, with its keys and values."""
+        """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
         assert isinstance(other, Arena)
-        self.k[:, :, :length].copy_(other.k[:, :, :length])
-        self.v[:, :, :length].copy_(other.v[:, :, :length])
+        start = min(common_prefix(self.ids, other.ids[:length]), self.exact)
+        self.k[:, :, start:length].copy_(other.k[:, :, start:length])
+        self.v[:, :, start:length].copy_(other.v[:, :, start:length])
         self.memo = None
         super().copy_prefix(other, length)
 

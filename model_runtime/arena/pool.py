@@ -37,11 +37,14 @@ class Pool(Generic[S]):
         """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
         return sum(arena.wasted for arena in self._all)
 
-    def acquire(self, owner: Owner, ids: Ids) -> S:
-        """Return the owner's arena, holding the longest prefix of `ids` that any arena holds."""
+    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING) -> S:
+        """Return the owner's arena, holding the longest prefix of `ids` that any arena holds.
+
+        A prefix is copied from another arena if that saves `worth` tokens.
+        """
         previous = self.current_owner(owner)
         arena = self._new() if previous is None else self._owned.pop(previous)
-        if source := self._source(ids, arena):
+        if source := self._source(ids, arena, worth):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
         return arena
@@ -79,11 +82,11 @@ class Pool(Generic[S]):
             return owner
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
-    def _source(self, ids: Ids, arena: S | None) -> tuple[S, int] | None:
+    def _source(self, ids: Ids, arena: S | None, worth: int = WORTH_COPYING) -> tuple[S, int] | None:
         """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
         held = arena.common(ids) if arena else 0
-        if held + WORTH_COPYING > len(ids):
+        if held + worth > len(ids):
             return None
         others = [(other, other.common(ids)) for other in self._owned.values() if other is not arena]
         best = max(others, key=lambda pair: pair[1], default=None)
-        return best if best and best[1] >= held + WORTH_COPYING else None
+        return best if best and best[1] >= held + worth else None

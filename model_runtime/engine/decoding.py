@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.decoder.decoder import AnyDecoder, Likeliest
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
 from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.output import Output
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
@@ -53,7 +55,8 @@ class Choices:
 
     A choice is a function of the tokens before it, the n-gram cache, its history and the stub. It also holds for a
     longer stub that it spells: the best of all tokens that fit the shorter stub is the best of those that fit the
-    longer one. Only chances that were computed among the tokens of the shorter stub do not carry over.
+    longer one. Only chances that were computed among the tokens of the shorter stub do not carry over. `fork` are
+    the choices after another line that was preferred to these.
     """
 
     def __init__(self, ids: Ids, history: Ids, cache: NgramCache | None) -> None:
@@ -61,6 +64,7 @@ class Choices:
         self._ids, self._history, self._cache = ids, history, cache
         self._made: list[Choice] = []
         self._stubs: list[bytes] = []
+        self.fork: Choices | None = None
 
     def add(self, position: int, choice: Choice, stub: bytes) -> None:
         """Record the choice at a position; another choice there discards all later ones."""
@@ -91,12 +95,38 @@ class Choices:
         return made if same else None
 
 
+def recall_choices(arena: Arena, ids: Ids, history: Ids, cache: NgramCache | None) -> Choices:
+    """Return the choices that an arena remembers after a row `ids`; without any, it remembers those to come."""
+    memo = arena.memo if isinstance(arena.memo, Choices) else None
+    for made in (memo, memo.fork if memo else None):
+        if made and made.apply_to(ids, history, cache):
+            arena.memo = made
+            return made
+    arena.memo = choices = Choices(ids, history, cache)
+    return choices
+
+
 def _goes_on(row: Ids, start: Ids, tokens: Ids) -> bool:
     return np.array_equal(row[: len(start)], start) and np.array_equal(row[len(start) :], tokens)
 
 
+class Line(NamedTuple):
+    """The first line of another answer, which departs from an answer after `at` of its tokens.
+
+    `said` are all its tokens, and `output` is their text. `choices` are those after the departing token; `known` of
+    them needed no pass. The `arena` holds keys and values of all but the last tokens.
+    """
+
+    at: int
+    said: list[Choice]
+    known: int
+    output: Output
+    choices: Choices
+    arena: Arena
+
+
 class Decoding:
-    """Chooses the tokens after a prompt one by one; `count` of them so far, the first at `first_at` (perf_counter).
+    """Chooses the tokens after a `prompt` one by one; `count` of them so far, the first at `first_at` (perf_counter).
 
     The row is the prompt and the chosen tokens. The arena holds a prefix of the row, or the whole row followed by
     tokens of an earlier answer or of a draft, which are kept if they turn out right.
@@ -113,13 +143,14 @@ class Decoding:
     ) -> None:
         """Begin after a prompt; at most `limit` tokens will be asked for, and `expected` ones are likely."""
         self.stats, self.count, self.first_at = DecodeStats(), 0, 0.0
-        self._context, self._arena, self._prompt, self._stopped = context, arena, prompt, stopped
+        self.prompt, self.stopped, self.limit = prompt, stopped, limit
+        self._context, self._arena = context, arena
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
         self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NO_DRAFT, 0
         self._likeliest: list[Likeliest] | None = None
-        self._choices = self._recall_choices()
+        self._choices = recall_choices(arena, prompt.ids, prompt.history, context.sampler.ngram_cache)
         self._expected = self._begin(expected)
 
     @property
@@ -131,7 +162,7 @@ class Decoding:
         """Choose the next token, which must fit the stub; raises Stopped instead of starting a pass when stopped."""
         choice = self._choices.at(self._length, stub, self._context.sampler.spells)
         if choice is None:
-            logits, history = self._logits(stub), self._history[: len(self._prompt.history) + self.count]
+            logits, history = self._logits(stub), self._history[: len(self.prompt.history) + self.count]
             choice = self._context.sampler.pick(logits, history, stub, self._likeliest_here())
             self._choices.add(self._length, choice, stub)
         else:
@@ -139,20 +170,34 @@ class Decoding:
         self._take(choice.token)
         return choice
 
+    def compute(self, count: int) -> None:
+        """Compute what the arena lacks of the prompt and the first `count` chosen tokens: others copy it."""
+        end, chunk = len(self.prompt.ids) + count, self._context.decoder.chunk
+        self.stats.recomputed += max(0, len(self.prompt.ids) - self._arena.length)
+        while (start := self._arena.length) < end:
+            self._forward(self._row[start : min(end, start + chunk)], 1)
+
+    def follow(self, line: Line) -> None:
+        """Continue after another line than the one chosen so far; its keys and values are copied."""
+        self._choices.fork = self._choices = line.choices
+        self.count, start = len(line.said), len(self.prompt.ids) + line.at
+        for row, length in ((self._row, len(self.prompt.ids)), (self._history, len(self.prompt.history))):
+            row[length : length + self.count] = [choice.token for choice in line.said]
+        self._arena.truncate(start)
+        end = min(line.arena.length, self._length)
+        exact = line.arena.approximate(end) == 0
+        self._arena.copy_in(self._row[start:end], line.arena.copy_out(start, end), exact)
+        self._rows, self._draft, self._expected = self._rows[:0], NO_DRAFT, NO_DRAFT
+        # The choice that was known there told its token, too.
+        self.stats.known = min(self.stats.known, line.at + 1) + line.known
+
     @property
     def _length(self) -> int:
-        return len(self._prompt.ids) + self.count
-
-    def _recall_choices(self) -> Choices:
-        prompt, cache, memo = self._prompt, self._context.sampler.ngram_cache, self._arena.memo
-        if isinstance(memo, Choices) and memo.apply_to(prompt.ids, prompt.history, cache):
-            return memo
-        self._arena.memo = choices = Choices(prompt.ids, prompt.history, cache)
-        return choices
+        return len(self.prompt.ids) + self.count
 
     def _begin(self, expected: Ids) -> Ids:
         """Truncate the arena to what the prompt shares with it; what lay beyond is expected if nothing better is."""
-        ids, arena = self._prompt.ids, self._arena
+        ids, arena = self.prompt.ids, self._arena
         held = arena.common(ids)
         arena.mark_needed(held)
         if not len(expected) and len(ids) - held <= STALE_AFTER:
@@ -173,7 +218,7 @@ class Decoding:
         if not held:
             arena.truncate(min(n, arena.length))
             self._rows, self._draft = self._rows[:0], NO_DRAFT
-        self._row[n] = self._history[len(self._prompt.history) + self.count] = token
+        self._row[n] = self._history[len(self.prompt.history) + self.count] = token
         self._expected = advance(self._expected, token)
         self.first_at = self.first_at or perf_counter()
         self.count += 1
@@ -198,7 +243,7 @@ class Decoding:
         if arena.length >= n:  # keys and values are there but no logits: compute the last token once more
             self._expected = self._expected if len(self._expected) else arena.ids[n:].copy()
             arena.truncate(n - 1)
-        self.stats.recomputed += max(0, len(self._prompt.ids) - arena.length)
+        self.stats.recomputed += max(0, len(self.prompt.ids) - arena.length)
         self.stats.passes += self.count > 0
         chunk = self._context.decoder.chunk
         while n - arena.length > chunk:
@@ -216,12 +261,12 @@ class Decoding:
         if stub and not (len(self._expected) and self._context.sampler.spells(int(self._expected[0]), stub)):
             return NO_DRAFT, 0
         most = min(len(self._room) - self.count - 1, self._arena.capacity - self._length)
-        history = self._history[: len(self._prompt.history) + self.count]
+        history = self._history[: len(self.prompt.history) + self.count]
         draft, kind = self._context.drafts.propose(history, self._expected, self._context.costs)
         return draft[: max(most, 0)], kind
 
     def _forward(self, ids: Ids, rows: int) -> torch.Tensor:
-        if self._stopped():
+        if self.stopped():
             raise Stopped
         began = perf_counter()
         logits = self._context.decoder.forward(ids, self._arena, rows)

@@ -81,11 +81,13 @@ class Engine:
         ngram_cache: NgramCache | None,
         ends: frozenset[int] = frozenset(),
         kv_source: KvSource | None = None,
+        line_tokens: int = 0,
     ) -> None:
         """Take over the parts; an `ngram_cache` mixes the document's own next-token counts into the model's.
 
         `ends` end a text besides special tokens and those that the model's config names. `capacity` is the size of
         the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills arenas with stored tokens.
+        `line_tokens` bounds the search for a line likelier than the greedy one: that many passes at most.
         """
         self.capacity = capacity
         self._kv_source = kv_source
@@ -95,7 +97,7 @@ class Engine:
         self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
         sampler = Sampler(tokenizer, ngram_cache, self._ends)
         self._context = DecodeContext(decoder, sampler, PassCosts(decoder.chunk), Drafts())
-        self.alternatives = Alternatives(decoder, sampler, pool, self._ends)
+        self.alternatives = Alternatives(decoder, sampler, pool, self._ends, line_tokens)
 
     def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Engine:
         """Return an engine over the same model and arenas that mixes in another cache, or none."""
@@ -109,10 +111,12 @@ class Engine:
         limit: int,
         stopped: Callable[[], bool],
         expected: Ids = NO_DRAFT,
+        likeliest: bool = False,
     ) -> Generation:
         """Complete the prompt greedily by at most `limit` tokens; raises Stopped soon after `stopped()` is true.
 
-        `expected` tokens are verified in one pass if they are likely; they never change the answer.
+        `expected` tokens are verified in one pass if they are likely; they never change the answer. With `likeliest`,
+        the first line is the likeliest of a few, and greedy decoding continues after it.
         """
         started = perf_counter()
         arena, self._last_owner = self._pool.acquire(owner, prompt.ids), owner
@@ -120,7 +124,13 @@ class Engine:
         restored = perf_counter()
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
         output = Output(self._context.sampler, self._ends, prompt.stub, rule)
-        said: list[Choice] = []
+        said = list[Choice]()
+        while not (output.complete or decoding.full or (likeliest and output.line_ended)):
+            said.append(decoding.next(output.stub))
+            output.append(said[-1])
+        if likeliest and (line := self.alternatives.likelier_line(owner, decoding, said, output, rule)):
+            decoding.follow(line)
+            said, output = line.said, line.output
         while not (output.complete or decoding.full):
             said.append(decoding.next(output.stub))
             output.append(said[-1])

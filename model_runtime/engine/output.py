@@ -25,19 +25,20 @@ class Output:
     """The text after a prompt, token by token.
 
     `stub` has still to be spelled. `complete` is true once an end token or the rule has ended the text. `confidence`
-    is the joint probability of all tokens of the first line that is not blank, including its end once that is there.
+    is the joint probability of all tokens of the first line that is not blank, including its end once that is there;
+    `line_ended` is true from then on.
     """
 
     def __init__(self, sampler: Sampler, ends: Collection[int], stub: bytes, rule: Rule) -> None:
         """Start empty; `ends` are the tokens that end a text."""
-        self.stub, self.complete, self.confidence = stub, False, 1.0
+        self.stub, self.complete, self.line_ended, self.confidence = stub, False, False, 1.0
         self._sampler, self._ends, self._rule = sampler, ends, rule
         self._spelled, self._steps = b"", list[Step]()
 
     def append(self, choice: Choice) -> None:
         """Append a token."""
         share, stub = self._sampler.probability(choice, self.stub), self.stub
-        if "\n" not in decoded(self._spelled).lstrip():
+        if not self.line_ended:
             self.confidence *= share
         self.complete = choice.token in self._ends
         if not self.complete:
@@ -45,6 +46,7 @@ class Output:
             self.stub, piece = self.stub[len(piece) :], piece[len(self.stub) :]
             self._spelled += piece
             self.complete = self._rule.cut(decoded(self._spelled)) is not None
+        self.line_ended = self.line_ended or self.complete or "\n" in decoded(self._spelled).lstrip()
         self._steps.append(Step(choice, stub, share, len(self._spelled)))
 
     @property

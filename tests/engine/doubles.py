@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Owner, Pool
+from model_runtime.arena.pool import WORTH_COPYING, Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import AnyDecoder, Decoder, Likeliest, Span
@@ -25,6 +25,7 @@ from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
+FACTOR, BONUS = 2.0, 4.0  # of logits, and of those of tokens that end a line
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
 CACHE = NgramCache((0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9), half_life=500.0)
 
@@ -44,13 +45,15 @@ def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
 class Log:
     """What an engine did in one call of `generate`, in order: "asked", or the number of rows of a pass.
 
-    `gaps` tell of each token that the model was asked for by how much its score exceeds the next one's.
+    `gaps` tell of each token that the model was asked for by how much its score exceeds the next one's, `fork_gaps`
+    of those that were asked for behind a fork.
     """
 
     prompt: Prompt | None = None
     arena: Arena | None = None
     made: Generation | None = None
     gaps: list[float] = field(default_factory=list)
+    fork_gaps: list[float] = field(default_factory=list)
     events: list[str | int] = field(default_factory=list)
 
     @property
@@ -75,12 +78,15 @@ class Watched(Engine):
         arenas: int = 2,
         cache: NgramCache | None = None,
         kv_source: KvSource | None = None,
+        line_tokens: int = 0,
     ) -> None:
         self.log = Log()
         self._watched = decoder
         pool = _Pool(decoder.config, capacity, arenas, self)
-        super().__init__(_Watch(decoder, self), tokenizer, pool, capacity, cache, kv_source=kv_source)
-        self._context = replace(self._context, sampler=_Listening(tokenizer, cache, self))
+        watch = _Watch(decoder, self)
+        super().__init__(watch, tokenizer, pool, capacity, cache, kv_source=kv_source, line_tokens=line_tokens)
+        self._context = replace(self._context, sampler=_Listening(tokenizer, cache, lambda: self.log.gaps))
+        self.alternatives._sampler = _Listening(tokenizer, cache, lambda: self.log.fork_gaps)
 
     def generate(
         self,
@@ -90,10 +96,11 @@ class Watched(Engine):
         limit: int,
         stopped: Callable[[], bool],
         expected: Ids = NO_DRAFT,
+        likeliest: bool = False,
     ) -> Generation:
         """As an engine does."""
         log = self.log = Log(prompt)
-        log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected)
+        log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected, likeliest)
         return log.made
 
     def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
@@ -110,16 +117,16 @@ class Watched(Engine):
 
 
 class _Listening(Sampler):
-    def __init__(self, tokenizer: Tokenizer, cache: NgramCache | None, engine: Watched) -> None:
+    def __init__(self, tokenizer: Tokenizer, cache: NgramCache | None, gaps: Callable[[], list[float]]) -> None:
         super().__init__(tokenizer, cache)
-        self._engine = engine
+        self._gaps = gaps
 
     def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
         choice = super().pick(logits, history, stub, likeliest)
         others = logits.clone()
         others[choice.token] = -torch.inf
         runner_up = super().pick(others, history, stub).token
-        self._engine.log.gaps.append(float(logits[choice.token] - others[runner_up]))
+        self._gaps().append(float(logits[choice.token] - others[runner_up]))
         return choice
 
 
@@ -142,9 +149,29 @@ class _Pool(Pool[Arena]):
         super().__init__(lambda: Arena(config, capacity), size)
         self._engine = engine
 
-    def acquire(self, owner: Owner, ids: Ids) -> Arena:
-        self._engine.log.arena = arena = super().acquire(owner, ids)
+    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING) -> Arena:
+        arena = super().acquire(owner, ids, worth)
+        if owner.frame >= 0:
+            self._engine.log.arena = arena
         return arena
+
+
+class Surer(Decoder):
+    """A decoder that is as sure of its tokens as a trained one, and ends lines; a random one does neither."""
+
+    def __init__(self, decoder: AnyDecoder, tokenizer: Tokenizer) -> None:
+        self.config, self._decoder = decoder.config, decoder
+        ends = [BONUS * (b"\n" in spelled) for spelled in tokenizer.token_bytes]
+        self._bonus = torch.zeros(decoder.config.vocab)
+        self._bonus[: len(ends)] = torch.tensor(ends)
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+        """As the decoder does, but for the logits."""
+        return self._decoder.forward(ids, arena, rows) * FACTOR + self._bonus
+
+    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+        """The same for several arenas."""
+        return self._decoder.forward_spans(spans) * FACTOR + self._bonus
 
 
 class Scripted(Decoder):

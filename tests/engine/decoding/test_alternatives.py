@@ -42,10 +42,10 @@ def alternatives(
 def said_alone(engine: Watched, prompt: Prompt, said: Sequence[Choice], fork: Fork, rule: Rule) -> str:
     """What the model goes on to say behind a fork, token by token, with nothing computed before."""
     output = Output(engine._context.sampler, engine._ends, prompt.stub, rule)
-    for choice in (*said[: fork.at], said[fork.at]._replace(token=fork.token)):
+    for choice in (*said[: fork.at], fork.choice):
         output.append(choice)
     row, history = (
-        np.concatenate((ids, ids_of([*(choice.token for choice in said[: fork.at]), fork.token])))
+        np.concatenate((ids, ids_of([*(choice.token for choice in said[: fork.at]), fork.choice.token])))
         for ids in (prompt.ids, prompt.history)
     )
     for _ in range(LIMIT - fork.at - 1):
@@ -171,13 +171,14 @@ class Words:
     def choice(self, spelled: bytes, **chances: float) -> Choice:
         ids = [self.TABLE.index(name.replace("_", " ").encode()) for name in chances]
         token = self.TABLE.index(spelled)
-        return Choice(token, 0.5, ids_of(ids), np.array(list(chances.values()), dtype=np.float32))
+        chance = chances[spelled.decode().replace(" ", "_")]
+        return Choice(token, chance, ids_of(ids), np.array(list(chances.values()), dtype=np.float32))
 
     def forks(
         self, *said: Choice, stub: bytes = b"", count: int = 9, ends: Collection[int] = ()
     ) -> list[tuple[int, bytes, float]]:
         found = forks(self.sampler, said, stub, ends, count)
-        return [(fork.at, self.TABLE[fork.token], round(fork.probability, 3)) for fork in found]
+        return [(fork.at, self.TABLE[fork.choice.token], round(fork.probability, 3)) for fork in found]
 
 
 WORDS = Words()
