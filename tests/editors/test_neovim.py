@@ -19,14 +19,21 @@ SETTINGS = 'disabled_languages = { "lua" }, menu = "always"'
 AUTOMATIC = 2  # LSP's kind of a request that no key made
 FOREIGN = 'print("größe 🙂 日本", area_of_circle(radius))'
 WIDE = "def compute_the_total_amount(first_argument, second_argument):"
-TEXT = f"""\
-{FOREIGN}
-
-
+# Suggestions define a name again only if it is overloaded.
+OVERLOADS = (
+    3
+    * """@overload
 def area_of_circle(radius):
     return 3.14 * radius * radius
 
 
+"""
+)
+TEXT = f"""\
+{FOREIGN}
+
+
+{OVERLOADS}@overload
 {WIDE}
     return first_argument + second_argument
 
@@ -95,12 +102,15 @@ def test_keys_in_a_burst_lose_nothing(editor: Neovim) -> None:
 @pytest.mark.parametrize("key", ["<Tab>", "<C-Right>", "<C-Down>"], ids=["whole", "word", "line"])
 def test_the_next_part_is_shown_once_the_likely_beginning_is_accepted(editor: Neovim, key: str) -> None:
     line = at_open_ended(editor)
-    editor.type(key)
-    editor.line(line + BEGINNING)
+    for part in re.findall(r"\w+|\.", BEGINNING) if key == "<C-Right>" else [BEGINNING]:
+        editor.ghost()
+        editor.type(key)
+        line += part
+        editor.line(line)
     editor.until("the next part", lambda: editor.ghosts == [NEXT_PART])
     assert editor.lua("return _G.asked")[-1] == AUTOMATIC
     editor.type("<Tab>")
-    editor.line(line + BEGINNING + NEXT_PART)
+    editor.line(line + NEXT_PART)
 
 
 def test_typing_past_the_end_of_what_is_shown_goes_on_with_it(editor: Neovim) -> None:
@@ -134,7 +144,7 @@ def test_a_line_is_accepted(editor: Neovim) -> None:
 
 
 def test_alternatives_are_chosen_from(editor: Neovim) -> None:
-    editor.type("o", "def ")
+    editor.type("o", "print(")
     editor.ghost()
     editor.type("<C-g>")
     editor.until(
@@ -146,7 +156,7 @@ def test_alternatives_are_chosen_from(editor: Neovim) -> None:
     second = editor.ghost(other_than=first)
     assert second.split(" (2/")[0] != first
     editor.type("<Tab>")
-    editor.until("the second", lambda: "\n".join(editor.lines).endswith("def " + second.split(" (2/")[0]))
+    editor.until("the second", lambda: "\n".join(editor.lines).endswith("print(" + second.split(" (2/")[0]))
 
 
 def test_typing_through_ghost_text_keeps_it(editor: Neovim) -> None:
@@ -180,6 +190,9 @@ def test_characters_of_several_bytes_stand_before(editor: Neovim) -> None:
     editor.ghost()
     editor.type("<C-Right>")
     editor.line('print("größe 🙂 日本", area_of_circle')
+    editor.ghost()
+    editor.type("<Tab>")
+    editor.line(FOREIGN.removesuffix(")"))
     editor.ghost()
     editor.type("<Tab>")
     editor.line(FOREIGN)
@@ -271,7 +284,7 @@ def test_what_becomes_of_suggestions_is_told(editor: Neovim) -> None:
     editor.ghost()
     editor.type("<Tab>")
     definition = "def area_of_circle(radius):"  # and perhaps what follows it
-    editor.until("a second definition", lambda: editor.lines.count(definition) == 2)
+    editor.until("another definition", lambda: editor.lines.count(definition) == 4)
 
     def told() -> bool:
         now = editor.request("efim/stats")
@@ -287,8 +300,8 @@ def test_the_server_knows_where_the_user_is(editor: Neovim) -> None:
     uri = editor.lua("return vim.uri_from_bufnr(0)")
     editor.type("gg", "j")
     editor.until("the cursor", lambda: at(editor) == {"line": 1, "character": 0})
-    editor.type("4G", "A", "<Left>")
-    editor.until("the cursor", lambda: at(editor) == {"line": 3, "character": len("def area_of_circle(radius)")})
+    editor.type("5G", "A", "<Left>")
+    editor.until("the cursor", lambda: at(editor) == {"line": 4, "character": len("def area_of_circle(radius)")})
     assert editor.told("textDocument/didFocus")[-1] == {"textDocument": {"uri": uri}}
     told = len(editor.told("efim/didMoveCursor"))
     editor.type("xyz")
@@ -322,8 +335,8 @@ def test_explain_shows_what_is_hidden(editor: Neovim) -> None:
     at_open_ended(editor)
     editor.type("<Cmd>Efim explain<CR>")
     shown = editor.until("the explanation", lambda: editor.floating)
-    assert re.search(r"## shown: .*\n~~~~\n =\n~~~~\n\n`=` \d+ %\n", shown), shown
-    assert re.search(r"## hidden: .*\n~~~~\n shape.width\n~~~~\n\n`shape` \d+ %, ", shown), shown
+    assert re.search(r"## shown: .*\n~~~~\n" + BEGINNING + r"\n~~~~\n\n`ers` \d+ %, ", shown), shown
+    assert re.search(r"## hidden: .*\n~~~~\n \+= 1\n~~~~\n\n`\+` \d+ %, ", shown), shown
 
 
 def test_the_log_opens(editor: Neovim) -> None:

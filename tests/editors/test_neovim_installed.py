@@ -21,7 +21,7 @@ from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.programs import TMUX
 
-TEXT = "def area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
+TEXT = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\n"
 NATIVE_ALONE = 'vim.lsp.enable("efim_ls")\nvim.lsp.inline_completion.enable()\n'
 SCREENSHOTS = ROOT / "build" / "screenshots"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]

@@ -101,7 +101,7 @@ def test_what_follows_other_scripts_lands_behind_them(window: Window):
 
 
 def test_another_suggestion_is_shown_on_demand(window: Window):
-    window.type("def describe_")
+    window.type("def border_")
     window.press("Alt+Backslash")
     texts = {*eventually(lambda: several(window), lambda: "the server answered with no alternatives")}
     first = eventually(lambda: window.ghost, lambda: "no ghost text")  # may be one that came while typing
@@ -126,17 +126,17 @@ def several(window: Window) -> tuple[str, ...]:
 def test_ghost_text_is_never_stale_while_typing_fast(window: Window):
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
-    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = shape.width + 2 * 3 - counters.measu"
+    known, line = f"    {BEGUN}{REST}", f"    {BEGUN}ght = shape.width + 2 * 3 - shape.hei"
     window.watch()
     window.type(line.lstrip().removeprefix(BEGUN), delay=10)
-    window.see_ghost("red_shapes += 1")
+    window.see_ghost("ght")
     shown = [(line, ghost) for line, ghost in window.watched() if ghost]
     assert len(shown) > 1
     assert [each for each in shown if known.startswith(each[0]) and "".join(each) != known] == []
     answered = {line[: each.character] + text for each in window.code.conversation.answers() for text in each.texts}
     assert [each for each in shown if "".join(each) not in answered] == []
     window.press("Tab")
-    window.see_line(f"{line}red_shapes += 1")
+    window.see_line(f"{line}ght")
 
 
 def test_the_server_is_told_where_the_user_is(window: Window):

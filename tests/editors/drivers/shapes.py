@@ -25,9 +25,24 @@ def describe_volume(shape):
     return volume(shape)
 
 
+def perimeter(shape):
+    width, height = shape.width, shape.height
+    return 2 * (width + height)
+
+
+def diagonal(shape):
+    width, height = shape.width, shape.height
+    return hypot(width, height)
+
+
+def ratio(shape):
+    width, height = shape.width, shape.height
+    return width / height
+
+
 '''
 HEAD = "def border(shape):\n"
 BEGUN, REST = "width, hei", "ght = shape.width, shape.height"
 ABROAD = 'labels["größe 😀 日本語"] = [shape.width, shape.height]\n'
 # What follows is too unlikely to be shown at once; its second part is likely enough once the first is accepted.
-OPEN_ENDED, BEGINNING, NEXT_PART = "def perimeter(shape):\n    width", " =", " shape."
+OPEN_ENDED, BEGINNING, NEXT_PART = "def border(shape):\n    count", "ers.measured_shapes", " += 1"

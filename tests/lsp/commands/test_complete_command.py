@@ -12,7 +12,7 @@ import pytest
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from tests.lsp.wire import ENV, HANG
 
-SURE = "def area(width, height):\n    return width * height\n\n\ndef edge(wid"
+SURE = "def area(width, height):\n    return width * height\n\n\ndef edge(width, height):\n    return wid"
 REPEATED = "# Title\n\nSome words here.\n"  # the model would only say the third line again
 
 
@@ -28,15 +28,15 @@ def page(tmp_path: Path) -> Path:
 
 
 def test_a_sure_suggestion_comes_without_a_word(page: Path) -> None:
-    done = run(f"{page}:5:13")
+    done = run(f"{page}:6:15")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("th, height")
+    assert done.stdout.startswith("th * height")
 
 
 def test_a_place_beyond_the_text_is_clamped_and_said(page: Path) -> None:
     done = run(f"{page}:99:1")
-    assert done.returncode == 0 and done.stdout.startswith("th, height")
-    assert done.stderr == f"efim-ls: {page} has no text at 99:1: completing at 5:13 instead\n"
+    assert done.returncode == 0 and done.stdout.startswith("th * height")
+    assert done.stderr == f"efim-ls: {page} has no text at 99:1: completing at 6:15 instead\n"
 
 
 def test_an_empty_answer_is_explained_in_a_sentence(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_it_says_where_editors_would_cut_the_suggestion(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text(SHAPES + OPEN_ENDED, encoding="utf-8")
     done = run(f"{tmp_path / 'page.py'}:99:1")
     assert done.returncode == 0 and done.stdout.startswith(BEGINNING + NEXT_PART)
-    told = "while you type, editors show this up to '=', since the rest is too unlikely (min_confidence)"
+    told = f"while you type, editors show this up to {BEGINNING!r}, since the rest is too unlikely (min_confidence)"
     assert done.stderr.splitlines()[1:] == [f"efim-ls: {told}"]
 
 

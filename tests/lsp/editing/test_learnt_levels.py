@@ -146,7 +146,10 @@ async def test_the_embedded_model_shows_less_where_all_was_passed_by(tmp_path: P
 
 async def test_phrases_where_the_model_does_not_know_the_language_teach_nothing(tmp_path: Path) -> None:
     async with started(REAL, settings={"cache_folder": str(tmp_path)}) as editor:
-        for text, language in ((PHRASES, "typescript"), ("def area(radius):\n    ret‸", "python")):
+        for text, language in (
+            (PHRASES, "typescript"),
+            ("def area(width, height):\n    return width * height\n\n\ndef edge(wid‸", "python"),
+        ):
             item = await editor.open(text, language=language).item()
             assert item is not None
             editor.tell("textDocument/didShowCompletion", {"item": item})

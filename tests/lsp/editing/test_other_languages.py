@@ -98,8 +98,8 @@ async def test_a_notebook_cell_in_python_is_python(editor: Editor):
 
 
 async def test_a_setting_brings_the_model_back(editor: Editor):
-    page = editor.open(SIGNATURE, "file:///total.ts", "typescript")
-    for languages, asked in ((["*"], True), (["typescript"], True), (["go"], False)):
+    page = editor.open(SIGNATURE, "file:///total.swift", "swift")
+    for languages, asked, key in ((["*"], True, "P"), (["swift"], True, " "), (["go"], False, " ")):
         settings = {"model_languages": languages, "min_confidence": 0}
         editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
         await editor.loaded()
@@ -107,5 +107,5 @@ async def test_a_setting_brings_the_model_back(editor: Editor):
         suggested = await page.ghost()
         assert ((await editor.stats())["last"]["recomputed"] > 0) == asked
         assert (suggested is not None) == asked
-        page.type(" ")
+        page.type(key)
     page.close()

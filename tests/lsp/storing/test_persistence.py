@@ -19,6 +19,7 @@ from tests.lsp.keeping import (
     LONG,
     OTHER,
     TEXT,
+    UNPARSED,
     A,
     B,
     C,
@@ -110,7 +111,7 @@ async def completed_after_it_was_closed(page: Page) -> Told:
 
 def again(page: Page, editor: Editor) -> Page:
     """The document as it is now, opened once more."""
-    return editor.open(page.text[: page.cursor] + "‸" + page.text[page.cursor :], page.uri)
+    return editor.open(page.text[: page.cursor] + "‸" + page.text[page.cursor :], page.uri, UNPARSED)
 
 
 async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
@@ -123,7 +124,7 @@ async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
                 now = await answered(again(page, editor))
                 assert (now.text, now.typed, now.frame) == (was.text, was.typed, "kept")
                 assert now.fetched > 100 and now.recomputed <= BLOCK_TOKENS
-            pages = [(editor.open(f"# {number}\n{marked}"), way) for marked, way in ways]
+            pages = [(editor.open(f"# {number}\n{marked}", language=UNPARSED), way) for marked, way in ways]
             before = [(page, await way(page)) for page, way in pages]
             await end(editor)
             assert editor.stderr == ""
@@ -159,7 +160,7 @@ async def test_a_server_that_is_killed_at_any_moment_leaves_nothing_that_is_wron
 
 async def edit_until_killed(editor: Editor, choice: random.Random) -> None:
     """Complete here and there in a file and have it written; kill the server before that, after it or meanwhile."""
-    page = editor.open(OTHER, B)
+    page = editor.open(OTHER, B, UNPARSED)
     for _ in range(choice.randrange(2, 10)):
         page.cursor = page.text.index("\n", choice.randrange(len(page.text) // 2))
         page.type(f"\nvalue = {choice.random()}")

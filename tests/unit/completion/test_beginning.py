@@ -17,14 +17,14 @@ class Rated:
     """A text whose words have given probabilities, one after another; signs and blanks are certain."""
 
     def __init__(self, text: str, words: dict[str, float]) -> None:
-        self.text, self._words = text, words
+        self.text, self._words, self.signs = text, words, dict[str, float]()
 
     def word_ends(self, start: int = 0) -> list[WordEnd]:
         """As a likelihood returns them."""
         found, joint = list[WordEnd](), 1.0
         for piece in re.finditer(r"\w+|[^\w\s]", self.text):
             if piece.end() > start:
-                joint *= self._words.get(piece[0], 1.0)
+                joint *= (self._words | self.signs).get(piece[0], 1.0)
                 found.append(WordEnd(piece.end(), joint))
         return found
 
@@ -42,9 +42,9 @@ def test_what_is_shown_ends_before_the_word_that_makes_it_unlikely() -> None:
 
 def test_of_what_is_likely_enough_as_much_is_shown_as_is_worth_it() -> None:
     few, many = "sure(doubt)", "sure(doubt, and_then_much_more_that_is_certain)"
-    assert shown(few, 0.2, sure=0.9, doubt=0.6) == ("sure(", "doubt)")
-    assert shown(many, 0.2, sure=0.9, doubt=0.6) == (many, "")
-    assert shown(many, 0.6, sure=0.9, doubt=0.6) == ("sure(", many.removeprefix("sure("))
+    assert shown(few, 0.2, sure=0.9, doubt=0.3) == ("sure(", "doubt)")
+    assert shown(many, 0.2, sure=0.9, doubt=0.3) == (many, "")
+    assert shown(many, 0.3, sure=0.9, doubt=0.3) == ("sure(", many.removeprefix("sure("))
 
 
 def test_nothing_is_shown_if_not_even_its_first_word_is_likely() -> None:
@@ -58,6 +58,13 @@ def test_zero_shows_all() -> None:
 def test_once_a_doubtful_word_is_typed_the_rest_is_shown() -> None:
     assert shown("a = maybe.sure()", 0.5, maybe=0.4) == ("a =", " maybe.sure()")
     assert shown("a = maybe.sure()", 0.5, start=len("a = maybe"), maybe=1) == (".sure()", "")
+
+
+def test_likely_closers_are_shown_with_what_they_close() -> None:
+    sure, unsure = Rated("call(name):", {}), Rated("call(name):", {})
+    sure.signs, unsure.signs = {")": 0.85}, {")": 0.75}
+    shown_of = [likely_beginning(cast("Likelihood", each), 0, 0.2).shown for each in (sure, unsure)]
+    assert shown_of == ["call(name):", "call(name"]
 
 
 def test_typing_through_a_suggestion_takes_nothing_back() -> None:
