@@ -69,8 +69,8 @@ class Settings:
     max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
     min_confidence: float = setting(
         0.2,
-        "How likely all that is shown of a suggestion must be: it ends at the last word up to which the model gives "
-        "it this probability. 0 shows all; so does a key that asks for ghost text.",
+        "How likely all that is shown of a suggestion must be: it ends with a word up to which the model gives it "
+        "this probability or more. 0 shows all; so does a key that asks for ghost text.",
         "Suggestions",
         basic=True,
         least=0,
