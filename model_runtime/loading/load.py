@@ -169,7 +169,7 @@ def load(
     code = kv_code(runtime, plan.choice)
     kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations, runtime.bf16)
     source = open_source(kv, model) if open_source else None
-    line_tokens = LINE_WORK // runtime.parameters
+    line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
     engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens)
     description = ModelDescription(
         model=model,

@@ -27,7 +27,7 @@ SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"
 LIBRARIES = {"model_runtime/decoder/native/_native.so", "efim_lab/training/native/_kernels.so"}
 MODEL = "model_runtime/embedded/model.safetensors"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
-FILE = "def area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
+FILE = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
 
 
 def released(name: str) -> Path:
@@ -98,7 +98,7 @@ def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) ->
         return subprocess.run(words, cwd=tmp_path, env=env, check=True, capture_output=True, text=True).stdout
 
     assert run(environment / "bin" / "efim-ls", "--version") == f"efim-ls {VERSION}\n"
-    answer = json.loads(run(environment / "bin" / "efim-ls", "complete", "--json", f"{file}:5:15"))
+    answer = json.loads(run(environment / "bin" / "efim-ls", "complete", "--json", f"{file}:6:15"))
     assert answer["text"].startswith("rcle(radius):")
     seen = run(python, "-c", "import efim_ls, model_runtime.decoder.native.library as l; print(efim_ls, l.library())")
     assert str(packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
