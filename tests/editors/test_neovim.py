@@ -255,7 +255,9 @@ def test_a_language_that_is_left_out(editor: Neovim) -> None:
 def test_a_language_that_the_model_does_not_know(editor: Neovim) -> None:
     uses = "".join(f"    let a{i} = area_of_circle(radius);\n" for i in range(4))
     editor.edit("circles.rs", f"fn circles(radius: f64) {{\n{uses}}}\n")
-    editor.type("3G", "o", "    let b = area_of_ci")
+    editor.type("3G", "o", "    let b = area_of_c")
+    editor.until("the line", lambda: editor.api.current.line.endswith("area_of_c"))
+    editor.type("i")
     assert editor.ghost().startswith("rcle(radius)")
     editor.type("<Esc>")
     editor.api.command("Efim explain")
