@@ -21,7 +21,7 @@ class Arena(TokenSequence):
     Invariant: `k[:, :, i]` and `v[:, :, i]` hold what the model computed for `ids[i]` after `ids[:i]`, for every
     i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`. `memo` is
     whatever the engine remembers about the last answer made here; it survives truncation, and is dropped when the
-    arena becomes a copy of another.
+    arena becomes a copy of another or serves another frame.
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
@@ -38,6 +38,10 @@ class Arena(TokenSequence):
     def keep_logits(self, logits: torch.Tensor, at: int) -> None:
         """Keep the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
         self.logits, self.logits_at = logits, at
+
+    def change_owner(self) -> None:
+        """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
+        self.memo = None
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""

@@ -44,6 +44,8 @@ class Pool(Generic[S]):
         """
         previous = self.current_owner(owner)
         arena = self._new() if previous is None else self._owned.pop(previous)
+        if previous != owner:
+            arena.change_owner()
         if source := self._source(ids, arena, worth):
             arena.copy_prefix(*source)
         self._owned[owner] = arena

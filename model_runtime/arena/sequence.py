@@ -69,6 +69,9 @@ class TokenSequence:
         """Mark the first `length` tokens as needed by an answer."""
         self._unneeded[:length] = False
 
+    def change_owner(self) -> None:
+        """Begin to serve another frame, with the tokens that it shares with the last one."""
+
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`: a copy instead of a forward pass."""
         self.truncate(0)

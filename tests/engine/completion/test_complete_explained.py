@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from efim_ls.request import Request
@@ -43,6 +43,16 @@ moves = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(moves=moves)
+# A frame whose arena served another one meanwhile.
+@example(
+    moves=[
+        ("a", 2, 1.0, "complete"),
+        ("a", 0, 0.0, "complete"),
+        ("a", 0, 1.0, "foresee"),
+        ("a", 0, 0.0, "complete"),
+        ("a", 2, 1.0, "complete"),
+    ]
+)
 def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
     made: Make, tokenizer: Tokenizer, moves: list[tuple[str, int, float, str]]
 ) -> None:
