@@ -185,8 +185,8 @@ def test_help_is_found(program: Path, tmp_path: Path) -> None:
 
 
 @contextmanager
-def terminal(socket: str, env: dict[str, str], *command: str) -> Iterator[None]:
-    tmux = ("tmux", "-L", socket, "-f", "/dev/null")
+def terminal(socket: Path, env: dict[str, str], *command: str) -> Iterator[None]:
+    tmux = ("tmux", "-S", str(socket), "-f", "/dev/null")
     subprocess.run([*tmux, "new-session", "-d", "-x", "90", "-y", "20", *command], env=env, check=True)
     try:
         yield
@@ -198,8 +198,8 @@ def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
     need(TMUX)
     (tmp_path / "init.lua").write_text(SETUP.replace("OPTIONS", 'keys = { accept = "<Tab>" }'), "utf-8")
     (tmp_path / "area.py").write_text(TEXT, "utf-8")
-    socket = f"efim-ls-{os.getpid()}"
-    tmux = ("tmux", "-L", socket)
+    socket = tmp_path / "tmux"  # a test's own: a server that is still ending refuses the next one's window
+    tmux = ("tmux", "-S", str(socket))
 
     def screen() -> str:
         return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
