@@ -13,6 +13,7 @@ import numpy.typing as npt
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
+from efim_ls.completion.planner import never
 from model_runtime.arena.pool import Owner
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
@@ -96,7 +97,7 @@ class MeasuredModel:
 
     def generate(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> Generation:
         """Generate at most `limit` tokens."""
-        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, _never)
+        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, never)
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
         """Generate at most `limit` tokens and return the text alone."""
@@ -109,17 +110,13 @@ class MeasuredModel:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
         teacher = Teacher((), 1.0, middle.tolist())
-        self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), _never)
+        self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), never)
         return sum(teacher.bits)
 
 
 def _shortened(head: str) -> str:
     lines = head.split("\n")
     return "\n".join(lines[len(lines) // 8 + 1 :])
-
-
-def _never() -> bool:
-    return False
 
 
 def _silent(_phase: str, _percent: int) -> None:

@@ -18,6 +18,7 @@ from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.measurement import TypingReport
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.phrase_speaker import SURE, PhraseSpeaker
+from efim_ls.completion.planner import never
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.languages import ANY, name_of
 from efim_ls.request import Request
@@ -66,9 +67,9 @@ def measure(
     for level in LEVELS:
         speaker = PhraseSpeaker(tokenizer, settings.max_new_tokens, settings.max_lines, level)
         label = f"phrases, {level:.0%} sure or more{': the server' if level == SURE else ''}"
-        arms[label] = lambda request, each=speaker: each.complete(request, RecentSuggestions(), _never).text
+        arms[label] = lambda request, each=speaker: each.complete(request, RecentSuggestions(), never).text
     completer = Completer.load(settings, _silent)
-    arms["the model, as if it knew the language"] = lambda request: completer.complete(request, _never).text
+    arms["the model, as if it knew the language"] = lambda request: completer.complete(request, never).text
     found = {arm: list[str]() for arm in arms}
     what = f"{model_name(folder)}, {name_of(language)}"
     for done, place in enumerate(places):
@@ -130,7 +131,3 @@ def _cells(each: ShownFigures) -> tuple[str, ...]:
 
 def _silent(_phase: str, _percent: int) -> None:
     """Report no progress."""
-
-
-def _never() -> bool:
-    return False

@@ -27,8 +27,8 @@ SENTENCES: dict[Reason, str] = {
     "binary text": "the text around the cursor contains NUL characters, so it looks like binary data: "
     "if it is text, reopen it in the right encoding",
     "line too long": "the lines around the cursor do not fit into the model's context: break them into shorter ones",
-    "low confidence": "the model is only {confidence:.0%} sure of what comes next, and less than {least:.0%} is not "
-    "shown: trigger ghost text by key, or lower 'min_confidence'",
+    "low confidence": "the model is only {confidence:.0%} sure of what comes next, and what is below {least:.0%} is "
+    "hidden: trigger ghost text by key, or lower 'min_confidence'",
     "empty": "the model expects no more text here: keep typing to get the next suggestion",
     "duplicate": "the suggestion only repeated text around the cursor: keep typing to get the next one",
     "no fit": "the suggestion did not fit the text around the cursor: keep typing to get the next one",

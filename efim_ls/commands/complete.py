@@ -34,7 +34,7 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     line, column = (number + 1 for number in document.position(cursor, "utf-32"))
     if (line, column) != (place.line, place.column):
         _tell(f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead")
-    answer, unasked, notice = _answer(document, cursor, model)
+    answer, unasked, notice = _answer(document, cursor, model, is_told=not as_json)
     why = refusal(answer.reason, confidence=answer.confidence, least=0.0).why if answer.reason else None
     if as_json:
         print(json.dumps(asdict(answer) | {"why": why, "notice": notice}))
@@ -43,7 +43,8 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
         _tell(notice)
     if answer.text:
         print(answer.text)
-        _tell_what_is_hidden(unasked)
+        if unasked:
+            _tell_what_is_hidden(unasked)
     else:
         _tell(f"no suggestion: {why}")
     return 0
@@ -57,8 +58,8 @@ def _read(path: Path) -> Document:
     return Document(path.resolve().as_uri(), language_of(str(path)), text)
 
 
-def _answer(document: Document, cursor: int, model: str) -> tuple[Answer, Answer, str | None]:
-    """Return the answers to a key and to typing, and a sentence for users if the model does not know the language."""
+def _answer(document: Document, cursor: int, model: str, is_told: bool) -> tuple[Answer, Answer | None, str | None]:
+    """Return the answers to a key and, if that `is_told`, to typing, and what to say of an unknown language."""
     from efim_ls.completion.completer import Completer  # importing torch takes seconds
 
     try:
@@ -67,7 +68,8 @@ def _answer(document: Document, cursor: int, model: str) -> tuple[Answer, Answer
         raise Failure(str(error)) from error
     request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
     typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
-    asked, unasked = (completer.complete(each, lambda: False) for each in (request, typing))
+    asked = completer.complete(request, lambda: False)
+    unasked = completer.complete(typing, lambda: False) if is_told else None
     return asked, unasked, completer.notice(document.language)
 
 

@@ -101,12 +101,11 @@ class Completer:
             if reason := self._refusal(plan, prompt):
                 return Answer("", meter.total(), reason)
             if left and known:
-                return self._answer_known(document, request, owner, prompt, left, meter)
+                return self._answer_known(document, request, plan, prompt, left, meter)
             rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
             limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left.text) if left else NO_DRAFT
-            # Before code a suggestion must reach that code, which the likeliest line may not.
-            likeliest = is_closers(plan.rest)
+            likeliest = _is_divisible(plan)  # another line may not reach the code that follows
             made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected, likeliest)
             meter.generation(made)
             meter.lap()
@@ -118,7 +117,7 @@ class Completer:
         except (Stopped, PlanStopped):
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")
-        return self._answer(document, request, made, others, meter)
+        return self._answer(document, request, plan, made, others, meter)
 
     def _speak(self, document: DocumentFrames, request: Request, stopped: ShouldStop) -> Answer:
         """Answer in a language that the model does not know."""
@@ -287,7 +286,7 @@ class Completer:
         self,
         document: DocumentFrames,
         request: Request,
-        owner: Owner,
+        plan: Plan,
         prompt: Prompt,
         left: Remainder,
         meter: CostMeter,
@@ -295,17 +294,19 @@ class Completer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.renew(left)
         tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
-        approximate = engine.approximate(arena, length, length) if (arena := engine.arena(owner)) else 0
+        arena = engine.arena(Owner(request.uri, plan.number))
+        approximate = engine.approximate(arena, length, length) if arena else 0
         meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         if likelihood is None:
             return Answer(left.text, meter.total())
-        return _shown(likely_beginning(likelihood, left.typed, request.least, _divisible(request)), meter)
+        return _shown(likely_beginning(likelihood, left.typed, request.least, _is_divisible(plan)), meter)
 
     def _answer(
         self,
         document: DocumentFrames,
         request: Request,
+        plan: Plan,
         made: Generation,
         others: list[str],
         meter: CostMeter,
@@ -322,7 +323,7 @@ class Completer:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
-        answer = _shown(likely_beginning(likelihood, 0, request.least, _divisible(request)), meter)
+        answer = _shown(likely_beginning(likelihood, 0, request.least, _is_divisible(plan)), meter)
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
 
@@ -337,10 +338,9 @@ def _shown(beginning: Beginning, meter: CostMeter) -> Answer:
     )
 
 
-def _divisible(request: Request) -> bool:
-    """Return whether a part of a suggestion is worth showing: before code it must reach that code."""
-    _, end, _ = enclosing_line(request.text, request.cursor)
-    return is_closers(request.text[request.cursor : end])
+def _is_divisible(plan: Plan) -> bool:
+    """Return whether a part of a suggestion can be shown: before code, all of it must lead into that code."""
+    return is_closers(plan.rest)
 
 
 def _nothing_to_prepare(_: ShouldStop) -> bool:

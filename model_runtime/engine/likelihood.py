@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from model_runtime.engine.sampler import Choice, Sampler, is_word
+from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.prompt.spelling import is_word
 
 
 class Step(NamedTuple):
@@ -53,9 +54,7 @@ class Likelihood:
         return Likelihood(self._sampler, self._spelled, self._steps, text, [self._offsets[place] for place in kept])
 
     def word_ends(self, start: int = 0) -> list[WordEnd]:
-        """Return the places behind `start` where a word or a sign ends; their probabilities are those once `start` is
-        reached.
-        """
+        """Return where words and signs end after `start`, each with its probability given the text before `start`."""
         found = list[WordEnd]()
         index, joint = self._reach(self._offsets[start])
         for at in range(start + 1, len(self.text) + 1):
@@ -72,9 +71,9 @@ class Likelihood:
     def _reach(self, offset: int) -> tuple[int, float]:
         """Return the step at an offset, and by what to multiply its share if it has been spelled in part."""
         index = bisect_right(self._ends, offset) if offset else 0
-        if index == len(self._steps) or not self._begun(index, offset):
+        begun = self._begun(index, offset) if index < len(self._steps) else b""
+        if not begun:
             return index, 1.0
-        begun = self._begun(index, offset)
         fits = self._mass(index, lambda spelled: spelled.startswith(begun) or begun.startswith(spelled))
         return index, 1.0 / fits if fits else 0.0
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
-from model_runtime.engine.sampler import is_word
 from model_runtime.ids import Ids
+from model_runtime.prompt.spelling import is_word
 from model_runtime.prompt.tokenizer import Tokenizer
 
 # Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks.md says how they do on others.
@@ -40,7 +40,6 @@ class Phrases:
     def __init__(self, tokenizer: Tokenizer, counts: NgramCache = PHRASE_COUNTS) -> None:
         """Speak in the tokens of a tokenizer."""
         self._token_bytes, self._vocabulary, self._counts = tokenizer.token_bytes, tokenizer.vocabulary, counts
-        self._goes_on = np.array([is_word(spelled[:1]) for spelled in tokenizer.token_bytes])
 
     def generate(
         self, history: Ids, stub: bytes, rule: Rule, limit: int, least: float, stopped: Callable[[], bool]
@@ -57,7 +56,7 @@ class Phrases:
             if stopped():
                 raise Stopped
             chances = self._counts.mix(base, row[: len(history) + count])
-            ends = float(chances[~self._goes_on].sum()) if is_word(spelled[-1:]) else 1.0
+            ends = float(chances[~self._vocabulary.begins_word].sum()) if is_word(spelled[-1:]) else 1.0
             if spelled and joint * ends >= least:
                 phrase = Phrase(decoded(spelled), joint * ends, count)
             token, chance = self._likeliest(chances, stub)

@@ -46,7 +46,8 @@ class Sampler:
         self.ngram_cache = ngram_cache
         self.token_bytes = tokenizer.token_bytes + [b""] * (max(ends, default=0) + 1 - tokenizer.vocab)
         self._vocabulary = tokenizer.vocabulary
-        self._begins_word = np.array([is_word(spelled[:1]) for spelled in self.token_bytes])
+        unnamed = np.zeros(len(self.token_bytes) - tokenizer.vocab, dtype=np.bool_)
+        self._begins_word = np.concatenate([tokenizer.vocabulary.begins_word, unnamed])
 
     def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
         """Choose the likeliest token that fits the stub, given logits [vocab] and a history [n].
@@ -108,11 +109,6 @@ class Sampler:
         """Return whether a token may come next while a stub has still to be spelled."""
         spelled = self.token_bytes[token]
         return bool(spelled) and (spelled.startswith(stub) or stub.startswith(spelled))
-
-
-def is_word(spelled: bytes) -> bool:
-    """Return whether a byte, or none, can be part of a name; those of characters beyond ASCII can."""
-    return spelled.isalnum() or spelled == b"_" or spelled >= b"\x80"
 
 
 def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:

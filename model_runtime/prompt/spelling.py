@@ -33,6 +33,11 @@ def token_speller(content: JsonObject) -> SpellToken:
     return _sentence_piece
 
 
+def is_word(spelled: bytes) -> bool:
+    """Return whether a byte, or none, can be part of a name; those of characters beyond ASCII can."""
+    return spelled.isalnum() or spelled == b"_" or spelled >= b"\x80"
+
+
 def is_byte_level(content: JsonObject) -> bool:
     """Return whether the vocabulary is of bytes (GPT-2's kind), not of characters (SentencePiece's)."""
     return any(step["type"] == "ByteLevel" for step in _steps(content.get("pre_tokenizer")))

@@ -22,6 +22,7 @@ from model_runtime.prompt.spelling import (
     JsonObject,
     SpellToken,
     is_byte_level,
+    is_word,
     token_speller,
     without_rewriting,
 )
@@ -67,7 +68,10 @@ def exact_cut(boundaries: Callable[[str], set[int]], token_bytes: Collection[byt
 
 
 class Vocabulary:
-    """An index of tokens by the bytes they spell. Pure; tokens without bytes (special ones) are never found."""
+    """An index of tokens by the bytes they spell. Pure; tokens without bytes (special ones) are never found.
+
+    `begins_word` [vocab] says which tokens begin with a byte of a name.
+    """
 
     def __init__(self, token_bytes: list[bytes]) -> None:
         """Sort the tokens by their bytes."""
@@ -75,6 +79,7 @@ class Vocabulary:
         self._spelled = [spelled for spelled, _ in order]
         self._ids = np.array([i for _, i in order], dtype=np.int32)
         self.longest = max(map(len, self._spelled), default=0)
+        self.begins_word = np.array([is_word(spelled[:1]) for spelled in token_bytes], dtype=np.bool_)
         self.fitting = lru_cache(256)(self._fitting)
 
     def extends(self, text: bytes) -> bool:

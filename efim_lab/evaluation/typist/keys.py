@@ -15,6 +15,7 @@ from efim_lab.evaluation.places.cursors import context_at, is_word
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.lines import TypedLine, package_of
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.planner import never
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Request
 
@@ -101,7 +102,7 @@ def asking(completer: Completer, least: float, root: str = "typed") -> Ask:
     def ask(line: TypedLine, cursor: int, others: tuple[str, ...]) -> Answer:
         uri, language = f"file:///{root}/{line.document.path}", language_of(line.document.path)
         request = Request(uri, line.text_at(cursor), cursor, others=others, least=least, language=language)
-        return completer.complete(request, _never)
+        return completer.complete(request, never)
 
     return ask
 
@@ -119,7 +120,3 @@ def write_rows(path: Path, keys: Mapping[str, Sequence[TypedKey]]) -> None:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     except OSError as error:
         raise WorkError(f"{path} cannot be written ({error.strerror}): check the folder, or name another") from error
-
-
-def _never() -> bool:
-    return False

@@ -28,7 +28,7 @@ Typist = Callable[[TypedKey], Taken]
 
 @dataclass(frozen=True)
 class Visit:
-    """A key before which a typist saw a suggestion, and what he did.
+    """A key before which a typist saw a suggestion, and what was done.
 
     `entered` characters came into the line with `presses`, `completed` of them by a suggestion. `new_wrong` are the
     wrong characters shown that did not stand on the screen already.

@@ -11,13 +11,14 @@ from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
 from model_runtime.engine.likelihood import Likelihood, WordEnd
+from model_runtime.engine.output import OPENERS
 from model_runtime.engine.rest_of_line import is_closers
 
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
 FURTHER_LINES = 0.25
 # Closers and punctuation behind what is worth showing are shown if they are this likely: without them it reads badly.
 CLOSERS = 0.8
-OPENERS = (":", "(", "[", "{", ",", "\\")  # a statement goes on behind these at a line's end
+UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line's end
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,20 @@ def likely_beginning(likelihood: Likelihood, start: int, least: float, divisible
     is shown or nothing.
     """
     text, ends = likelihood.text, likelihood.word_ends(start)
-    lines = [list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at))]
     words = _words(text, start, ends)
     if not ends or not ends[0].probability >= least:  # NaN is below any limit
         return Beginning("", text[start:], ends[0].probability if ends else 0.0, words)
     if not least:
         return Beginning(text[start:], "", ends[-1].probability, words)
-    end = _last_shown(text, start, lines, least) if divisible else ends[-1]
+    end = _last_shown(text, start, ends, least) if divisible else ends[-1]
     if not end.probability >= least:
         return Beginning("", text[start:], end.probability, words)
     return Beginning(text[start : end.at], text[end.at :], end.probability, words)
 
 
-def _last_shown(text: str, start: int, lines: list[list[WordEnd]], least: float) -> WordEnd:
+def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> WordEnd:
     """Return the last place to show: in the first line, or at the end of a later one."""
-    first, *further = lines
+    first, *further = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
     likely = [end for end in first if end.probability >= least]
     shown = max(likely, key=lambda end: worth(end, start))
     for end in likely[likely.index(shown) + 1 :]:
@@ -85,7 +85,7 @@ def worth(end: WordEnd, start: int) -> float:
 def ends_statement(text: str) -> bool:
     """Return whether several lines may end here: no string, call or literal is open, and no block is empty."""
     left = BalancedCode(text, angles=False).cut(len(text), "")
-    return not left.open and not left.quote and not text.endswith(OPENERS)
+    return not left.open and not left.quote and not text.endswith(UNFINISHED)
 
 
 def _words(text: str, start: int, ends: list[WordEnd]) -> tuple[tuple[str, float], ...]:
