@@ -30,6 +30,15 @@ def file_path(uri: str) -> str | None:
     return unquote(rest[rest.find("/", 2) :] if rest.startswith("//") else rest)
 
 
+def real_path(uri: str) -> str:
+    """Return the path of a file URI without links, empty if the URI is not a file's or has no path on this system."""
+    path = file_path(uri)
+    try:
+        return os.path.realpath(path) if path else ""
+    except (OSError, ValueError):  # a NUL in the name
+        return ""
+
+
 def document_tag(uri: str) -> int:
     """Return the store's tag for a document: the same however a client spells its URI."""
     return tag(file_path(uri) or uri)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from efim_ls.repository.workspace_index import FileTokenizer
 from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import DEFAULTS, Settings
@@ -65,6 +66,11 @@ class CompletionBackend(Protocol):
 
     def describe(self) -> dict[str, object]:
         """Return what runs where, and why."""
+        ...
+
+    @property
+    def tokenizer(self) -> FileTokenizer | None:
+        """What turns the workspace's files into tokens, None if their counts cannot be used; on any thread."""
         ...
 
     @property
