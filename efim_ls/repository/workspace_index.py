@@ -23,7 +23,7 @@ from efim_ls.repository.content import IndexedFile, content_of, digest_of
 from efim_ls.repository.discovery import SourceFile, read_source, readable, source_files
 from efim_ls.repository.index_file import IndexFile, index_path
 from efim_ls.settings import DEFAULTS, Settings
-from model_runtime.ids import NO_IDS, Ids
+from model_runtime.ids import Ids
 from model_runtime.memory.memory import EMPTY, Memory, MemoryDocument
 
 Steps = Generator[None]
@@ -140,8 +140,8 @@ class WorkspaceIndex:
             file, entry = self._readable(path), entries[path]
             if file is None:
                 gone.append(path)
-            elif entry.stamp == (file.size, file.mtime_ns):
-                self._files[path] = Source(family_of(file.language), entry.digest, entry.tokens, entry.stamp)
+            elif (entry.size, entry.mtime_ns) == file[1:3]:
+                self._files[path] = Source(family_of(file.language), entry.digest, entry.tokens, file[1:3])
                 unpublished += entry.tokens
             if count % FILES_A_STEP == 0:
                 yield
@@ -269,8 +269,8 @@ class WorkspaceIndex:
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
                 self._ids.update(self._file.ids(part))
-                for digest in part:  # a damaged index file: such a file is read again when it changes
-                    self._ids.setdefault(digest, NO_IDS)
+                if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
+                    self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
         # No step from here on: what is wanted may not change.
         wanted, snapshot = self._wanted(), dict(self.snapshot)
