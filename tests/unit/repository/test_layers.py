@@ -13,7 +13,8 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.version",
+    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.sqlite_errors",
+    "efim_ls.version",
     "model_runtime.errors", "model_runtime.ids", "model_runtime.machine",
     "efim_lab.errors", "efim_lab.documents", "efim_lab.simulation",
 )  # fmt: skip
@@ -33,6 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "efim_ls.commands": (
         "efim_ls.completion",
+        "efim_ls.repository",
         "efim_ls.session",
         "efim_ls.usage",
         "efim_ls.access",
@@ -43,6 +45,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text"),
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
+    "efim_ls.repository": (
+        "efim_ls.access",
+        "efim_ls.text",
+        "model_runtime.memory",
+        "model_runtime.prompt",
+        "kv_store.atomic_files",
+        "kv_store.warn_once",
+    ),
     "efim_ls.access": (),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
