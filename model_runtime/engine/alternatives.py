@@ -113,7 +113,7 @@ class Alternatives:
         for fork, choices, limit in zip(owners, begun, limits, strict=True):
             ids = np.concatenate((prompt.ids, _tokens(choices)))
             arena = self._pool.acquire(fork, ids[:-1], worth=1)
-            output = Output(self._sampler, self._ends, prompt.stub, rule)
+            output = Output(self._sampler, self._ends, prompt.stub, rule, prompt.history)
             tails.append(_Tail(self._sampler, output, arena, prompt, choices, limit, line))
         self._pool.release(owners)
         return tails

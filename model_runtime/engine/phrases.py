@@ -63,7 +63,8 @@ class Phrases:
         """Return the longest continuation in whole words that is as likely as `least`, which is above 0.
 
         `history` [n], `stub` and `memory` are a prompt's. The text is empty if not even a word is likely enough; its
-        confidence is then that of the first token that was too unlikely. Raises Stopped soon after `stopped()` is true.
+        confidence is then that of the first token that was too unlikely. Raises Stopped soon after `stopped()` is
+        true.
         """
         row = np.concatenate((history, np.zeros(limit, dtype=np.int32)))
         phrase, spelled, joint = Phrase("", 0.0, 0), b"", 1.0
