@@ -84,6 +84,11 @@ class IndexFile:
         kept = self._attempt(lambda file: file.tables.entries()) or {}
         return {**kept, **(self._memory.entries() if self._memory else {})}
 
+    def token_counts(self) -> Mapping[bytes, int]:
+        """Return the number of tokens of each text, by its digest."""
+        kept = self._attempt(lambda file: file.tables.token_counts()) or {}
+        return {**kept, **(self._memory.token_counts() if self._memory else {})}
+
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, so that a file with it needs none."""
         return bool(self._attempt(lambda file: file.tables.holds(digest, language)))

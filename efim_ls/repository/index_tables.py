@@ -80,6 +80,14 @@ class IndexTables(IndexQueries):
                 found[path] = entry
         return found
 
+    def token_counts(self) -> dict[bytes, int]:
+        """Return the number of tokens of each text, by its digest."""
+        rows = self.connection.execute(
+            "SELECT digest, length(ids) FROM tokens JOIN contents ON id = content WHERE tokenizer = ?",
+            (self._tokenizer,),
+        )
+        return {digest: length // self._width.itemsize for digest, length in rows}
+
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, with token ids."""
         return self._content_with_ids(digest, language) is not None

@@ -115,7 +115,7 @@ class WorkspaceIndex:
         """Open the index file; `told` is called when the status changes."""
         self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
-        self._scope, self._told, self._told_at = scope, told, 0.0
+        self._scope, self._told, self._told_at, self._is_built = scope, told, 0.0, False
         path = index_path(cache_folder(scope.settings.cache_folder), scope.folders) if scope.settings.persist else None
         self._file = IndexFile(path, scope.digest, scope.tokenizer.vocab, logger.warning)
         self._generation = self._file.generation
@@ -131,18 +131,21 @@ class WorkspaceIndex:
         yield from self._walk()
         yield from self._publish()
         yield from self._write_again()
-        self._tell("ready")
+        self._is_built = True
+        self._tell()
 
     def recall(self) -> Steps:
         """Publish what the index file holds of files that have not changed since."""
-        entries, gone, unpublished, least = self._file.entries(), list[str](), 0, FIRST_TOKENS
+        entries, tokens = self._file.entries(), self._file.token_counts()
+        gone, unpublished, least = list[str](), 0, FIRST_TOKENS
         for count, path in enumerate(self._nearest(entries)):
             file, entry = self._readable(path), entries[path]
             if file is None:
                 gone.append(path)
-            elif (entry.size, entry.mtime_ns) == file[1:3]:
-                self._files[path] = Source(family_of(file.language), entry.digest, entry.tokens, file[1:3])
-                unpublished += entry.tokens
+            elif (entry.size, entry.mtime_ns) == file[1:3] and entry.digest in tokens:
+                length = tokens[entry.digest]
+                self._files[path] = Source(family_of(file.language), entry.digest, length, file[1:3])
+                unpublished += length
             if count % FILES_A_STEP == 0:
                 yield
             if unpublished >= least:
@@ -213,7 +216,7 @@ class WorkspaceIndex:
         """Read files, write them to the index file, and publish them now and then."""
         written, unwritten, unpublished, least = list[IndexedFile](), 0, 0, FIRST_TOKENS
         for done, file in enumerate(files):
-            self._tell("building", done, len(files))
+            self._tell(done, len(files))
             if (text := read_source(file)) is None:
                 self._forget([file.path])
                 continue
@@ -285,7 +288,7 @@ class WorkspaceIndex:
         self.snapshot = snapshot
         kept = {source.digest for source in self._open.values()}
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
-        self._tell("building")
+        self._tell()
 
     def _missing(self) -> list[bytes]:
         """Return the digests that are wanted and neither in a memory nor at hand."""
@@ -319,7 +322,7 @@ class WorkspaceIndex:
 
         return sorted(paths, key=distance)
 
-    def _tell(self, state: Literal["building", "ready"], done: int = 0, total: int = 0) -> None:
+    def _tell(self, done: int = 0, total: int = 0) -> None:
         """Report the status, and progress not too often."""
         now = monotonic()
         if done and now < self._told_at + TELL:
@@ -328,6 +331,6 @@ class WorkspaceIndex:
         memories = self.snapshot.values()
         files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
         mib = round(sum(each.bytes for each in memories) / MIB, 1)
-        self.status = IndexStatus(state, done, total, files, tokens, mib)
+        self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
         self._told(self.status)
 

@@ -36,7 +36,8 @@ def take(steps: Steps) -> None:
 def followers(memory: Memory, ends: list[np.ndarray]) -> list[list[list[int]]]:
     """What a memory says after some ends of texts."""
     view = memory.without([])
-    return [[each.tolist() for each in view.followers(end)] for end in ends]
+    found = [view.followers(end) for end in ends]
+    return [[each.tokens.tolist(), each.lengths.tolist(), each.counts.tolist()] for each in found]
 
 
 def counted(texts_of: list[np.ndarray], end: np.ndarray) -> dict[tuple[int, int], int]:
