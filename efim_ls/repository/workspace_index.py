@@ -64,7 +64,7 @@ class FileTokenizer(Protocol):
 
 @dataclass(frozen=True)
 class Scope:
-    """What is indexed, and how: folders by their real paths, the rules and settings in force, the model's tokenizer."""
+    """What is indexed and how: folders by their real paths, settings and rules in force, the model's tokenizer."""
 
     folders: tuple[Path, ...]
     settings: Settings
@@ -81,7 +81,10 @@ class Scope:
 
 @dataclass(frozen=True)
 class IndexStatus:
-    """What is indexed: files and tokens in all memories, and how many files of `total` are `done` while it is built."""
+    """What is indexed: files and tokens in all memories.
+
+    While files are read, `done` of `total` have been.
+    """
 
     state: Literal["building", "ready"]
     done: int
@@ -96,7 +99,7 @@ class IndexStatus:
         return 100 * self.done // self.total if self.total else 0
 
 
-class Source(NamedTuple):
+class IndexedText(NamedTuple):
     """A text that counts: of a file as it was last read, or of an open document in its place.
 
     `stamp` are a file's size and time of change (ns) when it was read.
@@ -116,14 +119,15 @@ class WorkspaceIndex:
         self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
         self._scope, self._told, self._told_at, self._is_built = scope, told, 0.0, False
-        path = index_path(cache_folder(scope.settings.cache_folder), scope.folders) if scope.settings.persist else None
+        chosen, cache = scope.settings, cache_folder(scope.settings.cache_folder)
+        path = index_path(cache, scope.folders) if chosen.persist else None
         self._file = IndexFile(path, scope.digest, scope.tokenizer.vocab, logger.warning)
         self._generation = self._file.generation
-        self._files: dict[str, Source] = {}  # by path, as they were last read
-        self._open: dict[str, Source] = {}  # by path: documents that stand for their files
+        self._files: dict[str, IndexedText] = {}  # by path, as they were last read
+        self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._focus = ""
-        self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN
+        self._room = chosen.memory_mib * MIB // BYTES_A_TOKEN
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""
@@ -144,7 +148,7 @@ class WorkspaceIndex:
                 gone.append(path)
             elif (entry.size, entry.mtime_ns) == file[1:3] and entry.digest in tokens:
                 length = tokens[entry.digest]
-                self._files[path] = Source(family_of(file.language), entry.digest, length, file[1:3])
+                self._files[path] = IndexedText(family_of(file.language), entry.digest, length, file[1:3])
                 unpublished += length
             if count % FILES_A_STEP == 0:
                 yield
@@ -247,7 +251,7 @@ class WorkspaceIndex:
             yield from self._walk()
             yield from self._publish()
 
-    def _source(self, family: str, text: str, stamp: tuple[int, int] = (0, 0)) -> Source:
+    def _source(self, family: str, text: str, stamp: tuple[int, int] = (0, 0)) -> IndexedText:
         """Return a text as a source, and hold its ids until they are published."""
         digest = digest_of(text)
         if (ids := self._ids.get(digest)) is None:
@@ -255,7 +259,7 @@ class WorkspaceIndex:
         if ids is None:
             ids = self._scope.tokenizer.encode_file(text)
         self._ids[digest] = ids
-        return Source(family, digest, len(ids), stamp)
+        return IndexedText(family, digest, len(ids), stamp)
 
     def _forget(self, paths: Sequence[str]) -> None:
         """Forget files; of those that are still there, which the rules now exclude, no trace stays on disk."""
@@ -297,7 +301,7 @@ class WorkspaceIndex:
         return sorted({digest for path, digest in wanted.items() if held.get(path) != digest} - self._ids.keys())
 
     def _wanted(self) -> dict[str, dict[str, bytes]]:
-        """Return the digests of the sources that memory has room for by family and path, the nearest folders first."""
+        """Return the digests of what memory has room for, by family and path; the nearest folders come first."""
         room, found = self._room, defaultdict[str, dict[str, bytes]](dict)
         sources = self._files | self._open
         fits = sum(source.tokens for source in sources.values()) <= room
@@ -333,4 +337,3 @@ class WorkspaceIndex:
         mib = round(sum(each.bytes for each in memories) / MIB, 1)
         self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
         self._told(self.status)
-

@@ -233,7 +233,7 @@ class Session:
                 logger.error("a document could not be judged by new rules", exc_info=error)
 
     def _adopt_scope(self) -> None:
-        """Have the repository indexed by the settings, rules, folders and model in use, and the open documents in it."""
+        """Have the workspace indexed by the settings, rules, folders and model in use, with the open documents."""
         settings, completer = self.settings, self._model.completer
         folders = [Path(path) for uri in self._folders if (path := real_path(uri))]
         tokenizer = completer.tokenizer if completer else None

@@ -117,7 +117,9 @@ async def test_a_file_that_is_excluded_is_out_of_the_next_answer_and_off_the_dis
         assert "brushed" not in (await page.ghost() or "")
         page.close()
         await editor.ask("efim/settled")
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and b"brushed" in path.read_bytes()]
+    assert not [
+        path for path in (tmp_path / "cache").rglob("*") if path.is_file() and b"brushed" in path.read_bytes()
+    ]
 
 
 async def test_the_document_itself_is_read_from_the_editor_alone(folder: Path):

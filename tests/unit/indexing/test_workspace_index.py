@@ -22,8 +22,8 @@ from model_runtime.prompt.tokenizer import Tokenizer
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
 NAMES = ("a.py", "b.py", "deep/a.py", "deep/down/c.py", "web/a.ts", "web/b.tsx", "notes.txt", "ignored/a.py")
 LINES = (
-    "def total(values):\n", "    return sum(values)\n", "    total = total + 1\n", "import os\n", "x = total(values)\n",
-    "const a = total(values);\n", "\n",
+    "def total(values):\n", "    return sum(values)\n", "    total = total + 1\n", "import os\n",
+    "x = total(values)\n", "const a = total(values);\n", "\n",
 )  # fmt: skip
 texts = st.lists(st.sampled_from(LINES), max_size=12).map("".join)
 
@@ -188,4 +188,3 @@ class Workspace(RuleBasedStateMachine):
 
 TestWorkspace = Workspace.TestCase
 TestWorkspace.settings = settings(deadline=None, max_examples=40, stateful_step_count=25)
-

@@ -24,7 +24,13 @@ LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.commands", "editor_clients.headless"),
-    "efim_ls.lsp": ("efim_ls.session", "efim_ls.completion", "efim_ls.access", "efim_ls.text"),
+    "efim_ls.lsp": (
+        "efim_ls.session",
+        "efim_ls.repository",
+        "efim_ls.completion",
+        "efim_ls.access",
+        "efim_ls.text",
+    ),  # fmt: skip
     "efim_ls.commands.lab": (
         "efim_ls.commands",
         "efim_ls.completion",
@@ -42,7 +48,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *RUNTIME,
         *STORE,
     ),  # fmt: skip
-    "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text"),
+    "efim_ls.session": ("efim_ls.repository", "efim_ls.access", "efim_ls.usage", "efim_ls.text"),
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
     "efim_ls.repository": (
