@@ -11,13 +11,14 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from efim_ls.repository.content import IndexedFile
+from efim_ls.repository.index_origin import IndexOrigin
 from efim_ls.repository.index_queries import FoundDefinition, IndexQueries, Passage
 from efim_ls.repository.index_tables import Entry, IndexTables, create_tables
 from efim_ls.repository.outline import Outline
@@ -25,8 +26,9 @@ from efim_ls.sqlite_errors import is_damage
 from kv_store.atomic_files import make_folder
 from kv_store.warn_once import WarnOnce
 from model_runtime.ids import Ids
+from model_runtime.prompt.tokenizer import Tokenizer
 
-FOLDER = "repositories"  # in the cache folder
+REPOSITORIES = "repositories"  # folder in the cache folder
 SUFFIX = ".sqlite3"
 SIDE_FILES = ("-wal", "-shm", "-journal")  # beside a file, by SQLite
 LOCK_TIMEOUT = 5.0  # seconds to wait while another server writes
@@ -46,7 +48,7 @@ def index_path(cache: Path, folders: Iterable[str | Path]) -> Path:
     """Return the index's file in the cache folder for a set of workspace folders, in any order."""
     real = sorted({os.path.realpath(folder) for folder in folders})
     name = blake2b("\0".join(real).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-    return cache / FOLDER / f"{name}{SUFFIX}"
+    return cache / REPOSITORIES / f"{name}{SUFFIX}"
 
 
 class IndexFile:
@@ -55,13 +57,15 @@ class IndexFile:
     `generation` grows when the index has begun empty again, so that all files must be put again.
     """
 
-    def __init__(self, path: Path | None, tokenizer: bytes, vocab: int, report: Callable[[str], None]) -> None:
-        """Open the file, or keep all in memory without a path; `tokenizer` is its digest, `vocab` its size.
+    def __init__(
+        self, path: Path | None, origin: IndexOrigin, tokenizer: Tokenizer, report: Callable[[str], None]
+    ) -> None:
+        """Open the file, or keep all in memory without a path, with the ids of a tokenizer; report each failure once.
 
-        Failures are reported once each.
+        The file keeps the `origin` for `efim-ls index` and `efim-ls cache`.
         """
         self.generation = 0
-        self._path, self._tokenizer, self._vocab = path, tokenizer, vocab
+        self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
         self._warnings = WarnOnce(report)
         self._reading = threading.Lock()
         self._kept: _OpenFile | None = None
@@ -114,9 +118,13 @@ class IndexFile:
         removed = list(paths)
         self._remove_from_memory(removed)
         if not for_good:
-            self._attempt(lambda file: file.tables.remove(removed, for_good=False))
+            self._attempt(lambda file: file.tables.remove(removed))
         elif self._attempt(lambda file: self._remove_for_good(file, removed)) is None and self._path:
             self._start_over()  # rather the whole index than a trace
+
+    def remove_gone(self) -> None:
+        """Remove what is kept of files that are gone: none of them was only renamed."""
+        self._attempt(lambda file: file.tables.remove_gone())
 
     def ids(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, Ids]]:
         """Yield the token ids of those texts that the index has."""
@@ -182,7 +190,7 @@ class IndexFile:
             lost = self._kept is not None
             with self._reading:
                 self._close_file()
-                self._kept = _OpenFile(path, self._tokenizer, self._vocab)
+                self._kept = _OpenFile(path, self._origin, self._tokenizer)
             self.generation += lost
         return self._kept
 
@@ -196,7 +204,7 @@ class IndexFile:
         try:
             remove_index(self._path)
             with self._reading:
-                self._kept = _OpenFile(self._path, self._tokenizer, self._vocab)
+                self._kept = _OpenFile(self._path, self._origin, self._tokenizer)
         except Exception as error:
             self._fail(error)
 
@@ -211,9 +219,9 @@ class IndexFile:
         self._kept = None
 
     def _remove_for_good(self, file: _OpenFile, paths: Sequence[str]) -> bool:
-        file.tables.remove(paths, for_good=True)
-        self._must_wipe = True
-        self._wipe(file)
+        self._must_wipe |= file.tables.remove_for_good(paths)
+        if self._must_wipe:
+            self._wipe(file)
         return True
 
     def _wipe(self, file: _OpenFile) -> None:
@@ -223,19 +231,19 @@ class IndexFile:
     def _put_in_memory(self, batch: Sequence[IndexedFile]) -> None:
         with self._reading:
             if self._memory is None:
-                self._memory = _tables(":memory:", self._tokenizer, self._vocab)
+                self._memory = _tables(":memory:", self._tokenizer)
             self._memory.put(batch)
 
     def _remove_from_memory(self, paths: Sequence[str]) -> None:
         if self._memory:
             with self._reading:
-                self._memory.remove(paths, for_good=True)
+                self._memory.remove_for_good(paths)
 
 
 class _OpenFile:
     """The file on disk: a connection that changes it and one that only reads, which never waits for the other."""
 
-    def __init__(self, path: Path, tokenizer: bytes, vocab: int) -> None:
+    def __init__(self, path: Path, origin: str, tokenizer: Tokenizer) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
         make_folder(path.parent)
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
@@ -244,8 +252,9 @@ class _OpenFile:
         finally:
             os.close(descriptor)
         where = f"{path.absolute().as_uri()}?mode=rw"
-        self.tables = _tables(where, tokenizer, vocab)
+        self.tables = _tables(where, tokenizer)
         try:
+            self.tables.keep_origin(origin)
             self.queries = IndexQueries(_connect(where))
         except BaseException:
             self.tables.connection.close()
@@ -265,17 +274,36 @@ class _OpenFile:
                 each.connection.close()
 
 
+def index_size(path: Path) -> int:
+    """Return the bytes of an index's file and those beside it, 0 if there is none."""
+    return sum(each.stat().st_size for each in _files(path) if each.is_file())
+
+
 def remove_index(path: Path) -> None:
     """Remove an index's file and those beside it; raises OSError."""
-    for name in (path, *(Path(f"{path}{suffix}") for suffix in SIDE_FILES)):
-        name.unlink(missing_ok=True)
+    for each in _files(path):
+        each.unlink(missing_ok=True)
 
 
-def _tables(where: str, tokenizer: bytes, vocab: int) -> IndexTables:
+def _files(path: Path) -> list[Path]:
+    return [path, *(Path(f"{path}{suffix}") for suffix in SIDE_FILES)]
+
+
+def remove_file(path: Path, file: str) -> bool:
+    """Remove a file from an index for good, and return whether it was there; raises ValueError or sqlite3.Error."""
+    tables = _tables(f"{path.absolute().as_uri()}?mode=rw", None)
+    with closing(tables.connection):
+        found = tables.outline(file) is not None
+        if tables.remove_for_good([file]):
+            tables.wipe()
+    return found
+
+
+def _tables(where: str, tokenizer: Tokenizer | None) -> IndexTables:
     connection = _connect(where)
     try:
         create_tables(connection)
-        return IndexTables(connection, tokenizer, vocab)
+        return IndexTables(connection, tokenizer)
     except BaseException:
         connection.close()
         raise

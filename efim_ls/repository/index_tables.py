@@ -18,14 +18,18 @@ import xxhash
 from efim_ls.repository.content import PASSAGE_LINES, Content, IndexedFile
 from efim_ls.repository.index_queries import PASSAGE_BITS, IndexQueries
 from model_runtime.ids import Ids
+from model_runtime.prompt.tokenizer import Tokenizer
 
 APPLICATION_ID = 0x6566494E  # "efIN"
 SCHEMA_VERSION = 1
 MOST_TOKENIZERS = 2  # of which ids are kept; those of others are removed, the least recently used first
+MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
 SCHEMA = f"""
+CREATE TABLE about (origin TEXT NOT NULL);
 CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, content INTEGER NOT NULL,
     gone INTEGER NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX files_of_content ON files (content);
+CREATE INDEX files_that_are_gone ON files (gone) WHERE gone;
 CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, language TEXT NOT NULL, imports TEXT NOT NULL,
     lines INTEGER NOT NULL, UNIQUE (digest, language));
 CREATE TABLE tokenizers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
@@ -57,14 +61,21 @@ class Entry(NamedTuple):
 class IndexTables(IndexQueries):
     """One connection and the queries that run on it; `put` and `remove` are one transaction each."""
 
-    def __init__(self, connection: sqlite3.Connection, tokenizer: bytes, vocab: int) -> None:
-        """Take a connection in autocommit mode and the digest and size of the tokenizer whose ids are kept."""
+    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None) -> None:
+        """Take a connection in autocommit mode and the tokenizer whose ids are kept; to remove, none is needed."""
         super().__init__(connection)
-        self._width = np.dtype("<u2" if vocab <= 1 << 16 else "<i4")
+        self._width = np.dtype("<u2" if tokenizer and tokenizer.vocab <= 1 << 16 else "<i4")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if (version, connection.execute("PRAGMA application_id").fetchone()[0]) != (SCHEMA_VERSION, APPLICATION_ID):
             raise Damage("it is no index of this version")
-        self._tokenizer = self._row_of_tokenizer(tokenizer)
+        self._tokenizer = self._row_of_tokenizer(tokenizer.digest) if tokenizer else 0
+
+    def keep_origin(self, origin: str) -> None:
+        """Keep what the index says about itself."""
+        if self.connection.execute("SELECT origin FROM about").fetchall() != [(origin,)]:
+            with self._transaction():
+                self.connection.execute("DELETE FROM about")
+                self.connection.execute("INSERT INTO about VALUES (?)", (origin,))
 
     def entries(self) -> dict[str, Entry]:
         """Return what is known of each file."""
@@ -98,16 +109,31 @@ class IndexTables(IndexQueries):
             for each in batch:
                 self._put(each)
 
-    def remove(self, paths: Iterable[str], for_good: bool) -> None:
-        """Remove files; not for good, what was derived from their text is kept, for a file that was only renamed."""
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files, but keep what was derived from their text: they may only have been renamed."""
         with self._transaction():
             for path in paths:
-                self._remove(path, for_good)
-            if for_good:  # earlier texts of these files may be among what is kept
+                self._mark_gone(path)
+            if self.connection.execute("SELECT count(*) FROM files WHERE gone").fetchone()[0] > MOST_GONE:
                 self._remove_gone()
 
+    def remove_for_good(self, paths: Iterable[str]) -> bool:
+        """Remove files with all that was derived from their text, and all that is kept of files that are gone.
+
+        Return whether there was any of it, so that `wipe` is needed.
+        """
+        with self._transaction():
+            changes = self.connection.total_changes
+            for path in paths:
+                row = self.connection.execute("SELECT content FROM files WHERE path = ?", (path,)).fetchone()
+                if row:
+                    self.connection.execute("DELETE FROM files WHERE path = ?", (path,))
+                    self._remove_content_unless_used(row[0])
+            self._remove_gone()
+            return self.connection.total_changes != changes
+
     def remove_gone(self) -> None:
-        """Remove what was kept of files that are gone."""
+        """Remove what is kept of files that are gone."""
         with self._transaction():
             self._remove_gone()
 
@@ -182,20 +208,13 @@ class IndexTables(IndexQueries):
         self.connection.executemany("INSERT INTO passages (rowid, words) VALUES (?, ?)", rows)
         return number
 
-    def _remove(self, path: str, for_good: bool) -> None:
+    def _mark_gone(self, path: str) -> None:
         row = self.connection.execute(
-            "SELECT content, size, mtime_ns, digest, language FROM files JOIN contents ON id = content "
-            "WHERE path = ?",
+            "SELECT size, mtime_ns, digest, language FROM files JOIN contents ON id = content WHERE path = ?",
             (path,),
         ).fetchone()
-        if row is None:
-            return
-        content, *entry = row
-        if for_good:
-            self.connection.execute("DELETE FROM files WHERE path = ?", (path,))
-            self._remove_content_unless_used(content)
-        else:
-            checksum = _checksum(path, Entry(*entry), 1)
+        if row:
+            checksum = _checksum(path, Entry(*row), 1)
             self.connection.execute("UPDATE files SET gone = 1, checksum = ? WHERE path = ?", (checksum, path))
 
     def _remove_gone(self) -> None:

@@ -175,7 +175,7 @@ class Tokenizer:
         return b"".join(names.get(i) or self.token_bytes[i] for i in map(int, ids)).decode("utf-8", "replace")
 
     def encode_file(self, text: str) -> Ids:
-        """Return the same ids as `encode` in two thirds of the time, for texts that do not recur: nothing is cached.
+        """Return the same ids as `encode`, in less time, for texts that do not recur: nothing is cached.
 
         The interpreter is free for other threads while each run of about 4,000 characters is encoded.
         """
