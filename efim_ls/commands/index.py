@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from rich.console import Console
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import Failure
 from efim_ls.languages import name_of
-from efim_ls.repository.index_file import IndexFile, index_path, index_size, remove_index
-from efim_ls.repository.index_origin import IndexOrigin, read_summary
-from efim_ls.repository.index_update import IndexUpdate
+from efim_ls.repository.index_file import index_path, index_size, remove_index
+from efim_ls.repository.index_origin import read_summary
+from efim_ls.repository.workspace_index import IndexStatus, Scope, WorkspaceIndex
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
 from model_runtime.errors import ModelError
@@ -33,13 +34,18 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
     tokenizer, problems = _tokenizer(settings), list[str]()
     if rebuild:
         remove_index(path)
-    top = os.path.realpath(folder)
-    index = IndexFile(path, IndexOrigin((top,), settings), tokenizer, problems.append)
-    update = IndexUpdate(index, [Path(top)], Rules(settings, [Path(top).as_uri()]), settings.private_files, tokenizer)
+    top = Path(os.path.realpath(folder))
+    scope = Scope.of(replace(settings, cache_folder=str(cache)), Rules(settings, [top.as_uri()]), [top], tokenizer)
     with Console(stderr=True).status("looking for files") as status:
-        for progress in update.steps():
-            status.update(f"indexing: {progress.done:,} of {progress.files:,} files")
-    count = len(index.entries())
+
+        def tell(progress: IndexStatus) -> None:
+            if progress.total:
+                status.update(f"indexing: {progress.done:,} of {progress.total:,} files")
+
+        index = WorkspaceIndex(scope, tell, problems.append)
+        for _ in index.build():
+            pass
+    count = index.file_count
     index.close()
     if problems:
         raise Failure(problems[0])

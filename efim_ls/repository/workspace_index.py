@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path, PurePath
 from time import monotonic
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from efim_ls.access.rules import Rules
 from efim_ls.access.secrets import may_reach_disk
@@ -22,9 +22,11 @@ from efim_ls.paths import cache_folder
 from efim_ls.repository.content import IndexedFile, content_of, digest_of
 from efim_ls.repository.discovery import SourceFile, read_source, readable, source_files
 from efim_ls.repository.index_file import IndexFile, index_path
+from efim_ls.repository.index_origin import OF_INDEX, IndexOrigin
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
 from model_runtime.memory.memory import EMPTY, Memory, MemoryDocument
+from model_runtime.prompt.tokenizer import Tokenizer
 
 Steps = Generator[None]
 
@@ -34,32 +36,9 @@ FIRST_TOKENS = 300_000  # are published before more are read: enough for the nea
 FILES_A_STEP = 50  # whose ids are read back at once
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
-# The settings that an index depends on.
-OF_INDEX = (
-    "repository", "memory_mib", "persist", "private_files", "cache_folder", "disabled_languages", "disabled_files",
-    "disabled_workspaces", "max_file_kib",
-)  # fmt: skip
-
+OF_MEMORY = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
 
 logger = logging.getLogger(__name__)
-
-
-class FileTokenizer(Protocol):
-    """What turns whole files into token ids; on any thread."""
-
-    @property
-    def digest(self) -> bytes:
-        """What all tokenizers have in common that give the same ids."""
-        ...
-
-    @property
-    def vocab(self) -> int:
-        """Number of token ids."""
-        ...
-
-    def encode_file(self, text: str) -> Ids:
-        """Return the ids of a text, without a trace in the caches of texts that are edited."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -69,13 +48,13 @@ class Scope:
     folders: tuple[Path, ...]
     settings: Settings
     rules: Rules = field(compare=False)  # made of the same settings and folders
-    tokenizer: FileTokenizer = field(compare=False)
+    tokenizer: Tokenizer = field(compare=False)
     digest: bytes  # the tokenizer's
 
     @classmethod
-    def of(cls, settings: Settings, rules: Rules, folders: Iterable[Path], tokenizer: FileTokenizer) -> Scope:
+    def of(cls, settings: Settings, rules: Rules, folders: Iterable[Path], tokenizer: Tokenizer) -> Scope:
         """Return the scope of a session; it changes only with settings that matter here."""
-        mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in OF_INDEX})
+        mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_MEMORY)})
         return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest)
 
 
@@ -114,14 +93,20 @@ class IndexedText(NamedTuple):
 class WorkspaceIndex:
     """The index of one scope. Used on one thread, except `snapshot` and `status`."""
 
-    def __init__(self, scope: Scope, told: Callable[[IndexStatus], None]) -> None:
-        """Open the index file; `told` is called when the status changes."""
+    def __init__(
+        self,
+        scope: Scope,
+        told: Callable[[IndexStatus], None],
+        report: Callable[[str], None] = logger.warning,
+    ) -> None:
+        """Open the index file; `told` is called when the status changes, `report` once for each failing of a disk."""
         self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
         self._scope, self._told, self._told_at, self._is_built = scope, told, 0.0, False
         chosen, cache = scope.settings, cache_folder(scope.settings.cache_folder)
         path = index_path(cache, scope.folders) if chosen.persist else None
-        self._file = IndexFile(path, scope.digest, scope.tokenizer.vocab, logger.warning)
+        origin = IndexOrigin(tuple(map(str, scope.folders)), chosen)
+        self._file = IndexFile(path, origin, scope.tokenizer, report)
         self._generation = self._file.generation
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
         self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
@@ -135,6 +120,7 @@ class WorkspaceIndex:
         yield from self._walk()
         yield from self._publish()
         yield from self._write_again()
+        self._file.remove_gone()
         self._is_built = True
         self._tell()
 
@@ -144,7 +130,7 @@ class WorkspaceIndex:
         gone, unpublished, least = list[str](), 0, FIRST_TOKENS
         for count, path in enumerate(self._nearest(entries)):
             file, entry = self._readable(path), entries[path]
-            if file is None:
+            if file is None or self._is_private(path):
                 gone.append(path)
             elif (entry.size, entry.mtime_ns) == file[1:3] and entry.digest in tokens:
                 length = tokens[entry.digest]
@@ -192,6 +178,11 @@ class WorkspaceIndex:
         if self._open.pop(path, None):
             yield from self.refresh([path])
 
+    @property
+    def file_count(self) -> int:
+        """Number of files that are indexed, whether or not there is room for their counts."""
+        return len(self._files)
+
     def close(self) -> None:
         """Close the index file."""
         self._file.close()
@@ -200,6 +191,10 @@ class WorkspaceIndex:
         """Return a file if it lies in one of the folders and may be read."""
         found = (readable(path, self._scope.rules, folder) for folder in self._scope.folders)
         return next((file for file in found if file), None)
+
+    def _is_private(self, path: str) -> bool:
+        """Return whether nothing of a file may reach the disk."""
+        return not may_reach_disk(Path(path).as_uri(), self._scope.settings.private_files)
 
     def _walk(self) -> Steps:
         """Find files that are new, changed or gone in all folders, and read them."""
@@ -227,8 +222,7 @@ class WorkspaceIndex:
             source = self._source(family_of(file.language), text, (file.size, file.mtime_ns))
             self._files[file.path] = source
             yield
-            private = not may_reach_disk(Path(file.path).as_uri(), self._scope.settings.private_files)
-            content = None
+            private, content = self._is_private(file.path), None
             if private or not self._file.holds(source.digest, file.language):
                 content = content_of(text, file.language, self._ids[source.digest])
             written.append(IndexedFile(file, source.digest, content, private))

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from efim_ls.repository.workspace_index import FileTokenizer
 from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.errors import ModelError
+from model_runtime.prompt.tokenizer import Tokenizer
 
 CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
@@ -69,7 +69,7 @@ class CompletionBackend(Protocol):
         ...
 
     @property
-    def tokenizer(self) -> FileTokenizer | None:
+    def tokenizer(self) -> Tokenizer | None:
         """What turns the workspace's files into tokens, None if their counts cannot be used; on any thread."""
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
     return project.resolve()
 
 
-def scope_of(folder: Path, cache: Path, **wanted: object) -> Scope:
+def scope_of(folder: Path, cache: Path, **wanted: Any) -> Scope:
     settings = Settings(cache_folder=str(cache), **wanted)
     return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
 

@@ -48,7 +48,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *RUNTIME,
         *STORE,
     ),  # fmt: skip
-    "efim_ls.session": ("efim_ls.repository", "efim_ls.access", "efim_ls.usage", "efim_ls.text"),
+    "efim_ls.session": (
+        "efim_ls.repository",
+        "efim_ls.access",
+        "efim_ls.usage",
+        "efim_ls.text",
+        "model_runtime.prompt",
+    ),  # fmt: skip
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
     "efim_ls.repository": (
