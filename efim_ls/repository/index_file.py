@@ -24,7 +24,6 @@ from efim_ls.repository.index_tables import Entry, IndexTables, create_tables
 from efim_ls.repository.outline import Outline
 from efim_ls.sqlite_errors import is_damage
 from kv_store.atomic_files import make_folder
-from kv_store.warn_once import WarnOnce
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -66,17 +65,15 @@ class IndexFile:
         """
         self.generation = 0
         self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
-        self._warnings = WarnOnce(report)
+        self._report, self._told = report, set[str]()
         self._reading = threading.Lock()
         self._kept: _OpenFile | None = None
         self._memory: IndexTables | None = None
-        self._retry_at, self._damage, self._must_wipe = 0.0, "", False
-        self._attempt(lambda _: None)
+        self._retry_at, self._damage = 0.0, ""
+        self._write(lambda _: None)
 
     def close(self) -> None:
         """Close the file; the index is empty from then on."""
-        if self._must_wipe:
-            self._attempt(self._wipe)
         with self._reading:
             self._close_file()
             if self._memory:
@@ -85,7 +82,7 @@ class IndexFile:
 
     def entries(self) -> Mapping[str, Entry]:
         """Return what is known of each file by its path."""
-        kept = self._attempt(lambda file: file.tables.entries()) or {}
+        kept = self._read(lambda tables: tables.entries()) or {}
         return {**kept, **(self._memory.entries() if self._memory else {})}
 
     def token_counts(self) -> Mapping[bytes, int]:
@@ -95,15 +92,18 @@ class IndexFile:
 
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, so that a file with it needs none."""
-        return bool(self._attempt(lambda file: file.tables.holds(digest, language)))
+        if self._path is None:
+            return self._memory is not None and self._memory.holds(digest, language)
+        return bool(self._write(lambda tables: tables.holds(digest, language)))
 
     def put(self, batch: Sequence[IndexedFile]) -> None:
         """Add files, or replace them, in one transaction."""
         private = [each for each in batch if each.private]
         public = [each for each in batch if not each.private]
-        if private:
-            self.remove([each.file.path for each in private], for_good=True)
-        if public and self._attempt(lambda file: (file.tables.put(public), True)[1]):
+        for each in private:
+            if self._read(lambda tables, path=each.file.path: tables.has_file(path)) is not False:
+                self.remove([each.file.path], for_good=True)
+        if public and self._write(lambda tables: (tables.put(public), True)[1]):
             self._remove_from_memory([each.file.path for each in public])
         else:
             private = list(batch)
@@ -118,18 +118,18 @@ class IndexFile:
         removed = list(paths)
         self._remove_from_memory(removed)
         if not for_good:
-            self._attempt(lambda file: file.tables.remove(removed))
-        elif self._attempt(lambda file: self._remove_for_good(file, removed)) is None and self._path:
+            self._write(lambda tables: tables.remove(removed))
+        elif self._write(lambda tables: _remove_for_good(tables, removed)) is None:
             self._start_over()  # rather the whole index than a trace
 
     def remove_gone(self) -> None:
         """Remove what is kept of files that are gone: none of them was only renamed."""
-        self._attempt(lambda file: file.tables.remove_gone())
+        self._write(lambda tables: tables.remove_gone())
 
     def ids(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, Ids]]:
         """Yield the token ids of those texts that the index has."""
         for digest in digests:
-            found = self._attempt(lambda file, digest=digest: file.tables.ids(digest))
+            found = self._read(lambda tables, digest=digest: tables.ids(digest))
             if found is None and self._memory:
                 found = self._memory.ids(digest)
             if found is not None:
@@ -153,18 +153,29 @@ class IndexFile:
         """Return the outline of a file, None if the index does not have it."""
         return next((found for found in self._ask(lambda queries: queries.outline(path)) if found is not None), None)
 
-    def _attempt(self, deed: Callable[[_OpenFile], T]) -> T | None:
-        """Do something with the file; None if the file cannot be used now."""
-        if self._path is None or monotonic() < self._retry_at:
+    def _read(self, question: Callable[[IndexTables], T]) -> T | None:
+        """Ask the file, even if it cannot be written now; None if that fails."""
+        if self._kept and monotonic() < self._retry_at:
+            return self._attempt(lambda _: question(self._kept.tables) if self._kept else None)
+        return self._write(question)
+
+    def _write(self, deed: Callable[[IndexTables], T]) -> T | None:
+        """Do something with the file; None if that fails, or has failed a short time ago."""
+        if monotonic() < self._retry_at:
+            return None
+        return self._attempt(lambda path: deed(self._opened(path).tables))
+
+    def _attempt(self, deed: Callable[[Path], T]) -> T | None:
+        if self._path is None:
             return None
         try:
             if self._damage:
                 damage, self._damage = self._damage, ""
                 raise sqlite3.DatabaseError(damage)
-            return deed(self._opened(self._path))
+            return deed(self._path)
         except Exception as error:  # a text that is no UTF-8, for one, is no sqlite3.Error
             if is_damage(error, self._path):
-                self._warnings.warn(f"the index of this workspace was damaged ({error}): it is made again")
+                self._tell("damage", f"was damaged ({error}): it is made again")
                 self._start_over()
             else:
                 self._fail(error)
@@ -187,46 +198,40 @@ class IndexFile:
     def _opened(self, path: Path) -> _OpenFile:
         """Return the file; opens it if another process has replaced or removed it."""
         if self._kept is None or not self._kept.is_at(path):
-            lost = self._kept is not None
             with self._reading:
                 self._close_file()
                 self._kept = _OpenFile(path, self._origin, self._tokenizer)
-            self.generation += lost
         return self._kept
 
     def _start_over(self) -> None:
         """Replace the file by an empty one."""
-        with self._reading:
-            self._close_file()
-        self.generation += 1
         if self._path is None:
             return
         try:
-            remove_index(self._path)
             with self._reading:
+                self._close_file()
+                remove_index(self._path)
+                self._retry_at = 0.0
                 self._kept = _OpenFile(self._path, self._origin, self._tokenizer)
         except Exception as error:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        self._warnings.warn(f"the index of this workspace cannot be kept on disk ({reason}): {REMEDY}")
+        self._tell("disk", f"cannot be kept on disk ({reason}): {REMEDY}")
         self._retry_at = monotonic() + RETRY_AFTER
+
+    def _tell(self, kind: str, what: str) -> None:
+        """Report what happened to the index, once for each kind."""
+        if kind not in self._told:
+            self._told.add(kind)
+            self._report(f"the index of this workspace {what}")
 
     def _close_file(self) -> None:
         if self._kept:
             self._kept.close()
+            self.generation += 1
         self._kept = None
-
-    def _remove_for_good(self, file: _OpenFile, paths: Sequence[str]) -> bool:
-        self._must_wipe |= file.tables.remove_for_good(paths)
-        if self._must_wipe:
-            self._wipe(file)
-        return True
-
-    def _wipe(self, file: _OpenFile) -> None:
-        file.tables.wipe()
-        self._must_wipe = False
 
     def _put_in_memory(self, batch: Sequence[IndexedFile]) -> None:
         with self._reading:
@@ -297,6 +302,12 @@ def remove_file(path: Path, file: str) -> bool:
         if tables.remove_for_good([file]):
             tables.wipe()
     return found
+
+
+def _remove_for_good(tables: IndexTables, paths: Sequence[str]) -> bool:
+    if tables.remove_for_good(paths):
+        tables.wipe()
+    return True
 
 
 def _tables(where: str, tokenizer: Tokenizer | None) -> IndexTables:

@@ -25,7 +25,8 @@ SCHEMA_VERSION = 1
 MOST_TOKENIZERS = 2  # of which ids are kept; those of others are removed, the least recently used first
 MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
 SCHEMA = f"""
-CREATE TABLE about (origin TEXT NOT NULL);
+CREATE TABLE about (origin TEXT NOT NULL, unwiped INTEGER NOT NULL);
+INSERT INTO about VALUES ('', 0);
 CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, content INTEGER NOT NULL,
     gone INTEGER NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX files_of_content ON files (content);
@@ -72,10 +73,8 @@ class IndexTables(IndexQueries):
 
     def keep_origin(self, origin: str) -> None:
         """Keep what the index says about itself."""
-        if self.connection.execute("SELECT origin FROM about").fetchall() != [(origin,)]:
-            with self._transaction():
-                self.connection.execute("DELETE FROM about")
-                self.connection.execute("INSERT INTO about VALUES (?)", (origin,))
+        if self.connection.execute("SELECT origin FROM about").fetchone() != (origin,):
+            self.connection.execute("UPDATE about SET origin = ?", (origin,))
 
     def entries(self) -> dict[str, Entry]:
         """Return what is known of each file."""
@@ -91,6 +90,7 @@ class IndexTables(IndexQueries):
                 found[path] = entry
         return found
 
+<<<<<<< HEAD
     def token_counts(self) -> dict[bytes, int]:
         """Return the number of tokens of each text, by its digest."""
         rows = self.connection.execute(
@@ -98,6 +98,11 @@ class IndexTables(IndexQueries):
             (self._tokenizer,),
         )
         return {digest: length // self._width.itemsize for digest, length in rows}
+=======
+    def has_file(self, path: str) -> bool:
+        """Return whether anything is kept of a file, even if it is gone."""
+        return self.connection.execute("SELECT 1 FROM files WHERE path = ?", (path,)).fetchone() is not None
+>>>>>>> index
 
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, with token ids."""
@@ -120,17 +125,16 @@ class IndexTables(IndexQueries):
     def remove_for_good(self, paths: Iterable[str]) -> bool:
         """Remove files with all that was derived from their text, and all that is kept of files that are gone.
 
-        Return whether there was any of it, so that `wipe` is needed.
+        Return whether `wipe` is needed: of this or of what was removed earlier, something is still in the file.
         """
         with self._transaction():
-            changes = self.connection.total_changes
             for path in paths:
                 row = self.connection.execute("SELECT content FROM files WHERE path = ?", (path,)).fetchone()
                 if row:
                     self.connection.execute("DELETE FROM files WHERE path = ?", (path,))
                     self._remove_content_unless_used(row[0])
             self._remove_gone()
-            return self.connection.total_changes != changes
+        return self.connection.execute("SELECT unwiped FROM about").fetchone() == (1,)
 
     def remove_gone(self) -> None:
         """Remove what is kept of files that are gone."""
@@ -138,14 +142,17 @@ class IndexTables(IndexQueries):
             self._remove_gone()
 
     def wipe(self) -> None:
-        """Overwrite what was removed: in the full-text index, where it is only marked, and in the log."""
-        self.connection.execute("INSERT INTO passages (passages) VALUES ('optimize')")
-        self.shorten_log()
+        """Overwrite what was removed: in the full-text index, where it is only marked, and in the log.
 
-    def shorten_log(self) -> None:
-        """Write the log to the file and empty it; raises OperationalError if another process is reading."""
+        Raises sqlite3.OperationalError if another process reads too long.
+        """
+        self.connection.execute("INSERT INTO passages (passages) VALUES ('optimize')")
+        self._empty_log()
+        self.connection.execute("UPDATE about SET unwiped = 0")
+
+    def _empty_log(self) -> None:
         if self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            raise sqlite3.OperationalError("database is locked")
+            raise sqlite3.OperationalError("another process is reading")
 
     def ids(self, digest: bytes) -> Ids | None:
         """Return the token ids of a text, None if they are not there."""
@@ -229,6 +236,7 @@ class IndexTables(IndexQueries):
         row = self.connection.execute("SELECT lines FROM contents WHERE id = ?", (content,)).fetchone()
         for n in range(-(-row[0] // PASSAGE_LINES) if row else 0):
             self.connection.execute("DELETE FROM passages WHERE rowid = ?", (content << PASSAGE_BITS | n,))
+        self.connection.execute("UPDATE about SET unwiped = 1")
         for table, column in (("contents", "id"), ("tokens", "content"), ("definitions", "content")):
             self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (content,))
 
