@@ -90,7 +90,6 @@ class IndexTables(IndexQueries):
                 found[path] = entry
         return found
 
-<<<<<<< HEAD
     def token_counts(self) -> dict[bytes, int]:
         """Return the number of tokens of each text, by its digest."""
         rows = self.connection.execute(
@@ -98,11 +97,10 @@ class IndexTables(IndexQueries):
             (self._tokenizer,),
         )
         return {digest: length // self._width.itemsize for digest, length in rows}
-=======
+
     def has_file(self, path: str) -> bool:
         """Return whether anything is kept of a file, even if it is gone."""
         return self.connection.execute("SELECT 1 FROM files WHERE path = ?", (path,)).fetchone() is not None
->>>>>>> index
 
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, with token ids."""
