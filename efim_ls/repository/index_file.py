@@ -17,13 +17,13 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
+from efim_ls.paths import private_folder
 from efim_ls.repository.content import IndexedFile
 from efim_ls.repository.index_origin import IndexOrigin
 from efim_ls.repository.index_queries import FoundDefinition, IndexQueries, Passage
 from efim_ls.repository.index_tables import Entry, IndexTables, create_tables
 from efim_ls.repository.outline import Outline
 from efim_ls.sqlite_errors import is_damage
-from kv_store.atomic_files import make_folder
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -87,7 +87,7 @@ class IndexFile:
 
     def token_counts(self) -> Mapping[bytes, int]:
         """Return the number of tokens of each text, by its digest."""
-        kept = self._attempt(lambda file: file.tables.token_counts()) or {}
+        kept = self._read(lambda tables: tables.token_counts()) or {}
         return {**kept, **(self._memory.token_counts() if self._memory else {})}
 
     def holds(self, digest: bytes, language: str) -> bool:
@@ -250,7 +250,7 @@ class _OpenFile:
 
     def __init__(self, path: Path, origin: str, tokenizer: Tokenizer) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
-        make_folder(path.parent)
+        private_folder(path.parent)
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             self._inode = os.fstat(descriptor).st_ino

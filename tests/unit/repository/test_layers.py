@@ -62,8 +62,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.text",
         "model_runtime.memory",
         "model_runtime.prompt",
-        "kv_store.atomic_files",
-        "kv_store.warn_once",
     ),
     "efim_ls.access": (),
     "efim_ls.text": (),
