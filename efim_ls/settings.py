@@ -130,6 +130,13 @@ class Settings:
         "Prefer phrases that occur in this file, or in other open files of the same language.",
         "Suggestions",
     )
+    repository: bool = setting(
+        True,
+        "Prefer phrases that occur in the workspace's other files, open or not. They are read on this machine, "
+        "except those that git ignores or the settings rule out; `efim-ls index` tells what is kept.",
+        "Suggestions",
+        basic=True,
+    )
     disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
     )
@@ -193,6 +200,12 @@ class Settings:
     host_memory_mib: int = setting(
         256, "Memory, in MiB, for keys and values of places that were dropped.", "Memory and disk"
     )
+    memory_mib: int = setting(
+        32,
+        "Memory, in MiB, for the phrases of the workspace's files: 6 bytes for each of their tokens. If that is not "
+        "enough for all, those in the nearest folders count.",
+        "Memory and disk",
+    )
     private_files: TEXTS = setting(
         (),
         "Patterns (`*.sql`, `*/client/*`) of files about which nothing is written to disk. Files that look like "
@@ -231,7 +244,8 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
     "enabled", "menu", "alternatives", "min_confidence", "adaptive_confidence", "max_file_kib",
-    "ahead_seconds_per_minute", "disabled_languages", "disabled_files", "disabled_workspaces",
+    "ahead_seconds_per_minute", "disabled_languages", "disabled_files", "disabled_workspaces", "repository",
+    "memory_mib",
 )  # fmt: skip
 
 
