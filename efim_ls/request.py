@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from model_runtime.memory.view import MemoryView
+
 ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, it stays true
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
@@ -22,7 +24,8 @@ class Request:
     `cursor` counts code points. `explicit` is true if the user asked by key, false if typing triggered the request.
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
     suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
-    name of the document's language, empty if it has none.
+    name of the document's language, empty if it has none. `memory` counts over the repository, without the document
+    and the other texts; None if there is none.
     """
 
     uri: str
@@ -33,6 +36,7 @@ class Request:
     count: int = 1
     least: float = 0.0
     language: str = ""
+    memory: MemoryView | None = None
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from efim_ls.completion.planner import never
 from model_runtime.arena.pool import Owner
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.output import StopRule
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 
 CAPACITY = 2048  # tokens of a prompt and its completion, if the model's context allows
@@ -52,13 +53,15 @@ class Teacher(NgramCache):
     middle: list[int] = field(default_factory=list[int])
     bits: list[float] = field(default_factory=list[float])
 
-    def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
+    def mixture(
+        self, probabilities: npt.NDArray[np.float32], history: Ids, memory: MemoryView | None = None
+    ) -> Mixture:
         """Note the bits of the next given token and return a distribution [vocab] that makes it certain."""
         token = self.middle[len(self.bits)]
         self.bits.append(-log2(max(float(probabilities[token]), LEAST_PROBABILITY)))
         certain = np.zeros_like(probabilities)
         certain[token] = 1.0
-        return certain
+        return Mixture(certain)
 
 
 class MeasuredModel:
@@ -109,7 +112,7 @@ class MeasuredModel:
 
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
-        teacher = Teacher((), 1.0, middle.tolist())
+        teacher = Teacher((), 1.0, middle=middle.tolist())
         self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), never)
         return sum(teacher.bits)
 

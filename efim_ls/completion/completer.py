@@ -87,6 +87,7 @@ class Completer:
             self._focused = request.uri
             self._persistence.focus(request.uri)
         document = self._document(request.uri)
+        request = document.in_effect(request)
         if not knows(self.languages, request.language):
             return self._speak(document, request, stopped)
         meter = CostMeter()
@@ -95,7 +96,7 @@ class Completer:
             plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
             meter.lap("plan")
             meter.frame(frame)
-            left = document.suggestions.left(request.text, request.cursor, request.others)
+            left = document.suggestions.left(request.text, request.cursor, request.others, request.memory)
             known = left is not None and not request.explicit
             prompt = frame.prompt if known else self._with_surroundings(request, frame, stopped)
             meter.lap("tokenize")
@@ -266,9 +267,10 @@ class Completer:
         return self._model.engine.prepare(Owner(uri, frame.plan.number), frame.ids, stopped)
 
     def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
-        """Return the prompt with the text around the window and other files, if there is a local cache to read them.
+        """Return the prompt with the text around the window, other files and the repository's counts.
 
-        Other files are tokenized one by one, since new ones take milliseconds; raises Stopped between them.
+        Without a local cache to read them, that is the prompt alone. Other files are tokenized one by one, since new
+        ones take milliseconds; raises Stopped between them.
         """
         if self._model.ngram_cache is None:
             return frame.prompt
@@ -279,7 +281,8 @@ class Completer:
         text, plan, (_, _, below) = request.text, frame.plan, enclosing_line(request.text, request.cursor)
         end = below + len(plan.tail)
         before, after = text[max(0, plan.start - REACH) : plan.start], text[end : end + REACH]
-        return surrounded(self._model.tokenizer, frame.prompt, Surroundings(before, after, request.others))
+        prompt = replace(frame.prompt, memory=request.memory)
+        return surrounded(self._model.tokenizer, prompt, Surroundings(before, after, request.others))
 
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
         if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
@@ -326,7 +329,7 @@ class Completer:
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
             cut = likelihood if each == text and not request.explicit else None
-            document.suggestions.add(request.text, request.cursor, each, request.others, cut)
+            document.suggestions.add(request.text, request.cursor, each, request.others, cut, request.memory)
         meter.lap("postprocess")
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from efim_ls.completion.planner import Frame, Plan, Planner
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request, ShouldStop
+from model_runtime.memory.view import MemoryView
 
 
 class DocumentFrames:
@@ -22,6 +24,7 @@ class DocumentFrames:
         self.suggestions = RecentSuggestions()
         self.saved, self.closed, self.withdrawn = list(saved), False, False
         self._make = make
+        self._memory: MemoryView | None = None
         self._planner: Planner | None = None
         self._asked: dict[int, Frame] = {}
 
@@ -39,6 +42,22 @@ class DocumentFrames:
         """Whether there may be unsaved frames."""
         return self._planner is not None
 
+    def memory_for(self, request: Request) -> MemoryView | None:
+        """Return the view of the repository that is in effect for a request; changes nothing.
+
+        A new view takes effect where no suggestion is typed through that was made under the one before, so that a
+        suggestion does not change while it is typed; no view at all, at once.
+        """
+        if request.memory is None or request.memory == self._memory:
+            return request.memory
+        left = self.suggestions.left(request.text, request.cursor, request.others, self._memory)
+        return self._memory if left else request.memory
+
+    def in_effect(self, request: Request) -> Request:
+        """Return a request with the view of the repository that is in effect from it on."""
+        self._memory = self.memory_for(request)
+        return request if request.memory is self._memory else replace(request, memory=self._memory)
+
     def plan(self, request: Request, stopped: ShouldStop) -> Frame:
         """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
         frame = self.planner.plan(request.text, request.cursor, stopped)
@@ -53,7 +72,7 @@ class DocumentFrames:
 
     def close(self) -> None:
         """Forget the suggestions; the frames stay until they are saved."""
-        self.closed, self.suggestions = True, RecentSuggestions()
+        self.closed, self.suggestions, self._memory = True, RecentSuggestions(), None
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""

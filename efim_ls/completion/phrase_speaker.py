@@ -1,7 +1,7 @@
 """Suggestions where the model does not know the language: phrases of the file and of others in its language.
 
-No frame is planned, nothing goes through the model, and nothing is saved: an answer is a function of the text and of
-the suggestions that are still typed through.
+No frame is planned, nothing goes through the model, and nothing is saved: an answer is a function of the text, of the
+repository's counts and of the suggestions that are still typed through.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PhraseSpeaker:
     def complete(self, request: Request, suggestions: RecentSuggestions, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, soon return it as superseded."""
         meter = CostMeter()
-        left = suggestions.left(request.text, request.cursor, request.others)
+        left = suggestions.left(request.text, request.cursor, request.others, request.memory)
         if reason := self.refusal(request):
             return Answer("", meter.total(), reason)
         if left and not request.explicit:
@@ -49,7 +49,7 @@ class PhraseSpeaker:
             return Answer("", meter.total(), "superseded")
         if len(text) < SHORTEST:
             return Answer("", meter.total(), "no phrase", confidence=confidence)
-        suggestions.add(request.text, request.cursor, text, request.others)
+        suggestions.add(request.text, request.cursor, text, request.others, memory=request.memory)
         return Answer(text, meter.total(), confidence=confidence)
 
     def refusal(self, request: Request) -> Reason | None:
@@ -73,7 +73,8 @@ class PhraseSpeaker:
         meter.lap("tokenize")
         rule = stop_rule(line, rest, request.explicit, self._max_lines)
         least = ASKED if request.explicit else max(self._sure, request.least)
-        phrase = self._phrases.generate(history, stub, rule, self._max_new_tokens, least, stopped)
+        limit, memory = self._max_new_tokens, request.memory
+        phrase = self._phrases.generate(history, stub, rule, limit, least, stopped, memory)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
         place = place_at(text, request.cursor, request.language, request.others)

@@ -113,7 +113,7 @@ class Alternatives:
         for fork, choices, limit in zip(owners, begun, limits, strict=True):
             ids = np.concatenate((prompt.ids, _tokens(choices)))
             arena = self._pool.acquire(fork, ids[:-1], worth=1)
-            output = Output(self._sampler, self._ends, prompt.stub, rule)
+            output = Output(self._sampler, self._ends, prompt.stub, rule, prompt.history)
             tails.append(_Tail(self._sampler, output, arena, prompt, choices, limit, line))
         self._pool.release(owners)
         return tails
@@ -159,10 +159,10 @@ class _Tail:
         """Continue after the tokens `begun`, up to `limit` tokens of the answer or, if it is a `line`, to its end."""
         self.output, self.arena, self.said, self.known = output, arena, list[Choice](), 0
         self._sampler, self._limit, self._line = sampler, limit, line
-        self._ids, self._history = prompt.ids, prompt.history
+        self._ids, self._history, self._memory = prompt.ids, prompt.history, prompt.memory
         for choice in begun:
             self._take(choice)
-        self.choices = recall_choices(arena, self._ids, self._history, sampler.ngram_cache)
+        self.choices = recall_choices(arena, self._ids, self._history, sampler.ngram_cache, self._memory)
         while not self.done and (known := self.choices.at(len(self._ids), output.stub, sampler.spells)):
             self._take(known)
             self.known += 1
@@ -191,7 +191,7 @@ class _Tail:
 
     def extend(self, logits: torch.Tensor, likeliest: Likeliest | None) -> None:
         """Choose the next token by the logits [vocab] that follow the row."""
-        choice = self._sampler.pick(logits, self._history, self.output.stub, likeliest)
+        choice = self._sampler.pick(logits, self._history, self.output.stub, likeliest, self._memory)
         self.choices.add(len(self._ids), choice, self.output.stub)
         self._take(choice)
 

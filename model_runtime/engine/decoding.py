@@ -18,6 +18,7 @@ from model_runtime.engine.output import Output
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 
 STALE_AFTER = 8  # tokens after which the text an arena held before says nothing about the text to come
@@ -57,15 +58,16 @@ class DecodeStats:
 class Choices:
     """The tokens chosen one after another after a prompt, each with the stub that it had to spell.
 
-    A choice is a function of the tokens before it, the n-gram cache, its history and the stub. It also holds for a
-    longer stub that it spells: the best of all tokens that fit the shorter stub is the best of those that fit the
-    longer one. Only chances that were computed among the tokens of the shorter stub do not carry over. `fork` are
-    the choices after another line that was preferred to these.
+    A choice is a function of the tokens before it, the n-gram cache, its history and memory, and the stub. It also
+    holds for a longer stub that it spells: the best of all tokens that fit the shorter stub is the best of those that
+    fit the longer one. Only chances that were computed among the tokens of the shorter stub do not carry over. `fork`
+    are the choices after another line that was preferred to these.
     """
 
-    def __init__(self, ids: Ids, history: Ids, cache: NgramCache | None) -> None:
-        """Start without choices after the prompt `ids`; the n-gram cache reads `history`."""
+    def __init__(self, ids: Ids, history: Ids, cache: NgramCache | None, memory: MemoryView | None = None) -> None:
+        """Start without choices after the prompt `ids`; the n-gram cache reads `history` and `memory`."""
         self._ids, self._history, self._cache = ids, history, cache
+        self._version = memory and memory.version  # not the memory itself, which would stay in RAM with an arena
         self._made: list[Choice] = []
         self._stubs: list[bytes] = []
         self.fork: Choices | None = None
@@ -81,10 +83,10 @@ class Choices:
         self._made.append(choice)
         self._stubs.append(stub)
 
-    def apply_to(self, ids: Ids, history: Ids, cache: NgramCache | None) -> bool:
+    def apply_to(self, ids: Ids, history: Ids, cache: NgramCache | None, memory: MemoryView | None = None) -> bool:
         """Return whether the choices hold after a prompt: the same one, or one continued with what was chosen."""
         chosen = len(ids) - len(self._ids)
-        if not 0 <= chosen <= len(self._made) or cache != self._cache:
+        if not 0 <= chosen <= len(self._made) or (cache, memory and memory.version) != (self._cache, self._version):
             return False
         tokens = np.array([choice.token for choice in self._made[:chosen]], dtype=np.int32)
         return _goes_on(ids, self._ids, tokens) and _goes_on(history, self._history, tokens)
@@ -99,14 +101,16 @@ class Choices:
         return made if same else None
 
 
-def recall_choices(arena: Arena, ids: Ids, history: Ids, cache: NgramCache | None) -> Choices:
+def recall_choices(
+    arena: Arena, ids: Ids, history: Ids, cache: NgramCache | None, seen: MemoryView | None
+) -> Choices:
     """Return the choices that an arena remembers after a row `ids`; without any, it remembers those to come."""
     memo = arena.memo if isinstance(arena.memo, Choices) else None
     for made in (memo, memo.fork if memo else None):
-        if made and made.apply_to(ids, history, cache):
+        if made and made.apply_to(ids, history, cache, seen):
             arena.memo = made
             return made
-    arena.memo = choices = Choices(ids, history, cache)
+    arena.memo = choices = Choices(ids, history, cache, seen)
     return choices
 
 
@@ -154,7 +158,8 @@ class Decoding:
         self._history = np.concatenate((prompt.history, self._room))
         self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NO_DRAFT, 0
         self._likeliest: list[Likeliest] | None = None
-        self._choices = recall_choices(arena, prompt.ids, prompt.history, context.sampler.ngram_cache)
+        cache = context.sampler.ngram_cache
+        self._choices = recall_choices(arena, prompt.ids, prompt.history, cache, prompt.memory)
         self._expected = self._begin(expected)
 
     @property
@@ -167,7 +172,7 @@ class Decoding:
         choice = self._choices.at(self._length, stub, self._context.sampler.spells)
         if choice is None:
             logits, history = self._logits(stub), self._history[: len(self.prompt.history) + self.count]
-            choice = self._context.sampler.pick(logits, history, stub, self._likeliest_here())
+            choice = self._context.sampler.pick(logits, history, stub, self._likeliest_here(), self.prompt.memory)
             self._choices.add(self._length, choice, stub)
         else:
             self.stats.known += 1
@@ -267,7 +272,8 @@ class Decoding:
             return NO_DRAFT, 0
         most = min(len(self._room) - self.count - 1, self._arena.capacity - self._length)
         history = self._history[: len(self.prompt.history) + self.count]
-        draft, kind = self._context.drafts.propose(history, self._expected, self._context.costs)
+        costs, memory = self._context.costs, self.prompt.memory
+        draft, kind = self._context.drafts.propose(history, self._expected, costs, memory)
         return draft[: max(most, 0)], kind
 
     def _forward(self, ids: Ids, rows: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Drafts of the next tokens, verified in one pass: the old suggestion, or what followed the same tokens before.
+"""Drafts of the next tokens, verified in one pass: the old suggestion, or what followed the same tokens elsewhere.
 
 Prompt lookup, as in https://github.com/apoorvumang/prompt-lookup-decoding; the length of a draft follows from what
 passes cost on this machine and how often drafts were right.
@@ -11,32 +11,44 @@ import numpy as np
 from model_runtime.engine.ngram_cache import matches
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 
 LONGEST_MATCH = 8  # tokens; longer matches are no better
 LONGEST_DRAFT = 15  # tokens of one draft
 INITIAL_HIT_RATE = 0.5  # how often drafted tokens are right, before any was tried
 HIT_RATE_DECAY = 0.9  # weight of the hit rate so far when a drafted token is recorded
 HIT_RATE_RECOVERY = 0.01  # share of the way back to the initial rate whenever a kind is not tried
+EXPECTED, FROM_MEMORY = LONGEST_MATCH + 1, LONGEST_MATCH + 2  # kinds of drafts; smaller ones are lengths of matches
 NO_DRAFT = np.zeros(0, dtype=np.int32)
 
 
 class Drafts:
-    """Proposes drafts and learns how often they are right, by the length of the match that they come from.
+    """Proposes drafts and learns how often they are right, by their kind.
 
+    A kind is the length of the match that a draft comes from; an expected text and the memory are kinds of their own.
     Drafts change the cost of an answer, never its tokens.
     """
 
     def __init__(self) -> None:
         """Start with the same rate for every kind."""
-        self._hits = np.full(LONGEST_MATCH + 2, INITIAL_HIT_RATE)  # the last: an expected text
+        self._hits = np.full(FROM_MEMORY + 1, INITIAL_HIT_RATE)
 
-    def propose(self, history: Ids, expected: Ids, costs: PassCosts) -> tuple[Ids, int]:
-        """Return a draft (perhaps empty) of what follows the history, and its kind; `expected` is tried first."""
-        draft, kind = self._profitable(expected, LONGEST_MATCH + 1, costs), LONGEST_MATCH + 1
-        if not len(draft):
-            draft, kind = lookup(history)
-            draft = self._profitable(draft, kind, costs)
-        return draft, kind
+    def propose(
+        self, history: Ids, expected: Ids, costs: PassCosts, memory: MemoryView | None = None
+    ) -> tuple[Ids, int]:
+        """Return a draft (perhaps empty) of what follows the history, and its kind; `expected` is tried first.
+
+        Then comes the history itself or the memory, whichever was right more often.
+        """
+        draft = self._profitable(expected, EXPECTED, costs)
+        if len(draft):
+            return draft, EXPECTED
+        draft, kind = lookup(history)
+        if memory is not None and (not len(draft) or self._hits[FROM_MEMORY] > self._hits[kind]):
+            said = self._profitable(memory.draft(history, LONGEST_DRAFT), FROM_MEMORY, costs)
+            if len(said):
+                return said, FROM_MEMORY
+        return self._profitable(draft, kind, costs), kind
 
     def _profitable(self, draft: Ids, kind: int, costs: PassCosts) -> Ids:
         """Return as much of a draft as pays; a kind that does not pay recovers slowly, so that it is tried again."""

@@ -131,7 +131,7 @@ class Engine:
         fetched = self._fill(arena, prompt.ids, stopped)
         restored = perf_counter()
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
-        output = Output(self._context.sampler, self._ends, prompt.stub, rule)
+        output = Output(self._context.sampler, self._ends, prompt.stub, rule, prompt.history)
         said = list[Choice]()
         while not (output.complete or decoding.full or (likeliest and output.line_ended)):
             said.append(decoding.next(output.stub))

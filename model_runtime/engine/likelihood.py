@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from model_runtime.engine.sampler import Choice, Sampler
+import numpy as np
+
+from model_runtime.engine.sampler import Choice, Sampler, Shares
+from model_runtime.ids import Ids
+from model_runtime.memory.lookup import NO_IDS
+from model_runtime.memory.view import MemoryPlace, MemoryView
 from model_runtime.prompt.spelling import is_word
 
 
@@ -24,6 +29,9 @@ class Step(NamedTuple):
     end: int
 
 
+MOST_COMPARED = 64  # places of one token that are looked at to name those that weighed most
+
+
 class WordEnd(NamedTuple):
     """A place where a word or a sign ends, in characters of a text, and the probability that all before it is right.
 
@@ -38,20 +46,28 @@ class Likelihood:
     """A text with the chances of its tokens. Immutable."""
 
     def __init__(
-        self, sampler: Sampler, spelled: bytes, steps: Sequence[Step], text: str, offsets: Sequence[int]
+        self,
+        sampler: Sampler,
+        spelled: bytes,
+        steps: Sequence[Step],
+        text: str,
+        offsets: Sequence[int],
+        history: Ids = NO_IDS,
     ) -> None:
         """Take the steps, the bytes that they spell, and a text made of these.
 
-        `offsets` [characters + 1] are the bytes before each of the text's characters, and before its end.
+        `offsets` [characters + 1] are the bytes before each of the text's characters, and before its end. `history`
+        are the last tokens before the steps, as many as a memory can match.
         """
-        self.text = text
+        self.text, self._history = text, history
         self._sampler, self._spelled, self._steps, self._offsets = sampler, spelled, steps, offsets
         self._ends = [step.end for step in steps]
 
     def along(self, text: str) -> Likelihood:
         """Return the likelihood of a text that is made from this one by leaving out parts and changing blanks."""
         kept = range(len(text) + 1) if self.text.startswith(text) else _kept(text, self.text)
-        return Likelihood(self._sampler, self._spelled, self._steps, text, [self._offsets[place] for place in kept])
+        offsets = [self._offsets[place] for place in kept]
+        return Likelihood(self._sampler, self._spelled, self._steps, text, offsets, self._history)
 
     def word_ends(self, start: int = 0) -> list[WordEnd]:
         """Return where words and signs end after `start`, each with its probability given the text before `start`."""
@@ -67,6 +83,41 @@ class Likelihood:
                 index += 1
             found.append(WordEnd(at, joint * self._stop(index, offset)))
         return found
+
+    def shares(self, start: int, end: int) -> Shares:
+        """Return where the chances of the text's characters from `start` to `end` come from, averaged over bytes."""
+        parts = [(weight, self._steps[index].choice.shares) for index, weight in self._between(start, end)]
+        total = sum(weight for weight, _ in parts)
+        if not total:
+            return Shares()
+        return Shares(*(sum(weight * each[n] for weight, each in parts) / total for n in range(len(Shares._fields))))
+
+    def places(self, memory: MemoryView, start: int, end: int, most: int) -> list[MemoryPlace]:
+        """Return the places of a memory that weighed most in the characters from `start` to `end`, at most `most`.
+
+        `memory` is the view that the text was chosen with. A place that says several tokens in a row is named once,
+        by the first of them and its longest match.
+        """
+        tokens = np.array([step.choice.token for step in self._steps], dtype=np.int32)
+        weights, named = dict[tuple[str, int], float](), dict[tuple[str, int], MemoryPlace]()
+        for index, size in self._between(start, end):
+            history = np.concatenate((self._history, tokens[:index]))
+            share = self._steps[index].choice.shares.memory
+            for place in memory.places(history, int(tokens[index]), MOST_COMPARED) if share else ():
+                aligned = place.path, place.offset - index
+                weights[aligned] = weights.get(aligned, 0.0) + size * share * place.length
+                first = named.setdefault(aligned, place)
+                named[aligned] = first._replace(length=max(first.length, place.length))
+        best = sorted(weights, key=lambda aligned: (-weights[aligned], aligned))
+        return [named[aligned] for aligned in best[:most]]
+
+    def _between(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the steps that add to the text between two characters, each with the number of its bytes there."""
+        first, last = self._offsets[start], self._offsets[end]
+        for index in range(bisect_right(self._ends, first), len(self._steps)):
+            if (size := min(last, self._ends[index]) - max(first, self._start(index))) <= 0:
+                return
+            yield index, size
 
     def _reach(self, offset: int) -> tuple[int, float]:
         """Return the step at an offset, and by what to multiply its share if it has been spelled in part."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.memory.lookup import NO_IDS, NOTHING, Followers
+from model_runtime.memory.view import MemoryView
 
 LOCAL_CACHE_FILE = "local_cache.json"
 MOST_SHARES = 64
@@ -24,6 +26,21 @@ MOST_HALVINGS = 64  # a place farther back than this many half-lives counts as i
 
 Indices = npt.NDArray[np.int64]
 PlaceWeights = npt.NDArray[np.float64]
+Chances = npt.NDArray[np.float32]
+NO_GAINS = np.zeros(0, dtype=np.float32)
+
+
+class Mixture(NamedTuple):
+    """The chance [vocab] of each token, and where it comes from.
+
+    `model` is the share of the model's probabilities. `tokens` [m] are those that the memory says, perhaps more than
+    once, and `gains` [m] what each gains by it. The rest comes from the history's own counts.
+    """
+
+    chances: Chances
+    model: float = 1.0
+    tokens: Ids = NO_IDS
+    gains: Chances = NO_GAINS
 
 
 @dataclass(frozen=True)
@@ -31,26 +48,71 @@ class NgramCache:
     """How next-token counts are mixed in; the figures are fitted to one model and stored in its folder.
 
     `shares[n - 1]` is the share of counts after matches of n tokens or more, in the mixture with everything shorter.
-    `half_life` is the number of tokens after which an occurrence counts half.
+    `half_life` is the number of tokens after which an occurrence counts half. `memory_shares` are those of a memory's
+    counts, which do not age: they come before the history's own counts after matches of the same length.
     """
 
     shares: tuple[float, ...]
     half_life: float
+    memory_shares: tuple[float, ...] = ()
 
-    def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
+    def mix(self, probabilities: Chances, history: Ids, memory: MemoryView | None = None) -> Chances:
         """Mix the model's [vocab] probabilities with what followed earlier occurrences of the history's end.
 
         `history` [n] are token ids, the last one the nearest; a negative id is a break that no match crosses. A
-        pure function: the same texts give the same mixture, whatever was cached.
+        pure function: the same texts and memory give the same mixture, whatever was cached.
         """
+        return self.mixture(probabilities, history, memory).chances
+
+    def mixture(self, probabilities: Chances, history: Ids, memory: MemoryView | None = None) -> Mixture:
+        """Mix as `mix` does, and say where the chances come from."""
+        followers = memory.followers(history) if memory is not None and any(self.memory_shares) else NOTHING
         places, lengths = matches(history, len(self.shares))
+        if len(followers.tokens):
+            return self._mixture_of_both(probabilities, history, places, lengths, followers)
         if not len(places):
-            return probabilities
+            return Mixture(probabilities)
         weights = recency(places, len(history), self.half_life)
         left, gains = self._gains(np.bincount(lengths, weights).astype(np.float64))
         mixed = probabilities * np.float32(left)
         np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
-        return mixed
+        return Mixture(mixed, left)
+
+    def _mixture_of_both(
+        self, probabilities: Chances, history: Ids, places: Indices, lengths: Indices, followers: Followers
+    ) -> Mixture:
+        """Mix the model's probabilities with the history's own counts and a memory's."""
+        weights = recency(places, len(history), self.half_life)
+        own, said = np.bincount(lengths, weights), np.bincount(followers.lengths, followers.counts)
+        left, gains, memory_gains = self._gains_of_both(own.tolist(), said.tolist(), followers.least)
+        mixed = probabilities * np.float32(left)
+        np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
+        gained = (followers.counts * memory_gains[followers.lengths]).astype(np.float32)
+        np.add.at(mixed, followers.tokens, gained)
+        return Mixture(mixed, left, followers.tokens, gained)
+
+    def _gains_of_both(
+        self, own: list[float], said: list[float], least: int
+    ) -> tuple[float, PlaceWeights, PlaceWeights]:
+        """Return the model's share, and by match length what a place of weight 1 and one count of the memory gain.
+
+        `own` and `said` are the sums of weights and counts by length; the memory's lengths below `least` have none.
+        Of each length, from the longest down, the history's own counts take their share of what is left, then the
+        memory's do.
+        """
+        size = max(len(own), len(said))
+        gains, memory_gains = np.zeros(size), np.zeros(size)
+        left, weight, count = 1.0, 0.0, 0.0
+        for length in range(size - 1, 0, -1):
+            weight += own[length] if length < len(own) else 0.0
+            count += said[length] if length < len(said) else 0.0
+            if weight and length <= len(self.shares):
+                gains[length] = left * self.shares[length - 1] / weight
+                left *= 1.0 - self.shares[length - 1]
+            if count and least <= length <= len(self.memory_shares):
+                memory_gains[length] = left * self.memory_shares[length - 1] / count
+                left *= 1.0 - self.memory_shares[length - 1]
+        return left, gains.cumsum(), memory_gains.cumsum()
 
     def _gains(self, weights: PlaceWeights) -> tuple[float, PlaceWeights]:
         """Return the model's share, and what a place of weight 1 gains by match length, as `weights` are.
@@ -108,14 +170,16 @@ def read_ngram_cache(folder: Path) -> NgramCache | None:
         raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
     fields = cast(dict[str, Any], raw) if isinstance(raw, dict) else {}
     shares, half_life = fields.get("shares"), fields.get("half_life")
-    if not _are_shares(shares) or not _is_number(half_life, 1.0, 1e9):
+    of_memory = fields.get("memory_shares", [])
+    if not (shares and _are_shares(shares) and _is_number(half_life, 1.0, 1e9) and _are_shares(of_memory)):
         raise ModelError(f"{path} holds no fitted local cache: fetch the model again")
-    return NgramCache(tuple(map(float, cast(list[float], shares))), float(cast(float, half_life)))
+    fitted, memory_shares = (tuple(map(float, cast(list[float], each))) for each in (shares, of_memory))
+    return NgramCache(fitted, float(cast(float, half_life)), memory_shares)
 
 
 def _are_shares(value: object) -> bool:
-    parts = cast(list[object], value if isinstance(value, list) else [])
-    return 0 < len(parts) <= MOST_SHARES and all(_is_number(part, 0.0, 1.0) for part in parts)
+    parts = cast(list[object], value) if isinstance(value, list) else None
+    return parts is not None and len(parts) <= MOST_SHARES and all(_is_number(part, 0.0, 1.0) for part in parts)
 
 
 def _is_number(value: object, least: float, most: float) -> bool:

@@ -9,6 +9,9 @@ from typing import Protocol
 from model_runtime.engine.likelihood import Likelihood, Step, byte_offsets
 from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.ids import Ids
+from model_runtime.memory.lookup import NO_IDS
+from model_runtime.memory.segment import MOST
 
 OPENERS = (":", "(", "[", "{")
 
@@ -29,8 +32,11 @@ class Output:
     `line_ended` is true from then on.
     """
 
-    def __init__(self, sampler: Sampler, ends: Collection[int], stub: bytes, rule: Rule) -> None:
-        """Start empty; `ends` are the tokens that end a text."""
+    def __init__(
+        self, sampler: Sampler, ends: Collection[int], stub: bytes, rule: Rule, history: Ids = NO_IDS
+    ) -> None:
+        """Start empty after a history; `ends` are the tokens that end a text."""
+        self._history = history[-MOST:].copy()  # the rest of the history is large
         self.stub, self.complete, self.line_ended, self.confidence = stub, False, False, 1.0
         self._sampler, self._ends, self._rule = sampler, ends, rule
         self._spelled, self._steps = b"", list[Step]()
@@ -52,10 +58,9 @@ class Output:
     @property
     def likelihood(self) -> Likelihood:
         """The text with the chances of its tokens."""
-        offsets = byte_offsets(self._spelled)
-        return Likelihood(self._sampler, self._spelled, tuple(self._steps), decoded(self._spelled), offsets).along(
-            self.text
-        )
+        text, offsets = decoded(self._spelled), byte_offsets(self._spelled)
+        whole = Likelihood(self._sampler, self._spelled, tuple(self._steps), text, offsets, self._history)
+        return whole.along(self.text)
 
     @property
     def text(self) -> str:

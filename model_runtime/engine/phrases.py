@@ -12,11 +12,20 @@ from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
 from model_runtime.ids import Ids
+from model_runtime.memory.segment import LEAST, MOST
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.spelling import is_word
 from model_runtime.prompt.tokenizer import Tokenizer
 
 # Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks.md says how they do on others.
-PHRASE_COUNTS = NgramCache(shares=(0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3), half_life=8000.0)
+PHRASE_SHARES = (0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3)
+# The repository says less than the file itself; not fitted.
+REPOSITORY_FACTOR = 0.8
+REPOSITORY_SHARES = (
+    *(0.0,) * (LEAST - 1),
+    *(REPOSITORY_FACTOR * PHRASE_SHARES[min(length, len(PHRASE_SHARES)) - 1] for length in range(LEAST, MOST + 1)),
+)
+PHRASE_COUNTS = NgramCache(PHRASE_SHARES, half_life=8000.0, memory_shares=REPOSITORY_SHARES)
 UNSEEN_SHARE = 0.38  # share of the whole vocabulary where nothing matches; the rest is the text's own tokens'
 
 Probabilities = npt.NDArray[np.float32]
@@ -42,12 +51,20 @@ class Phrases:
         self._token_bytes, self._vocabulary, self._counts = tokenizer.token_bytes, tokenizer.vocabulary, counts
 
     def generate(
-        self, history: Ids, stub: bytes, rule: Rule, limit: int, least: float, stopped: Callable[[], bool]
+        self,
+        history: Ids,
+        stub: bytes,
+        rule: Rule,
+        limit: int,
+        least: float,
+        stopped: Callable[[], bool],
+        memory: MemoryView | None = None,
     ) -> Phrase:
         """Return the longest continuation in whole words that is as likely as `least`, which is above 0.
 
-        `history` [n] and `stub` are a prompt's. The text is empty if not even a word is likely enough; its confidence
-        is then that of the first token that was too unlikely. Raises Stopped soon after `stopped()` is true.
+        `history` [n], `stub` and `memory` are a prompt's. The text is empty if not even a word is likely enough; its
+        confidence is then that of the first token that was too unlikely. Raises Stopped soon after `stopped()` is
+        true.
         """
         row = np.concatenate((history, np.zeros(limit, dtype=np.int32)))
         phrase, spelled, joint = Phrase("", 0.0, 0), b"", 1.0
@@ -55,7 +72,7 @@ class Phrases:
         for count in range(limit):
             if stopped():
                 raise Stopped
-            chances = self._counts.mix(base, row[: len(history) + count])
+            chances = self._counts.mix(base, row[: len(history) + count], memory)
             ends = float(chances[~self._vocabulary.begins_word].sum()) if is_word(spelled[-1:]) else 1.0
             if spelled and joint * ends >= least:
                 phrase = Phrase(decoded(spelled), joint * ends, count)

@@ -6,18 +6,37 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from model_runtime.decoder.decoder import Likeliest
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 
 LEAST_CHANCE = 2.0**-12  # chance from which a token is likely
 LEAST_TOTAL = float(np.finfo(np.float32).tiny)  # tokens that fit may all be too unlikely for fp32
 
-Chances = npt.NDArray[np.float32]
+
+class Shares(NamedTuple):
+    """How much of a chance comes from the model, from texts that were read directly, and from the memory: sum 1."""
+
+    model: float = 1.0
+    file: float = 0.0
+    memory: float = 0.0
+
+
+class Origin(NamedTuple):
+    """Where the chances of a choice's likely tokens [n] come from.
+
+    `chances` [n] are those in the mixture, and `model` [n] is the model's part of them. The memory adds `gains` [m]
+    to the chances of `tokens` [m].
+    """
+
+    chances: Chances
+    model: Chances
+    tokens: Ids
+    gains: Chances
 
 
 class Choice(NamedTuple):
@@ -25,7 +44,7 @@ class Choice(NamedTuple):
 
     Tokens with a chance of at least 2^-12 are likely, whether or not they fit the stub: so the list stays valid when
     more is typed. If the chosen token itself is less likely than that, chances are not among the `whole` vocabulary
-    but among the tokens that fit the stub.
+    but among the tokens that fit the stub. Without an `origin` all comes from the model.
     """
 
     token: int
@@ -33,6 +52,19 @@ class Choice(NamedTuple):
     likely: Ids
     chances: Chances
     whole: bool = True
+    origin: Origin | None = None
+
+    @property
+    def shares(self) -> Shares:
+        """Where the token's chance comes from."""
+        at = np.flatnonzero(self.likely == self.token)
+        if self.origin is None or not len(at):
+            return Shares()
+        chance = max(float(self.origin.chances[at[0]]), LEAST_TOTAL)
+        model = min(1.0, float(self.origin.model[at[0]]) / chance)
+        memory = float(self.origin.gains[self.origin.tokens == self.token].sum()) / chance
+        memory = min(1.0 - model, memory)
+        return Shares(model, 1.0 - model - memory, memory)
 
 
 class Sampler:
@@ -49,8 +81,15 @@ class Sampler:
         unnamed = np.zeros(len(self.token_bytes) - tokenizer.vocab, dtype=np.bool_)
         self._begins_word = np.concatenate([tokenizer.vocabulary.begins_word, unnamed])
 
-    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
-        """Choose the likeliest token that fits the stub, given logits [vocab] and a history [n].
+    def pick(
+        self,
+        logits: torch.Tensor,
+        history: Ids,
+        stub: bytes,
+        likeliest: Likeliest | None = None,
+        memory: MemoryView | None = None,
+    ) -> Choice:
+        """Choose the likeliest token that fits the stub, given logits [vocab], a history [n] and perhaps a memory.
 
         If `likeliest` is given, the logits are searched only where its tokens do not settle the choice. An n-gram
         cache gives chances to any token, so all of the model's are fetched to mix them in.
@@ -61,13 +100,15 @@ class Sampler:
         scores = logits[: len(self.token_bytes)]  # a model's vocabulary may be padded
         if self.ngram_cache is None:
             return _on_device(scores, fitting)
-        chances = self.ngram_cache.mix(torch.softmax(scores, dim=-1).cpu().numpy(), history)
-        if fitting is None:
-            return _among(chances, int(chances.argmax()))
-        token = int(fitting[chances[fitting].argmax()])
-        return (
-            _among(chances, token) if chances[token] >= LEAST_CHANCE else _among_few(chances[fitting], token, fitting)
-        )
+        probabilities = torch.softmax(scores, dim=-1).cpu().numpy()
+        mixture = self.ngram_cache.mixture(probabilities, history, memory)
+        chances = mixture.chances
+        token = int(chances.argmax()) if fitting is None else int(fitting[chances[fitting].argmax()])
+        if fitting is None or chances[token] >= LEAST_CHANCE:
+            choice = _among(chances, token)
+        else:
+            choice = _among_few(chances[fitting], token, fitting)
+        return choice if chances is probabilities else _with_origin(choice, mixture, probabilities)
 
     def _settled(self, likeliest: Likeliest, stub: bytes) -> Choice | None:
         """Return what the likeliest tokens settle: a likely one fits, and none that is not among them is likely."""
@@ -125,6 +166,14 @@ def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:
 def _among(chances: Chances, token: int) -> Choice:
     likely = np.flatnonzero(chances >= LEAST_CHANCE)
     return Choice(token, float(chances[token]), likely.astype(np.int32), chances[likely])
+
+
+def _with_origin(choice: Choice, mixture: Mixture, probabilities: Chances) -> Choice:
+    """Return a choice that also knows where the chances of its likely tokens come from."""
+    token, chance, likely, chances, whole, _ = choice
+    model = probabilities[likely] * np.float32(mixture.model)
+    mixed = chances if whole else mixture.chances[likely]
+    return Choice(token, chance, likely, chances, whole, Origin(mixed, model, mixture.tokens, mixture.gains))
 
 
 def _among_few(chances: Chances, token: int, fitting: Ids) -> Choice:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -39,7 +40,7 @@ class Prompt:
     `stub` is the unfinished word at the cursor: taken out of the prompt so that the model can finish it with the
     tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
     the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
-    between them. `head`, `tail` and `typed` are numbers of tokens.
+    between them. It also reads the counts of `memory`. `head`, `tail` and `typed` are numbers of tokens.
     """
 
     ids: Ids
@@ -48,6 +49,7 @@ class Prompt:
     head: int
     tail: int
     typed: int
+    memory: MemoryView | None = None
 
 
 def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:

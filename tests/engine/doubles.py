@@ -21,6 +21,7 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -121,11 +122,18 @@ class _Listening(Sampler):
         super().__init__(tokenizer, cache)
         self._gaps = gaps
 
-    def pick(self, logits: torch.Tensor, history: Ids, stub: bytes, likeliest: Likeliest | None = None) -> Choice:
-        choice = super().pick(logits, history, stub, likeliest)
+    def pick(
+        self,
+        logits: torch.Tensor,
+        history: Ids,
+        stub: bytes,
+        likeliest: Likeliest | None = None,
+        memory: MemoryView | None = None,
+    ) -> Choice:
+        choice = super().pick(logits, history, stub, likeliest, memory)
         others = logits.clone()
         others[choice.token] = -torch.inf
-        runner_up = super().pick(others, history, stub).token
+        runner_up = super().pick(others, history, stub, memory=memory).token
         self._gaps().append(float(logits[choice.token] - others[runner_up]))
         return choice
 

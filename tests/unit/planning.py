@@ -63,7 +63,8 @@ def prompt_of_fours(plan: Plan) -> Prompt:
     """A prompt of such tokens, not healed."""
     parts = [_ids_of_fours(part) for part in (plan.head, plan.tail, plan.typed)]
     ids = order_parts(Template((0,), (1,), (2,)), *parts)
-    return Prompt(ids, b"", ids, *map(len, parts))
+    head, tail, typed = map(len, parts)
+    return Prompt(ids, b"", ids, head, tail, typed)
 
 
 def real_prompt(plan: Plan) -> Prompt:

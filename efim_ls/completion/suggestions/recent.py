@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from model_runtime.engine.likelihood import Likelihood
+from model_runtime.memory.view import MemoryView
 
 MOST_SUGGESTIONS = 16  # per document
 NEARBY = 500  # characters on each side that, with both lengths, identify a place
@@ -17,7 +18,7 @@ class PastSuggestion:
     r"""A suggestion and its place: the lengths of the text before and after the cursor, and the nearest of it.
 
     Lines of `text` end in \n, whatever ends those of the document. `likelihood` is that of the text, None if all of
-    it is shown however likely it is. `others` is the hash of the other open texts.
+    it is shown however likely it is. `others` is the hash of the other open texts, and `version` that of the memory.
     """
 
     start: int
@@ -27,11 +28,12 @@ class PastSuggestion:
     text: str
     likelihood: Likelihood | None
     others: int
+    version: int | None
 
-    def typed(self, text: str, cursor: int, others: int) -> int | None:
+    def typed(self, text: str, cursor: int, others: int, version: int | None) -> int | None:
         """Return how many of its characters stand before the cursor, None if others do or anything else changed."""
         same = (
-            others == self.others
+            (others, version) == (self.others, self.version)
             and len(text) - cursor == self.remaining
             and 0 <= cursor - self.start <= 2 * len(self.text)
             and text.startswith(self.after, cursor)
@@ -68,11 +70,13 @@ class RecentSuggestions:
         suggested: str,
         others: tuple[str, ...] = (),
         likelihood: Likelihood | None = None,
+        memory: MemoryView | None = None,
     ) -> None:
         """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown."""
         before, after = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY]
-        made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, likelihood, hash(others))
-        known = next((left for left in self._left(text, cursor, others) if left.text == suggested), None)
+        beside = hash(others), memory and memory.version
+        made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, likelihood, *beside)
+        known = next((left for left in self._left(text, cursor, others, memory) if left.text == suggested), None)
         if known is None:
             self._suggestions.append(made)
         else:
@@ -85,13 +89,17 @@ class RecentSuggestions:
         self._suggestions.remove(left.suggestion)
         self._suggestions.append(left.suggestion)
 
-    def left(self, text: str, cursor: int, others: tuple[str, ...] = ()) -> Remainder | None:
+    def left(
+        self, text: str, cursor: int, others: tuple[str, ...] = (), memory: MemoryView | None = None
+    ) -> Remainder | None:
         """Return what is left of the latest suggestion whose beginning stands before the cursor, else None."""
-        return next(self._left(text, cursor, others), None)
+        return next(self._left(text, cursor, others, memory), None)
 
-    def _left(self, text: str, cursor: int, others: tuple[str, ...]) -> Iterator[Remainder]:
-        beside = hash(others)
+    def _left(
+        self, text: str, cursor: int, others: tuple[str, ...], memory: MemoryView | None
+    ) -> Iterator[Remainder]:
+        beside = hash(others), memory and memory.version
         for made in reversed(self._suggestions):
-            typed = made.typed(text, cursor, beside)
+            typed = made.typed(text, cursor, *beside)
             if typed is not None and typed < len(made.text):
                 yield Remainder(made, typed)

@@ -16,8 +16,9 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner
 from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -172,9 +173,11 @@ class Seen(NgramCache):
 
     histories: list[list[int]] = field(default_factory=list[list[int]])
 
-    def mix(self, probabilities: npt.NDArray[np.float32], history: Ids) -> npt.NDArray[np.float32]:
+    def mixture(
+        self, probabilities: npt.NDArray[np.float32], history: Ids, memory: MemoryView | None = None
+    ) -> Mixture:
         self.histories.append(history.tolist())
-        return super().mix(probabilities, history)
+        return super().mixture(probabilities, history, memory)
 
 
 def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:

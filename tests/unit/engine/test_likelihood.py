@@ -8,12 +8,18 @@ from typing import cast
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.engine.likelihood import Likelihood, byte_offsets
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, StopRule, decoded
-from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.sampler import Choice, Sampler, Shares
+from model_runtime.ids import Ids
+from model_runtime.memory.memory import EMPTY
+from model_runtime.memory.segment import MemoryDocument
+from model_runtime.memory.view import MemoryPlace
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 
 SPELLED = [b"a", b"b", b"ab", b"(", b")", b"):", b" ", b"\n", b"\n  ", b" a", b"\xc3", b"\xa9", b"\r\n", b""]
@@ -132,3 +138,54 @@ def test_offsets_of_characters_are_where_they_decode(spelled: bytes) -> None:
     assert len(offsets) == len(text) + 1
     for at in range(len(text) + 1):
         assert decoded(spelled[: offsets[at]]) in (text[:at], text[:at] + "\n", text[:at].removesuffix("\n") + "\n")
+
+
+# Who said it
+
+COUNTS = NgramCache((0.5,), half_life=1e6, memory_shares=(0.0, 0.0, 0.5))
+MIXING = Sampler(TOKENIZER, COUNTS, [END])
+
+
+def ids(*spelled: bytes) -> Ids:
+    return np.array([token(each) for each in spelled], dtype=np.int32)
+
+
+def test_words_know_how_much_of_them_model_file_and_memory_said() -> None:
+    # After "ab (" the memory says "a" and the file "b"; then the memory goes on with ")", and the file has nothing.
+    documents = [
+        MemoryDocument("/one.py", b"1", ids(b"ab", b" ", b"(", b"a", b")")),
+        MemoryDocument("/two", b"2", ids()),
+    ]
+    view = EMPTY.with_changes((), documents).without(())
+    history = ids(b"(", b"b", b"ab", b" ", b"(")
+    output = Output(MIXING, [END], b"", ENDLESS, history)
+    for row in (history, np.append(history, ids(b"a")), np.append(history, ids(b"a", b")"))):
+        stub = b"" if len(row) > len(history) + 1 else b"a)"[len(row) - len(history) :][:1]
+        output.append(MIXING.pick(torch.zeros(len(SPELLED)), row, stub, memory=view))
+    made = output.likelihood
+    assert made.text.startswith("a)")
+    of_model = 1 / len(SPELLED)
+    first = Shares(0.25 * of_model, 0.0, 0.5)
+    first = Shares(*(each / sum(first) for each in first))
+    second = Shares(*(each / (0.5 * of_model + 0.5) for each in (0.5 * of_model, 0.0, 0.5)))
+    assert made.shares(0, 1) == pytest.approx(first)
+    assert made.shares(1, 2) == pytest.approx(second)
+    assert made.shares(0, 2) == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)])
+    assert made.shares(1, 1) == Shares()
+    assert made.places(view, 0, 1, 3) == [MemoryPlace("/one.py", 3, 3)]
+    assert made.places(view, 0, 2, 3) == [MemoryPlace("/one.py", 3, 4)]
+    assert made.along(made.text[:1]).shares(0, 1) == made.shares(0, 1)
+
+
+def test_what_the_file_said_is_known_too() -> None:
+    history = ids(b"(", b"b", b"(")
+    output = Output(MIXING, [END], b"", ENDLESS, history)
+    output.append(MIXING.pick(torch.zeros(len(SPELLED)), history, b"", memory=EMPTY.without(())))
+    model = 0.5 / len(SPELLED) / (0.5 / len(SPELLED) + 0.5)
+    assert output.text == "b"
+    assert output.likelihood.shares(0, 1) == pytest.approx((model, 1 - model, 0.0))
+    assert not output.likelihood.places(EMPTY.without(()), 0, 1, 3)
+
+
+def test_without_counts_the_model_said_everything() -> None:
+    assert likelihood([(token(b"a"), weights(a=0.5))]).shares(0, 1) == (1.0, 0.0, 0.0)

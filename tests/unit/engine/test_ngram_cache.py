@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, matches, read_ngram_cache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.memory.memory import EMPTY, Memory
+from model_runtime.memory.segment import MemoryDocument
 
 VOCAB = 5
 CACHE = NgramCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)
@@ -52,10 +55,26 @@ def reference_matches(history: list[int], length: int) -> list[int]:
     return [i for i in places if history[i - length + 1 : i + 1] == end and history[i + 1] >= 0]
 
 
-def reference_mix(cache: NgramCache, probabilities: list[float], history: list[int]) -> list[float]:
-    """One length of match after the other takes its share of what there was."""
+def memory_of(*texts: list[int]) -> Memory:
+    named = [MemoryDocument(str(n), str(n).encode(), ids(*text)) for n, text in enumerate(texts)]
+    return EMPTY.with_changes((), named)
+
+
+def reference_mix(
+    cache: NgramCache, probabilities: list[float], history: list[int], texts: Sequence[list[int]] = ()
+) -> list[float]:
+    """One length of match after the other takes its share of what there was, first the memory's."""
     mixed = probabilities
-    for length, share in enumerate(cache.shares, 1):
+    apart = [token for text in texts for token in (*text, -1)]
+    for length in range(1, 17):
+        share = cache.memory_shares[length - 1] if length <= len(cache.memory_shares) else 0.0
+        counts = [0.0] * len(probabilities)
+        for place in reference_matches([*apart, *history], length):
+            if place < len(apart) and length >= 3:
+                counts[[*apart, *history][place + 1]] += 1
+        if any(counts):
+            mixed = [(1 - share) * p + share * c / sum(counts) for p, c in zip(mixed, counts, strict=True)]
+        share = cache.shares[length - 1] if length <= len(cache.shares) else 0.0
         counts = [0.0] * len(probabilities)
         for place in reference_matches(history, length):
             counts[history[place + 1]] += 0.5 ** min((len(history) - place) / cache.half_life, 64)
@@ -147,12 +166,64 @@ def test_alone_the_model_says_nothing_where_there_are_counts(parts: list[int], h
     assert set(np.flatnonzero(mixed).tolist()) == (followers or set(range(VOCAB)))
 
 
+# With a memory
+
+of_both = st.builds(
+    NgramCache,
+    st.lists(st.floats(0, 1), min_size=1, max_size=8).map(tuple),
+    st.floats(1, 1e6),
+    st.lists(st.floats(0, 1), max_size=16).map(tuple),
+)
+WITH_MEMORY = NgramCache((0.5, 0.2), half_life=1e6, memory_shares=(0.0, 0.0, 0.5, 0.25))
+
+
+@unhurried
+@given(of_both, weights, histories, st.lists(histories, max_size=3))
+@example(WITH_MEMORY, [1] * VOCAB, [0, 1, 2], [[0, 1, 2, 3]])
+@example(WITH_MEMORY, [1] * VOCAB, [0, 1, 2] * 3, [[0, 1, 2, 3], [2, 0, 1, 2, 4]])
+def test_the_mixture_with_a_memory_is_the_references(
+    cache: NgramCache, parts: list[int], history: list[int], texts: list[list[int]]
+) -> None:
+    mixed = cache.mix(distribution(parts), ids(*history), memory_of(*texts).without(()))
+    assert mixed.dtype == np.float32
+    assert mixed.sum() == pytest.approx(1, abs=1e-5)
+    expected = reference_mix(cache, distribution(parts).tolist(), history, texts)
+    np.testing.assert_allclose(mixed, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_mixture_with_a_memory_is_what_a_person_computes() -> None:
+    # The history's own end stood before once, followed by 4. The memory says 3 after two tokens more than that
+    # (a match of three) and 0 after a match of four.
+    history, texts = ids(2, 4, 1, 0, 1, 2), [[0, 1, 2, 3], [1, 0, 1, 2, 0], [1, 2, 1]]
+    made = WITH_MEMORY.mixture(even(), history, memory_of(*texts).without(()))
+    of_one = 0.5 * 0.2 + np.array([0, 0, 0, 0, 0.5])  # matches of one token of the history itself take half
+    of_three = 0.5 * of_one + np.array([0.25, 0, 0, 0.25, 0])  # of the memory's three or more, half: one of each
+    of_four = 0.75 * of_three + np.array([0.25, 0, 0, 0, 0])  # and of its four, a quarter
+    np.testing.assert_allclose(made.chances, of_four, rtol=1e-6)
+    assert made.model == pytest.approx(0.75 * 0.5 * 0.5)
+    assert dict(zip(made.tokens.tolist(), made.gains.tolist(), strict=True)) == pytest.approx(
+        {3: 0.75 * 0.25, 0: 0.75 * 0.25 + 0.25}
+    )
+
+
+@unhurried
+@given(weights, histories)
+def test_a_memory_that_holds_nothing_changes_no_bit(parts: list[int], history: list[int]) -> None:
+    without = WITH_MEMORY.mix(distribution(parts), ids(*history))
+    assert (WITH_MEMORY.mix(distribution(parts), ids(*history), EMPTY.without(())) == without).all()
+
+
+def test_without_shares_for_it_a_memory_says_nothing() -> None:
+    view = memory_of([0, 1, 2, 3] * 3).without(())
+    assert (CACHE.mix(even(), ids(0, 1, 2), view) == even()).all()
+
+
 # In the model's folder
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     (tmp_path / LOCAL_CACHE_FILE).write_text(CACHE.to_json())
-    other = NgramCache((0.5,), half_life=2000.0)
+    other = NgramCache((0.5,), half_life=2000.0, memory_shares=(0.0, 0.0, 0.25))
     (tmp_path / LOCAL_CACHE_FILE).write_text(other.to_json())
     assert read_ngram_cache(tmp_path) == other
     assert [path.name for path in tmp_path.iterdir()] == [LOCAL_CACHE_FILE]
@@ -185,6 +256,9 @@ DAMAGED = {
             ("shares", ["0.5"]),
             ("shares", [True]),
             ("shares", [0.1] * 65),
+            ("memory_shares", [1.1]),
+            ("memory_shares", None),
+            ("memory_shares", [0.1] * 65),
             ("half_life", 0),
             ("half_life", -5.0),
             ("half_life", float("nan")),

@@ -48,11 +48,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model_runtime.loading": tuple(
         f"model_runtime.{each}" for each in ("engine", "decoder", "arena", "checkpoint", "prompt")
     ),
-    "model_runtime.engine": ("model_runtime.decoder", "model_runtime.arena", "model_runtime.prompt"),
+    "model_runtime.engine": (
+        "model_runtime.decoder",
+        "model_runtime.arena",
+        "model_runtime.prompt",
+        "model_runtime.memory",
+    ),  # fmt: skip
     "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
     "model_runtime.arena": ("model_runtime.checkpoint",),
     "model_runtime.checkpoint": (),
-    "model_runtime.prompt": (),
+    "model_runtime.prompt": ("model_runtime.memory",),
+    "model_runtime.memory": (),
     "kv_store": (),
     "efim_lab.training": (
         "efim_lab.evaluation",

@@ -1,0 +1,1 @@
+"""Counts of what followed the last tokens in a repository's documents: no files, no tensors, no model."""

@@ -1,0 +1,215 @@
+"""The memory of counts, against the n-gram cache's matches over all texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from model_runtime.engine.ngram_cache import matches
+from model_runtime.ids import Ids
+from model_runtime.memory import lookup
+from model_runtime.memory import memory as memory_module
+from model_runtime.memory.lookup import Followers
+from model_runtime.memory.memory import EMPTY, Memory
+from model_runtime.memory.segment import LEAST, MOST, MemoryDocument, build_segment
+from model_runtime.memory.view import MemoryView
+
+WIDE = 70_000  # beyond what two bytes hold beside a break
+unhurried = settings(deadline=None, max_examples=150)
+alphabets = st.sampled_from([(0, 1), (0, 1, 2), (0, 65_533, 65_534), (1, 65_535, WIDE), (0, 1, -1)])
+texts = alphabets.flatmap(
+    lambda tokens: st.one_of(
+        st.lists(st.sampled_from(tokens), max_size=60),
+        st.tuples(st.lists(st.sampled_from(tokens), max_size=6), st.integers(1, 12)).map(
+            lambda pair: pair[0] * pair[1]
+        ),
+    )
+)
+collections = st.dictionaries(st.sampled_from("abcdefg"), texts, max_size=6)
+
+
+def ids(tokens: list[int]) -> Ids:
+    return np.array(tokens, dtype=np.int32)
+
+
+def document(path: str, tokens: list[int]) -> MemoryDocument:
+    return MemoryDocument(path, hashlib.blake2b(str(tokens).encode(), digest_size=16).digest(), ids(tokens))
+
+
+def documents(by_path: dict[str, list[int]]) -> list[MemoryDocument]:
+    return [document(path, tokens) for path, tokens in by_path.items()]
+
+
+def memory_of(by_path: dict[str, list[int]]) -> Memory:
+    return EMPTY.with_changes((), documents(by_path))
+
+
+def reference(by_path: dict[str, list[int]], history: list[int]) -> tuple[int, dict[tuple[int, int], int]]:
+    """The least length that is counted, and the count of each (length, token)."""
+    apart = [token for tokens in by_path.values() for token in (*tokens, -1)]
+    places, lengths = matches(ids([*apart, *history]), MOST)
+    inside = places < len(apart)
+    places, lengths = places[inside], lengths[inside]
+    sizes = {length: int((lengths >= length).sum()) for length in range(LEAST, MOST)}
+    least = next((length for length, size in sizes.items() if size <= lookup.MOST_PLACES), MOST)
+    found = zip(lengths.tolist(), (apart[place + 1] for place in places.tolist()), strict=True)
+    return least, dict(sorted(Counter(each for each in found if each[0] >= least).items()))
+
+
+def counted(followers: Followers) -> tuple[int, dict[tuple[int, int], int]]:
+    keys = list(zip(followers.lengths.tolist(), followers.tokens.tolist(), strict=True))
+    assert keys == sorted(set(keys))
+    return followers.least, dict(zip(keys, followers.counts.tolist(), strict=True))
+
+
+def assert_counts(view: MemoryView, by_path: dict[str, list[int]], history: list[int]) -> None:
+    least, expected = reference(by_path, history)
+    found_least, found = counted(view.followers(ids(history)))
+    assert found == expected
+    assert found_least == least or not found
+    draft = view.draft(ids(history), 5).tolist()
+    assert bool(draft) == bool(expected)
+    if draft:
+        longest = max(length for length, _ in expected)
+        token = max((count, -token) for (length, token), count in expected.items() if length == longest)[1]
+        assert draft[0] == -token
+        assert any(goes_on(tokens, history[-longest:] + draft) for tokens in by_path.values())
+    for token in {token for _, token in expected}:
+        said = view.places(ids(history), token, 10_000)
+        lengths = Counter({length: count for (length, each), count in expected.items() if each == token})
+        assert Counter(place.length for place in said) == lengths
+        assert said == sorted(said, key=lambda place: (-place.length, place.path, place.offset))
+        for path, offset, length in said:
+            before = by_path[path][:offset]
+            assert by_path[path][offset] == token
+            assert before[len(before) - length :] == history[len(history) - length :]
+
+
+def goes_on(tokens: list[int], part: list[int]) -> bool:
+    return any(tokens[at : at + len(part)] == part for at in range(len(tokens)))
+
+
+@pytest.fixture(autouse=True, params=[3, 1024])
+def most_places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths with more matches than a few are left out, or hardly any."""
+    monkeypatch.setattr(lookup, "MOST_PLACES", request.param)
+
+
+@unhurried
+@given(collections, texts)
+@example({"a": [0] * 40}, [0] * 20)
+@example({"a": [0, 1, 0, 1]}, [1, 0, 1, 0])
+@example({"a": [0, 1], "b": [0, 0, 0], "c": []}, [0, 0, 0])
+@example({"a": [WIDE, 1, 65_535, 1], "b": [1, 65_535, 1, WIDE]}, [WIDE, 1, 65_535])
+def test_counts_are_those_of_matches_over_all_texts(by_path: dict[str, list[int]], history: list[int]) -> None:
+    for end in (history, *(tokens[: len(tokens) // 2] for tokens in by_path.values())):
+        assert_counts(memory_of(by_path).without(()), by_path, end)
+
+
+names = st.sampled_from("abcdefg")
+changes = st.one_of(
+    st.tuples(st.just("change"), st.sets(names, max_size=3), st.dictionaries(names, texts, max_size=3)),
+    st.tuples(st.just("merge"), st.just(set[str]()), st.just(dict[str, list[int]]())),
+)
+
+
+@unhurried
+@given(collections, st.lists(changes, max_size=8), st.sets(names, max_size=3), texts, st.booleans())
+@example({"a": [0] * 9, "b": [1] * 9}, [("change", {"a"}, {})], {"b"}, [0] * 9, False)
+@example(
+    {"a": [0, 1] * 9, "b": [1] * 5}, [("change", set(), {"c": [0] * 5}), ("merge", set(), {})], set(), [0] * 9, True
+)
+def test_changes_merges_and_masks_count_as_the_same_documents_read_at_once(
+    by_path: dict[str, list[int]],
+    steps: list[tuple[str, set[str], dict[str, list[int]]]],
+    masked: set[str],
+    history: list[int],
+    apart: bool,
+) -> None:
+    memory = memory_of(by_path)
+    if apart:
+        memory = EMPTY
+        for path in reversed(by_path):
+            memory = memory.with_changes((), [document(path, by_path[path])])
+    for step, removed, added in steps:
+        if step == "merge":
+            memory = memory.merged()
+            continue
+        memory.without(masked).followers(ids(history))  # what was asked before shows nowhere
+        by_path = {path: tokens for path, tokens in by_path.items() if path not in removed} | added
+        memory = memory.with_changes(removed, documents(added))
+    fresh = memory_of(by_path)
+    assert memory.version == fresh.version
+    assert memory.paths == fresh.paths == {each.path: each.digest for each in documents(by_path)}
+    assert memory.tokens == fresh.tokens == sum(map(len, by_path.values()))
+    left = {path: tokens for path, tokens in by_path.items() if path not in masked}
+    view = memory.without(masked)
+    assert view == memory_of(left).without(())
+    assert hash(view) == hash(memory_of(left).without(()))
+    assert_counts(view, left, history)
+
+
+def test_the_same_text_counts_under_each_of_its_paths() -> None:
+    memory = memory_of({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]})
+    assert counted(memory.without(()).followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 2})
+    assert counted(memory.without("a").followers(ids([1, 2, 3]))) == (LEAST, {(3, 4): 1})
+
+
+def test_versions_tell_documents_apart() -> None:
+    one, other = document("a", [1]), document("a", [2])
+    assert memory_of({}).version == EMPTY.version == 0
+    versions = {EMPTY.with_changes((), added).version for added in ([one], [other], [one._replace(path="b")])}
+    assert len(versions) == 3
+    assert EMPTY.with_changes((), [one]).without(["a"]) == EMPTY.without(())
+    assert EMPTY.with_changes((), [one]).without(["b"]) != EMPTY.without(())
+
+
+def test_a_change_that_changes_nothing_is_the_same_memory() -> None:
+    memory = memory_of({"a": [1, 2, 3, 4]})
+    assert memory.with_changes(["b"], [document("a", [1, 2, 3, 4])]) is memory
+    assert memory.with_changes(["a"], [document("a", [1, 2, 3, 4])]) is memory
+
+
+def test_segments_stay_few_while_small_changes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "QUICK", 2_000)
+    rng = np.random.default_rng(0)
+    by_path = {str(n): rng.integers(0, 9, 200).tolist() for n in range(64)}
+    memory = memory_of(by_path)
+    for n in range(64):
+        by_path[str(n % 28)] = rng.integers(0, 9, 200).tolist()
+        memory = memory.with_changes((), [document(str(n % 28), by_path[str(n % 28)])])
+        assert len(memory.without(()).parts) <= 12
+    assert memory.needs_merge
+    merged = memory.merged()
+    assert not merged.needs_merge
+    assert len(merged.without(()).parts) == 1
+    assert merged.bytes < memory.bytes
+    for end in by_path.values():
+        assert_counts(merged.without(()), by_path, end[:50])
+
+
+@pytest.mark.parametrize("widest, most", [(9_000, 5.2), (WIDE, 6.2)])
+def test_a_token_takes_at_most_six_bytes(widest: int, most: float) -> None:
+    rng = np.random.default_rng(0)
+    memory = memory_of({str(n): [*rng.integers(0, 9_000, 2_000).tolist(), widest] for n in range(5)})
+    assert memory.bytes / memory.tokens < most
+
+
+def test_a_match_of_the_greatest_length_is_counted_however_often_it_stands() -> None:
+    tokens = [*range(20), 7] * 2_000
+    found = counted(memory_of({"a": tokens}).without(()).followers(ids(list(range(20)))))
+    assert found == (MOST, {(MOST, 7): 2_000})
+
+
+def test_a_document_comes_back_as_it_was_given() -> None:
+    given = [document("a", [1, -1, 65_534]), document("b", []), document("c", [65_535, WIDE, -1])]
+    for some in (given, given[:2]):
+        segment = build_segment(some)
+        for number, each in enumerate(some):
+            back = segment.document(number)
+            assert (back.path, back.digest, back.ids.tolist()) == (each.path, each.digest, each.ids.tolist())
