@@ -6,16 +6,33 @@ Everything here runs when someone asks, never for a keystroke.
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from efim_ls.request import Answer, Costs
+from model_runtime.engine.likelihood import Likelihood
 from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import PartName, Prompt, part_sizes
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
+LEAST_SHARE = 0.1  # of a word that the repository said, from which places are named
+MOST_PLACES = 3  # of a word
+UNKNOWN: Mapping[str, object] = {"model": None, "file": None, "repository": None, "from": []}
+
 PartCost = Literal["kept", "ahead", "disk", "recomputed"]
+
+
+class Spoken(NamedTuple):
+    """What an answer was made from: a text with its chances, from its character `start` on.
+
+    `memory` is the view of the repository that the text was chosen with.
+    """
+
+    likelihood: Likelihood
+    start: int
+    memory: MemoryView | None
 
 
 class PromptPart(NamedTuple):
@@ -44,11 +61,21 @@ def prompt_parts(tokenizer: Tokenizer, template: Template, prompt: Prompt, costs
     return found
 
 
-def suggestion(answer: Answer | None) -> dict[str, object] | None:
-    """Return what an answer showed and hid as plain values, with who said each word; None if that is nothing."""
+def suggestion(tokenizer: Tokenizer, answer: Answer | None, spoken: Spoken | None) -> dict[str, object] | None:
+    """Return what an answer showed and hid as plain values, with who said each word; None if that is nothing.
+
+    `spoken` is what the last answer was made from.
+    """
     if answer is None or not (answer.text or answer.hidden):
         return None
-    return {"shown": answer.text, "hidden": answer.hidden, "words": [_word(*each) for each in answer.words]}
+    if spoken and spoken.likelihood.text[spoken.start :] != answer.text + answer.hidden:
+        spoken = None
+    words, at = list[dict[str, object]](), spoken.start if spoken else 0
+    for text, probability in answer.words:
+        said = _who_said(tokenizer, spoken, at, at + len(text)) if spoken else UNKNOWN
+        words.append({"text": text, "probability": probability, **said})
+        at += len(text)
+    return {"shown": answer.text, "hidden": answer.hidden, "words": words}
 
 
 def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
@@ -60,8 +87,24 @@ def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
     return costs if sizes == (prompt.head, prompt.tail, prompt.typed, len(prompt.ids)) else None
 
 
-def _word(text: str, probability: float) -> dict[str, object]:
-    return {"text": text, "probability": probability, "model": None, "file": None, "repository": None, "from": []}
+def _who_said(tokenizer: Tokenizer, spoken: Spoken, start: int, end: int) -> dict[str, object]:
+    """Return the shares of who said some characters, and the places if the repository said enough of them."""
+    likelihood, memory = spoken.likelihood, spoken.memory
+    shares, sources = likelihood.shares(start, end), list[dict[str, object]]()
+    if memory and shares.memory >= LEAST_SHARE:
+        text = likelihood.text[start:end]
+        begin = start + (len(text) - len(text.lstrip()) if text.strip() else 0)
+        for place in likelihood.places(memory, begin, end, MOST_PLACES):
+            line = _line(tokenizer, memory.ids_of(place.path), place.offset)
+            sources.append({"path": place.path, "line": line, "tokens": place.length})
+    return {"model": shares.model, "file": shares.file, "repository": shares.memory, "from": sources}
+
+
+def _line(tokenizer: Tokenizer, ids: Ids, offset: int) -> int:
+    """Return the line, from 1, on which what a token of a file says begins."""
+    *before, said = (tokenizer.token_bytes[int(token)] for token in ids[: offset + 1])
+    blank = said[: len(said) - len(said.lstrip())] if said.strip() else b""
+    return 1 + b"".join(before).count(b"\n") + blank.count(b"\n")
 
 
 def _cost_ends(costs: Costs, tokens: int) -> list[tuple[PartCost, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.explanation import prompt_parts
-from efim_ls.request import Costs, Request
+from efim_ls.request import Answer, Costs, Request
+from model_runtime.memory.memory import EMPTY
+from model_runtime.memory.segment import MemoryDocument
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, Make, ask, explained, maker
-from tests.engine.doubles import never
+from tests.engine.doubles import CACHE, never
 from tests.models import CODE
 
 SOURCES = ("reused", "fetched", "ahead", "recomputed")  # of a prompt's keys and values
@@ -127,6 +130,73 @@ def test_a_character_of_several_tokens_belongs_to_the_later_piece(tokenizer: Tok
         parts = prompt_parts(tokenizer, template, prompt, Costs(reused=reused, recomputed=len(ids) - reused))
         assert "".join(part.text for part in parts) == "日本"
         assert [part.tokens for part in parts] == [size for size in (reused, len(ids) - reused) if size]
+
+
+# Who said it
+
+
+REPEATED = "value = line.split(separator)\n"
+ELSEWHERE = f"import os\n\n\ndef parts(line, separator):\n    {REPEATED}    return value\n"
+LISTENING = replace(CACHE, memory_shares=(0.0, 0.0, *(0.99,) * 14))  # believes the repository alone
+
+
+def view_of(tokenizer: Tokenizer, texts: dict[str, str]) -> MemoryView:
+    """A repository of these files."""
+    documents = [MemoryDocument(path, path.encode(), tokenizer.encode(text)) for path, text in texts.items()]
+    return EMPTY.with_changes((), documents).without(())
+
+
+@pytest.mark.parametrize("explicit", [False, True], ids=["typing", "key"])
+def test_words_name_the_places_of_the_repository_that_said_them(
+    folder: Path, tokenizer: Tokenizer, explicit: bool
+) -> None:
+    completer, _ = maker(folder, cache=LISTENING)()
+    memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE, "/project/other.py": "x = 1\n" * 9})
+    text = "def again(line, separator):\n    value = line.split("
+    request = Request("file:///a.py", text, len(text), explicit, memory=memory)
+    answer = completer.complete(request, never)
+    assert (answer.text + answer.hidden).startswith("separator)")
+    told = completer.explain(request, answer)["suggestion"]
+    assert isinstance(told, dict)
+    first = told["words"][0]
+    assert first["text"] == "separator" and first["repository"] > 0.9
+    assert first["model"] + first["file"] + first["repository"] == pytest.approx(1)
+    place, *_ = first["from"]
+    assert (place["path"], place["line"]) == ("/project/parts.py", 5) and 3 <= place["tokens"] <= 16
+    assert "".join(word["text"] for word in told["words"]) == told["shown"] + told["hidden"]
+
+
+def test_typing_through_a_suggestion_keeps_who_said_the_rest(folder: Path, tokenizer: Tokenizer) -> None:
+    completer, _ = maker(folder, cache=LISTENING)()
+    memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE})
+    text = "def again(line, separator):\n    value = line.split("
+    completer.complete(Request("file:///a.py", text, len(text), memory=memory), never)
+    typed = f"{text}sepa"
+    request = Request("file:///a.py", typed, len(typed), memory=memory)
+    answer = completer.complete(request, never)
+    assert answer.costs.recomputed == answer.costs.passes == 0
+    told = completer.explain(request, answer)["suggestion"]
+    assert isinstance(told, dict)
+    assert told["words"][0]["text"] == "rator"
+    assert told["words"][0]["from"][0]["line"] == 5
+
+
+def test_without_a_repository_no_place_is_named(made: Make) -> None:
+    completer, _ = made()
+    answer = ask(completer, CODE, PLACE)
+    told = completer.explain(Request("file:///a.py", CODE, PLACE), answer)["suggestion"]
+    for word in told["words"] if isinstance(told, dict) else ():
+        assert word["repository"] == 0 and word["from"] == []
+        assert word["model"] + word["file"] == pytest.approx(1)
+
+
+def test_another_answer_is_not_explained_by_the_last_one(made: Make) -> None:
+    completer, _ = made()
+    ask(completer, CODE, PLACE)
+    other = Answer("other", words=(("other", 0.5),))
+    told = completer.explain(Request("file:///a.py", CODE, PLACE), other)["suggestion"]
+    word = {"text": "other", "probability": 0.5, "model": None, "file": None, "repository": None, "from": []}
+    assert told == {"shown": "other", "hidden": "", "words": [word]}
 
 
 # Forgetting
