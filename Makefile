@@ -18,7 +18,7 @@ demo: .venv/runs
 	$(BIN)/efim-ls demo
 
 # Side by side, a file's tests in one process; but VS Code, and a training that has a minute, want the machine.
-ALONE := $(wildcard tests/editors/test_vscode*.py) tests/lsp/commands/test_train.py
+ALONE := $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py) tests/lsp/commands/test_train.py
 
 test: editors
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile \

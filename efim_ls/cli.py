@@ -30,6 +30,7 @@ from efim_ls.version import installed_version
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
+    from efim_ls.commands.complete import FilePlace
 
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
 SHELLS = ("bash", "zsh", "fish")
@@ -102,12 +103,19 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     complete.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
     complete.add_argument("--json", action="store_true", help="print one JSON object with text, costs and reason")
     complete.set_defaults(run=_complete)
+    summary = "print what a suggestion at a place in a file is made from"
+    details = "The prompt's parts with their costs, each word with who said it, and the places that it comes from."
+    lines = ("efim-ls context src/app.py:12:5", "efim-ls context src/app.py:12:5 --json")
+    context = add_command(commands, "context", summary, *lines, details=details)
+    context.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
+    context.add_argument("--json", action="store_true", help="print the JSON object that efim/explain answers")
+    context.set_defaults(run=_context)
     summary = "check the installation, and measure how fast suggestions come"
     details = "The first line is the verdict. The exit status is 1 if something is wrong."
     lines = ("efim-ls doctor", "efim-ls doctor --model Qwen/Qwen2.5-Coder-1.5B")
     doctor = add_command(commands, "doctor", summary, *lines, details=details)
     doctor.set_defaults(run=_doctor)
-    return headless, complete, doctor
+    return headless, complete, context, doctor
 
 
 def _add_cache(commands: Subparsers) -> None:
@@ -189,14 +197,28 @@ def _headless(arguments: argparse.Namespace) -> int:
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    place = re.fullmatch(r"(.+):([1-9]\d*):([1-9]\d*)", arguments.place)
-    if place is None:
-        raise Mistake(f"{arguments.place} is not a position: write FILE:LINE:COLUMN, both counted from 1")
-    path, line, column = place.groups()
-    check_file(Path(path))
+    place = _place(arguments.place)
     from efim_ls.commands import complete
 
-    return complete.show(complete.FilePlace(Path(path), int(line), int(column)), arguments.json, arguments.model)
+    return complete.show(place, arguments.json, arguments.model)
+
+
+def _context(arguments: argparse.Namespace) -> int:
+    place = _place(arguments.place)
+    from efim_ls.commands import context
+
+    return context.show(place, arguments.json, arguments.model)
+
+
+def _place(text: str) -> FilePlace:
+    from efim_ls.commands.complete import FilePlace
+
+    place = re.fullmatch(r"(.+):([1-9]\d*):([1-9]\d*)", text)
+    if place is None:
+        raise Mistake(f"{text} is not a position: write FILE:LINE:COLUMN, both counted from 1")
+    path, line, column = place.groups()
+    check_file(Path(path))
+    return FilePlace(Path(path), int(line), int(column))
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

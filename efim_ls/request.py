@@ -58,9 +58,10 @@ class Costs:
     """The costs of one answer, in tokens.
 
     `recomputed` tokens went through the model before the first new token. Of the `reused` ones, `fetched` came from
-    memory or disk, and `approximate` may differ slightly from what the model would compute now (only if a setting
-    allows it, or on a GPU). Of the `new_tokens`, `known` were computed for an earlier suggestion; decoding the others
-    took `passes`, in which `accepted` of the `drafted` tokens proved right.
+    memory or disk, `ahead` were computed before they were needed, and `approximate` may differ slightly from what the
+    model would compute now (only if a setting allows it, or on a GPU). Of the `new_tokens`, `known` were computed for
+    an earlier suggestion; decoding the others took `passes`, in which `accepted` of the `drafted` tokens proved
+    right.
     """
 
     frame: FrameKind = "new"
@@ -69,6 +70,7 @@ class Costs:
     typed: int = 0
     reused: int = 0
     fetched: int = 0
+    ahead: int = 0
     approximate: int = 0
     recomputed: int = 0
     new_tokens: int = 0

@@ -66,4 +66,4 @@ def explain_refusal(off: Refusal) -> dict[str, object]:
 def without_prompt() -> dict[str, object]:
     """Return the explanation of a request that would not reach the model: an empty prompt."""
     parts = dict.fromkeys(("prompt", "head", "tail", "typed", "rest"), "")
-    return {**parts, "costs": asdict(Costs()), "notice": None, "suggestion": None}
+    return {**parts, "parts": [], "costs": asdict(Costs()), "spent": None, "notice": None, "suggestion": None}

@@ -7,7 +7,7 @@ import logging
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import Failure, Mistake, check_model
@@ -16,6 +16,9 @@ from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from model_runtime.errors import ModelError
+
+if TYPE_CHECKING:
+    from efim_ls.completion.completer import Completer
 
 
 class FilePlace(NamedTuple):
@@ -28,12 +31,9 @@ class FilePlace(NamedTuple):
 
 def show(place: FilePlace, as_json: bool, model: str) -> int:
     """Complete at a place; print the text, or a JSON object with text, costs and reason."""
-    document = _read(place.path)
+    document = read(place.path)
     check_model(model)
-    cursor = document.offset(place.line - 1, place.column - 1, "utf-32")
-    line, column = (number + 1 for number in document.position(cursor, "utf-32"))
-    if (line, column) != (place.line, place.column):
-        _tell(f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead")
+    cursor = cursor_at(document, place)
     answer, unasked, notice = _answer(document, cursor, model, is_told=not as_json)
     why = refusal(answer.reason, confidence=answer.confidence, least=0.0).why if answer.reason else None
     if as_json:
@@ -50,7 +50,8 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     return 0
 
 
-def _read(path: Path) -> Document:
+def read(path: Path) -> Document:
+    """Return a file as a document; raises Mistake if it cannot be read."""
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -58,14 +59,28 @@ def _read(path: Path) -> Document:
     return Document(path.resolve().as_uri(), language_of(str(path)), text)
 
 
-def _answer(document: Document, cursor: int, model: str, is_told: bool) -> tuple[Answer, Answer | None, str | None]:
-    """Return the answers to a key and, if that `is_told`, to typing, and what to say of an unknown language."""
+def cursor_at(document: Document, place: FilePlace) -> int:
+    """Return the offset of a place, or of the nearest one that has text, which is then said."""
+    cursor = document.offset(place.line - 1, place.column - 1, "utf-32")
+    line, column = (number + 1 for number in document.position(cursor, "utf-32"))
+    if (line, column) != (place.line, place.column):
+        _tell(f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead")
+    return cursor
+
+
+def load(model: str) -> Completer:
+    """Load a model that keeps nothing on disk; raises Failure."""
     from efim_ls.completion.completer import Completer  # importing torch takes seconds
 
     try:
-        completer = Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))
+        return Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))
     except ModelError as error:
         raise Failure(str(error)) from error
+
+
+def _answer(document: Document, cursor: int, model: str, is_told: bool) -> tuple[Answer, Answer | None, str | None]:
+    """Return the answers to a key and, if that `is_told`, to typing, and what to say of an unknown language."""
+    completer = load(model)
     request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
     typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
     asked = completer.complete(request, lambda: False)

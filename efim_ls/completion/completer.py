@@ -21,6 +21,7 @@ from efim_ls.completion.model_from_settings import load_model
 from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
 from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
 from efim_ls.completion.suggestions.beginning import Beginning, likely_beginning
+from efim_ls.completion.suggestions.explanation import Spoken, prompt_parts, spent_on, suggestion
 from efim_ls.completion.suggestions.recent import Remainder
 from efim_ls.completion.window import Budget
 from efim_ls.languages import ANY, knows, notice
@@ -149,25 +150,35 @@ class Completer:
             return _nothing_to_prepare
         return self._preparation(uri, lambda stopped: [self._document(uri).planner.opening(text, stopped)])
 
-    def explain(self, request: Request) -> dict[str, object]:
-        """Return the exact prompt that a request would send, as text, and its costs; changes nothing."""
+    def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
+        """Return the exact prompt that a request would send, its costs, and what was `answered` there last.
+
+        It changes nothing.
+        """
+        document, tokenizer = self._document(request.uri), self._model.tokenizer
+        told = suggestion(tokenizer, answered, document.spoken)
         if unknown := self.notice(request.language):
             reason = self._phrases.refusal(request) if self._phrases else "no phrase"
-            return without_prompt() | {"reason": reason, "notice": unknown}
-        frame = self._document(request.uri).planner.copy().plan(request.text, request.cursor)
+            return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
+        frame = document.planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
-        reused = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
+        reusable = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
         meter.frame(frame)
-        meter.add(reused=reused, recomputed=len(prompt.ids) - reused)
+        meter.add(**reusable._asdict(), recomputed=len(prompt.ids) - reusable.reused)
+        costs, spent = meter.counted(), spent_on(prompt, answered)
+        parts = prompt_parts(tokenizer, self._model.template, prompt, spent or costs)
         return {
-            "prompt": self._model.tokenizer.decode(prompt.ids),
+            "prompt": tokenizer.decode(prompt.ids),
+            "parts": [each._asdict() for each in parts],
             "head": plan.head,
             "tail": plan.tail,
             "typed": plan.typed,
             "rest": plan.rest,
-            "costs": asdict(meter.counted()),
+            "costs": asdict(costs),
+            "spent": asdict(spent) if spent else None,
             "reason": self._refusal(plan, prompt),
             "notice": None,
+            "suggestion": told,
         }
 
     def close_document(self, uri: str, save: bool) -> None:
@@ -307,6 +318,7 @@ class Completer:
         approximate = engine.approximate(arena, length, length) if arena else 0
         meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
+        document.spoken = Spoken(likelihood, left.typed, request.memory) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
         return _shown(likely_beginning(likelihood, left.typed, request.least, _is_divisible(plan)), meter)
@@ -328,6 +340,7 @@ class Completer:
             cut = likelihood if each == text and not request.explicit else None
             document.suggestions.add(request.text, request.cursor, each, request.others, cut, request.memory)
         meter.lap("postprocess")
+        document.spoken = Spoken(likelihood, 0, request.memory)
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:

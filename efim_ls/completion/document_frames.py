@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from efim_ls.completion.planner import Frame, Plan, Planner
+from efim_ls.completion.suggestions.explanation import Spoken
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request, ShouldStop
 from model_runtime.memory.view import MemoryView
@@ -25,6 +26,7 @@ class DocumentFrames:
         self.saved, self.closed, self.withdrawn = list(saved), False, False
         self._make = make
         self._memory: MemoryView | None = None
+        self.spoken: Spoken | None = None  # what the last answer was made from
         self._planner: Planner | None = None
         self._asked: dict[int, Frame] = {}
 
@@ -72,7 +74,7 @@ class DocumentFrames:
 
     def close(self) -> None:
         """Forget the suggestions; the frames stay until they are saved."""
-        self.closed, self.suggestions, self._memory = True, RecentSuggestions(), None
+        self.closed, self.suggestions, self._memory, self.spoken = True, RecentSuggestions(), None, None
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""

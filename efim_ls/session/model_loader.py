@@ -44,8 +44,8 @@ class CompletionBackend(Protocol):
         """Return a sentence for users if the model does not know a language, else None. On any thread."""
         ...
 
-    def explain(self, request: Request, /) -> dict[str, object]:
-        """Return the prompt that a request would send, and its costs."""
+    def explain(self, request: Request, answered: Answer | None, /) -> dict[str, object]:
+        """Return the prompt that a request would send, its costs, and what the last answer there suggested."""
         ...
 
     def close_document(self, uri: str, save: bool, /) -> None:

@@ -105,24 +105,18 @@ class OpenDocument(Document):
 
     def why_nothing(self, text: str, cursor: int) -> Refusal | None:
         """Return why the last answer was empty, if it was for this text and cursor; else None."""
-        match self._last_answer(text, cursor):
+        match self._answered_at(text, cursor):
             case (request, Answer(reason=reason) as answer) if reason is not None:
                 return refusal(reason, confidence=answer.confidence, least=request.least)
             case _:
                 return None
 
-    def last_suggestion(self, text: str, cursor: int) -> dict[str, object] | None:
-        """Return what the last answer showed and what it hid, if it was for this text and cursor; else None.
+    def last_answer(self, text: str, cursor: int) -> Answer | None:
+        """Return the last answer if it was for this text and cursor, else None."""
+        answered = self._answered_at(text, cursor)
+        return answered[1] if answered else None
 
-        `words` are the pieces of both texts, each with its probability once those before it are right.
-        """
-        match self._last_answer(text, cursor):
-            case (_, Answer(text=shown, hidden=hidden, words=words)) if shown or hidden:
-                return {"shown": shown, "hidden": hidden, "words": words}
-            case _:
-                return None
-
-    def _last_answer(self, text: str, cursor: int) -> tuple[Request, Answer] | None:
+    def _answered_at(self, text: str, cursor: int) -> tuple[Request, Answer] | None:
         here = self._answered and (self._answered[0].text, self._answered[0].cursor) == (text, cursor)
         return self._answered if here else None
 

@@ -180,11 +180,11 @@ class Session:
         completer, off = self._model.completer, self._why_not(request)
         if off is not None or completer is None:
             return explain_refusal(off or refusal("loading"))
-        explained = await self.engine.run(object(), lambda _: completer.explain(request))
-        document, unfit = self.documents.get(request.uri), cast("Reason | None", explained["reason"])
-        nothing = refusal(unfit) if unfit else document and document.why_nothing(request.text, request.cursor)
-        suggestion = document and document.last_suggestion(request.text, request.cursor)
-        return explained | as_dict(nothing) | {"suggestion": suggestion}
+        document, place = self.documents.get(request.uri), (request.text, request.cursor)
+        answered = document and document.last_answer(*place)
+        explained = await self.engine.run(object(), lambda _: completer.explain(request, answered))
+        unfit = cast("Reason | None", explained["reason"])
+        return explained | as_dict(refusal(unfit) if unfit else document and document.why_nothing(*place))
 
     async def settled(self) -> None:
         """Wait until all background work is done, except what waits for the idle budget."""

@@ -59,6 +59,12 @@ class Pool(Generic[S]):
             return min(source[1], len(ids) - 1)
         return arena.reusable(ids) if arena else 0
 
+    def ahead(self, owner: Owner, ids: Ids) -> int:
+        """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
+        previous = self.current_owner(owner)
+        arena = None if previous is None else self._owned[previous]
+        return arena.ahead(arena.common(ids)) if arena and not self._source(ids, arena) else 0
+
     def get(self, owner: Owner) -> S | None:
         """Return the owner's arena, if it has one; changes nothing."""
         return self._owned.get(owner)

@@ -65,6 +65,10 @@ class TokenSequence:
         """Mark the tokens from `start` on as computed ahead of need."""
         self._unneeded[start : self.length] = True
 
+    def ahead(self, length: int) -> int:
+        """Count those of the first `length` tokens that were computed ahead of need."""
+        return int(self._unneeded[:length].sum())
+
     def mark_needed(self, length: int) -> None:
         """Mark the first `length` tokens as needed by an answer."""
         self._unneeded[:length] = False

@@ -42,9 +42,13 @@ class DecodeContext:
 
 @dataclass
 class DecodeStats:
-    """What an answer cost: prompt tokens recomputed, tokens known without a pass, decode passes, drafted tokens."""
+    """What an answer cost, in tokens: of the prompt recomputed or computed ahead, known without a pass, drafted.
+
+    `passes` counts decode passes.
+    """
 
     recomputed: int = 0
+    ahead: int = 0
     known: int = 0
     passes: int = 0
     drafted: int = 0
@@ -204,6 +208,7 @@ class Decoding:
         """Truncate the arena to what the prompt shares with it; what lay beyond is expected if nothing better is."""
         ids, arena = self.prompt.ids, self._arena
         held = arena.common(ids)
+        self.stats.ahead = arena.ahead(held)
         arena.mark_needed(held)
         if not len(expected) and len(ids) - held <= STALE_AFTER:
             expected = arena.ids[held:].copy()

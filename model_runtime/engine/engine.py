@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
@@ -38,6 +38,14 @@ class KvSource(Protocol):
     def filled(self, ids: Ids, computed: int, /) -> int:
         """Count the tokens of `ids` that an arena with `computed` of them would hold once filled."""
         ...
+
+
+class Reusable(NamedTuple):
+    """Tokens of a prompt that need no pass, those of them to be fetched from the KV source, those computed ahead."""
+
+    reused: int
+    fetched: int
+    ahead: int
 
 
 @dataclass(frozen=True)
@@ -179,12 +187,13 @@ class Engine:
         """Tokens computed ahead of need and dropped before an answer needed them."""
         return self._pool.wasted
 
-    def reusable(self, owner: Owner, ids: Ids) -> int:
+    def reusable(self, owner: Owner, ids: Ids) -> Reusable:
         """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
-        reusable = self._pool.reusable(owner, ids)
+        computed, ahead = self._pool.reusable(owner, ids), self._pool.ahead(owner, ids)
         if self._kv_source is None:
-            return reusable
-        return max(reusable, min(self._kv_source.filled(ids, reusable), len(ids) - 1))
+            return Reusable(computed, 0, ahead)
+        reusable = max(computed, min(self._kv_source.filled(ids, computed), len(ids) - 1))
+        return Reusable(reusable, reusable - computed, ahead)
 
     def arena(self, owner: Owner) -> Arena | None:
         """Return the frame's arena, if it has one; it changes with the next call."""

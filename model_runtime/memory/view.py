@@ -90,6 +90,16 @@ class MemoryView:
             )
         return sorted(found, key=lambda place: (-place.length, place.path, place.offset))[:most]
 
+    def ids_of(self, path: str) -> Ids:
+        """Return the token ids of a document."""
+        documents = (
+            part.segment.document(number)
+            for part in self.parts
+            for number, (name, _) in enumerate(part.segment.documents)
+            if part.sign > 0 and name == path and number not in part.hidden
+        )
+        return next(documents).ids
+
     @cached_property
     def parts(self) -> Sequence[Part]:
         """The segments that count, and those that are taken off."""

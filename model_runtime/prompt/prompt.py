@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from model_runtime.ids import Ids
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
+
+PartName = Literal["marker", "head", "tail", "typed"]
 
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-gram cache do not cross it
 LONGEST_STUB_BYTES = 48  # and at most as many new tokens to spell them again; a longer word stays in the prompt
@@ -58,6 +61,14 @@ def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:
     if template.tail_first:
         parts = parts[2:] + parts[:2]
     return np.concatenate((_ids(template.bos), *parts, _ids(template.middle), typed))
+
+
+def part_sizes(template: Template, prompt: Prompt) -> list[tuple[PartName, int]]:
+    """Return the parts of a prompt in the order of `order_parts`, each with its number of tokens."""
+    head: list[tuple[PartName, int]] = [("marker", len(template.prefix)), ("head", prompt.head)]
+    tail: list[tuple[PartName, int]] = [("marker", len(template.suffix)), ("tail", prompt.tail)]
+    parts = [*tail, *head] if template.tail_first else [*head, *tail]
+    return [("marker", len(template.bos)), *parts, ("marker", len(template.middle)), ("typed", prompt.typed)]
 
 
 def _ids(marker: tuple[int, ...]) -> Ids:

@@ -261,7 +261,7 @@ def test_a_language_that_the_model_does_not_know(editor: Neovim) -> None:
     assert editor.ghost().startswith("rcle(radius)")
     editor.type("<Esc>")
     editor.api.command("Efim explain")
-    assert "knows Python only" in editor.until("the notice", lambda: editor.floating)
+    editor.until("the notice", lambda: "knows Python only" in editor.explanation)
 
 
 def test_switched_off_and_on(editor: Neovim) -> None:
@@ -317,28 +317,15 @@ def at(editor: Neovim) -> object:
 
 def test_commands_tell(editor: Neovim) -> None:
     editor.type("G")
-    editor.api.command("Efim explain")
-    shown = editor.until("the explanation", lambda: editor.floating)
-    assert "Cost of a suggestion here" in shown and "def area_of_circle(radius):" in shown
-    editor.type("k")
-    editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim stats")
     assert "tokens reused" in editor.until("the counters", lambda: editor.floating)
-    editor.type("j")
+    editor.type("k")
     editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim status")
     assert "efim-ls: ready" in editor.until("the state", lambda: editor.floating)
     editor.api.command("Efim nonsense")
-    assert "Use one of clear-cache, disable, enable, explain, log" in editor.notices
-    assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["restart"]
-
-
-def test_explain_shows_what_is_hidden(editor: Neovim) -> None:
-    at_open_ended(editor)
-    editor.type("<Cmd>Efim explain<CR>")
-    shown = editor.until("the explanation", lambda: editor.floating)
-    assert re.search(r"## shown: .*\n~~~~\n" + BEGINNING + r"\n~~~~\n\n`ers` \d+ %, ", shown), shown
-    assert re.search(r"## hidden: .*\n~~~~\n \+= 1\n~~~~\n\n`\+` \d+ %, ", shown), shown
+    assert "Use one of clear-cache, disable, enable, explain, leave-out, log" in editor.notices
+    assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["repository", "restart"]
 
 
 def test_the_log_opens(editor: Neovim) -> None:

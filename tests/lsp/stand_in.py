@@ -85,7 +85,7 @@ class StandIn:
     def ahead(self) -> Ahead:
         return Ahead(len(self.foreseen), 0, float(len(self.foreseen)))
 
-    def explain(self, request: Request) -> dict[str, object]:
+    def explain(self, request: Request, answered: Answer | None) -> dict[str, object]:
         if "# crash" in request.text:
             raise ValueError(request.text)
         seen = {"forgotten": self.forgotten, "foreseen": self.foreseen, "kept": self.kept}

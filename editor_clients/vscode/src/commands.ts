@@ -1,9 +1,8 @@
 // What the commands do.
 import { CancellationError, commands, window, type Disposable, type LogOutputChannel } from "vscode";
-import { explanation } from "./explain";
+import { openSource, type ExplainView } from "./explainView";
 import { showMenu } from "./menu";
 import { chooseModel } from "./models";
-import { editorInFront } from "./presence";
 import type { Pages } from "./pages";
 import { installServer } from "./problems";
 import { lastLine, run } from "./process";
@@ -13,7 +12,7 @@ import { configuration } from "./settings";
 import type { Snooze } from "./snooze";
 import { statistics } from "./statistics";
 import type { StatusBar } from "./statusBar";
-import { switchForLanguage, switchForUser, switchForWorkspace } from "./switches";
+import { leaveOut, switchForLanguage, switchForUser, switchForWorkspace, switchRepository } from "./switches";
 
 const PATIENCE = 60_000; // ms
 const NOT_RUNNING = "the server is not running. See the log, or restart it.";
@@ -24,12 +23,13 @@ export interface Parts {
     readonly statusBar: StatusBar;
     readonly log: LogOutputChannel;
     readonly pages: Pages;
+    readonly explainView: ExplainView;
     readonly ownEnvironment: string;
 }
 
 export function registerCommands(parts: Parts): Disposable[] {
-    const { service, snooze, statusBar, log, ownEnvironment } = parts;
-    const all: Record<string, (argument: string) => unknown> = {
+    const { service, snooze, statusBar, log, explainView, ownEnvironment } = parts;
+    const all: Record<string, (...values: any[]) => unknown> = {
         enable: () => switchForUser(true),
         disable: () => switchForUser(false),
         enableForWorkspace: () => switchForWorkspace(true),
@@ -43,37 +43,29 @@ export function registerCommands(parts: Parts): Disposable[] {
         chooseModel: () => chooseModel(service, ownEnvironment),
         snooze: () => snooze.prolong(),
         endSnooze: () => snooze.stop(),
-        explain: () => explain(parts),
+        explain: () => explainView.show(),
+        openSource: (path, line) => openSource(path, line),
+        leaveOut: (path) => leaveOut(path),
+        switchRepository: (on) => switchRepository(on),
         showStatistics: () => showStatistics(parts),
         clearCache: () => clearCache(parts),
         install: () => installServer(parts),
     };
     return Object.entries(all).map(([name, act]) =>
-        commands.registerCommand(`efim-ls.${name}`, (argument: string) => told(() => act(argument))),
+        commands.registerCommand(`efim-ls.${name}`, (...values: unknown[]) => told(() => act(...values))),
     );
 }
 
-/** Show why a command failed, unless the user stopped it. */
-async function told(act: () => unknown): Promise<void> {
+/** Show why a command failed, unless the user stopped it; else return what it returns. */
+async function told(act: () => unknown): Promise<unknown> {
     try {
-        await act();
+        return await act();
     } catch (error) {
         if (!(error instanceof CancellationError)) {
             void window.showErrorMessage(`efim-ls: ${error instanceof Error ? error.message : String(error)}`);
         }
+        return undefined;
     }
-}
-
-async function explain({ service, pages }: Parts): Promise<void> {
-    const editor = editorInFront();
-    const client = service.running;
-    if (editor === undefined) {
-        throw new Error("no file is open. Open one, and put the cursor where you want an explanation.");
-    }
-    if (client === undefined) {
-        throw new Error(NOT_RUNNING);
-    }
-    await pages.show("Explain Suggestion", await explanation(client, editor.document, editor.selection.active));
 }
 
 async function showStatistics({ service, pages }: Parts): Promise<void> {

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { window, workspace, type ConfigurationChangeEvent, type ExtensionContext } from "vscode";
 import { registerCommands } from "./commands";
+import { ExplainView } from "./explainView";
 import { Pages } from "./pages";
 import { Presence } from "./presence";
 import { offerRemedies } from "./problems";
@@ -31,14 +32,16 @@ export function activate(context: ExtensionContext): void {
     const statusBar = new StatusBar(running, snooze, log);
     const presence = new Presence(server);
     const pages = new Pages();
+    const explainView = new ExplainView(running);
     const refresh = (): void => void updateContext(running.running !== undefined, snooze.until !== undefined);
     context.subscriptions.push(
         log,
         pages,
+        explainView,
         snooze,
         statusBar,
         presence,
-        ...registerCommands({ service: running, snooze, statusBar, log, pages, ownEnvironment }),
+        ...registerCommands({ service: running, snooze, statusBar, log, pages, explainView, ownEnvironment }),
         workspace.onDidChangeTextDocument((event) => suggestions.follow(event)),
         workspace.onDidChangeConfiguration((event) => adopt(event, running, statusBar, refresh)),
         workspace.onDidGrantWorkspaceTrust(() => running.restart()),

@@ -1,5 +1,6 @@
-// What is switched on and off where: the settings `enabled` and `disabledLanguages`, and the context keys of menus.
-import { commands, ConfigurationTarget, window } from "vscode";
+// What is switched on and off where, in the settings, and the context keys of menus.
+import { basename, dirname, relative, sep } from "node:path";
+import { commands, ConfigurationTarget, Uri, window, workspace } from "vscode";
 import { editorInFront } from "./presence";
 import { configuration, SECTION } from "./settings";
 
@@ -52,4 +53,53 @@ export async function switchForLanguage(on: boolean): Promise<void> {
     const inWorkspace = ours.inspect("disabledLanguages")?.workspaceValue !== undefined;
     const target = inWorkspace ? ConfigurationTarget.Workspace : ConfigurationTarget.Global;
     await ours.update("disabledLanguages", on ? others : [...others, language], target);
+}
+
+/** Switch the memory of the repository on or off, in the workspace if there is one. */
+export async function switchRepository(on: boolean): Promise<void> {
+    await configuration().update("repository", on ? undefined : false, here());
+}
+
+/**
+ * Take nothing any more from the folder of a file.
+ *
+ * The setting is `disabledFiles`: `privateFiles` keeps files from the disk alone, and their words would still be said.
+ */
+export async function leaveOut(path: string): Promise<void> {
+    const ours = configuration();
+    const [pattern, target] = [patternFor(path), here()];
+    const before = ours.inspect<string[]>("disabledFiles");
+    const others = ours.get<string[]>("disabledFiles", []).filter((each) => each !== pattern);
+    await ours.update("disabledFiles", [...others, pattern], target);
+    void offerUndo(pattern, async () => {
+        const value = target === ConfigurationTarget.Workspace ? before?.workspaceValue : before?.globalValue;
+        await configuration().update("disabledFiles", value, target);
+    });
+}
+
+/**
+ * Return the pattern for the folder of a file, or for the file if it lies in the workspace's own folder.
+ *
+ * It begins with the name of the workspace's folder, so that it is right wherever that lies.
+ */
+export function patternFor(path: string): string {
+    const workspaceFolder = workspace.getWorkspaceFolder(Uri.file(path))?.uri.fsPath;
+    if (workspaceFolder === undefined || basename(workspaceFolder) === "") {
+        return dirname(path);
+    }
+    const inside = relative(workspaceFolder, path).split(sep);
+    return [basename(workspaceFolder), ...(inside.length > 1 ? inside.slice(0, -1) : inside)].join("/");
+}
+
+/** Return where a choice for these files belongs; a workspace that is not trusted cannot say what is left out. */
+function here(): ConfigurationTarget {
+    const inWorkspace = workspace.isTrusted && workspace.workspaceFolders !== undefined;
+    return inWorkspace ? ConfigurationTarget.Workspace : ConfigurationTarget.Global;
+}
+
+async function offerUndo(pattern: string, undo: () => Promise<void>): Promise<void> {
+    const said = `efim-ls: nothing is taken from ${pattern} any more, and files there get no suggestions.`;
+    if ((await window.showInformationMessage(said, "Undo")) === "Undo") {
+        await undo();
+    }
 }

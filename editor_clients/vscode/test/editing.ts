@@ -66,6 +66,11 @@ export async function page(command: string): Promise<string> {
     return shown.getText();
 }
 
+/** The page that explains the suggestion at the cursor, as HTML. */
+export async function explanation(): Promise<string> {
+    return (await commands.executeCommand<string | undefined>("efim-ls.explain")) ?? "";
+}
+
 function pages(): TextDocument[] {
     return workspace.textDocuments.filter(({ uri }) => uri.scheme === "efim-ls");
 }

@@ -9,6 +9,7 @@ export async function run(): Promise<void> {
     await import("./suggestions.test");
     await import("./switches.test");
     await import("./pages.test");
+    await import("./explain.test");
     await import("./lifecycle.test");
     await new Promise<void>((resolve, reject) => {
         mocha.run((failures) => (failures > 0 ? reject(new Error(`${failures} tests failed`)) : resolve()));

@@ -144,6 +144,12 @@ class Neovim:
         return self.lua(FLOATING)
 
     @property
+    def explanation(self) -> str:
+        """The text of the window that `:Efim explain` opens."""
+        shown = [each.buffer for each in self.api.windows if each.buffer.name == "efim-ls://explain"]
+        return "\n".join(shown[0][:]) if shown else ""
+
+    @property
     def ghosts(self) -> list[str]:
         """The ghost text of each extmark."""
         marks = [

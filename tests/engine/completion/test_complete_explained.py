@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.request import Request
+from efim_ls.completion.suggestions.explanation import prompt_parts
+from efim_ls.request import Answer, Costs, Request
+from model_runtime.memory.memory import EMPTY
+from model_runtime.memory.segment import MemoryDocument
+from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, Make, ask, explained, maker
-from tests.engine.doubles import never
+from tests.engine.doubles import CACHE, never
 from tests.models import CODE
+
+SOURCES = ("reused", "fetched", "ahead", "recomputed")  # of a prompt's keys and values
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +32,7 @@ def made(folder: Path) -> Make:
 
 def counts(costs: dict[str, Any]) -> dict[str, object]:
     """What a prompt is made of and what of it is computed."""
-    return {name: costs[name] for name in ("frame", "head", "tail", "typed", "reused", "recomputed")}
+    return {name: costs[name] for name in ("frame", "head", "tail", "typed", *SOURCES)}
 
 
 # Explaining
@@ -69,6 +77,9 @@ def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
             assert counts(told["costs"]) == counts(asdict(answer.costs))
             assert engine.log.prompt is not None
             assert told["prompt"] == tokenizer.decode(engine.log.prompt.ids)
+            parts = told["parts"]
+            assert "".join(part["text"] for part in parts) == told["prompt"]
+            assert sum(part["tokens"] for part in parts) == len(engine.log.prompt.ids)
             assert (same.text, counts(asdict(same.costs))) == (answer.text, counts(asdict(answer.costs)))
         elif action != "only explain":
             request = Request(uri, text, cursor)
@@ -83,6 +94,109 @@ def test_an_explanation_shows_the_window(made: Make) -> None:
     typed = "x = 1\ny = 1\na = 1\nb = "
     assert (told["head"], told["typed"], told["rest"], told["tail"]) == ("w = 1\n", typed, "", "c = 3\n")
     assert told["prompt"] == f"<|fim_prefix|>w = 1\n<|fim_suffix|>c = 3\n<|fim_middle|>{typed.rstrip()}"
+
+
+def test_parts_are_split_where_their_cost_changes(made: Make) -> None:
+    completer, _ = made()
+    told = explained(completer, CODE, PLACE)
+    assert {part["cost"] for part in told["parts"]} == {"recomputed"}
+    assert [part["part"] for part in told["parts"]] == ["marker", "head", "marker", "tail", "marker", "typed"]
+    answer = ask(completer, CODE, PLACE, explicit=True)
+    assert {part["cost"] for part in explained(completer, CODE, PLACE)["parts"]} == {"kept"}
+    spent = completer.explain(Request("file:///a.py", CODE, PLACE), answer)
+    assert spent["parts"] == told["parts"] and spent["spent"] == asdict(answer.costs)
+    longer = CODE[:PLACE] + "name = 1\n    " + CODE[PLACE:]
+    more = explained(completer, longer, PLACE + len("name = 1\n    "))["parts"]
+    assert [part["cost"] for part in more if part["part"] == "typed"] == ["kept", "recomputed"]
+    ask(completer, CODE, CODE.index("\n"), explicit=True)  # another answer's costs are not those of this prompt
+    other = completer.explain(Request("file:///a.py", CODE, CODE.index("\n")), answer)
+    assert other["spent"] is None
+
+
+def test_what_was_computed_ahead_is_told_until_it_is_needed(made: Make) -> None:
+    completer, _ = made()
+    assert completer.prefetch(Request("file:///a.py", CODE, PLACE))(never)
+    assert {part["cost"] for part in explained(completer, CODE, PLACE)["parts"]} == {"ahead"}
+    answer = ask(completer, CODE, PLACE, explicit=True)
+    assert answer.costs.ahead == answer.costs.reused > 0
+    assert {part["cost"] for part in explained(completer, CODE, PLACE)["parts"]} == {"kept"}
+
+
+def test_a_character_of_several_tokens_belongs_to_the_later_piece(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("日本")
+    template = Template((), (), ())
+    prompt = Prompt(ids, b"", ids, 0, 0, len(ids))
+    for reused in range(len(ids) + 1):
+        parts = prompt_parts(tokenizer, template, prompt, Costs(reused=reused, recomputed=len(ids) - reused))
+        assert "".join(part.text for part in parts) == "日本"
+        assert [part.tokens for part in parts] == [size for size in (reused, len(ids) - reused) if size]
+
+
+# Who said it
+
+
+REPEATED = "value = line.split(separator)\n"
+ELSEWHERE = f"import os\n\n\ndef parts(line, separator):\n    {REPEATED}    return value\n"
+LISTENING = replace(CACHE, memory_shares=(0.0, 0.0, *(0.99,) * 14))  # believes the repository alone
+
+
+def view_of(tokenizer: Tokenizer, texts: dict[str, str]) -> MemoryView:
+    """A repository of these files."""
+    documents = [MemoryDocument(path, path.encode(), tokenizer.encode(text)) for path, text in texts.items()]
+    return EMPTY.with_changes((), documents).without(())
+
+
+@pytest.mark.parametrize("explicit", [False, True], ids=["typing", "key"])
+def test_words_name_the_places_of_the_repository_that_said_them(
+    folder: Path, tokenizer: Tokenizer, explicit: bool
+) -> None:
+    completer, _ = maker(folder, cache=LISTENING)()
+    memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE, "/project/other.py": "x = 1\n" * 9})
+    text = "def again(line, separator):\n    value = line.split("
+    request = Request("file:///a.py", text, len(text), explicit, memory=memory)
+    answer = completer.complete(request, never)
+    assert (answer.text + answer.hidden).startswith("separator)")
+    told = completer.explain(request, answer)["suggestion"]
+    assert isinstance(told, dict)
+    first = told["words"][0]
+    assert first["text"] == "separator" and first["repository"] > 0.9
+    assert first["model"] + first["file"] + first["repository"] == pytest.approx(1)
+    place, *_ = first["from"]
+    assert (place["path"], place["line"]) == ("/project/parts.py", 5) and 3 <= place["tokens"] <= 16
+    assert "".join(word["text"] for word in told["words"]) == told["shown"] + told["hidden"]
+
+
+def test_typing_through_a_suggestion_keeps_who_said_the_rest(folder: Path, tokenizer: Tokenizer) -> None:
+    completer, _ = maker(folder, cache=LISTENING)()
+    memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE})
+    text = "def again(line, separator):\n    value = line.split("
+    completer.complete(Request("file:///a.py", text, len(text), memory=memory), never)
+    typed = f"{text}sepa"
+    request = Request("file:///a.py", typed, len(typed), memory=memory)
+    answer = completer.complete(request, never)
+    assert answer.costs.recomputed == answer.costs.passes == 0
+    told = completer.explain(request, answer)["suggestion"]
+    assert isinstance(told, dict)
+    assert told["words"][0]["text"] == "rator"
+    assert told["words"][0]["from"][0]["line"] == 5
+
+
+def test_without_a_repository_no_place_is_named(made: Make) -> None:
+    completer, _ = made()
+    answer = ask(completer, CODE, PLACE)
+    told = completer.explain(Request("file:///a.py", CODE, PLACE), answer)["suggestion"]
+    for word in told["words"] if isinstance(told, dict) else ():
+        assert word["repository"] == 0 and word["from"] == []
+        assert word["model"] + word["file"] == pytest.approx(1)
+
+
+def test_another_answer_is_not_explained_by_the_last_one(made: Make) -> None:
+    completer, _ = made()
+    ask(completer, CODE, PLACE)
+    other = Answer("other", words=(("other", 0.5),))
+    told = completer.explain(Request("file:///a.py", CODE, PLACE), other)["suggestion"]
+    word = {"text": "other", "probability": 0.5, "model": None, "file": None, "repository": None, "from": []}
+    assert told == {"shown": "other", "hidden": "", "words": [word]}
 
 
 # Forgetting

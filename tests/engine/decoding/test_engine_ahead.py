@@ -49,7 +49,7 @@ def test_what_was_computed_ahead_until_it_was_stopped_is_saved_and_the_answer_th
     whole = engine.prepare(A, prompt.ids, after(chunks))
     assert whole == (engine.computed_ahead == len(prompt.ids))
     assert sum(engine.log.passes) == engine.computed_ahead
-    assert engine.reusable(A, prompt.ids) == engine.computed_ahead
+    assert engine.reusable(A, prompt.ids).reused == engine.computed_ahead
     made = generate(engine, prompt)
     assert made.stats.recomputed == len(prompt.ids) - engine.computed_ahead
     assert engine.wasted_ahead == 0
@@ -117,7 +117,7 @@ def test_preparing_another_prompt_costs_the_suggestion_its_keys_but_not_its_text
     engine = scripted(folder, prompt, canonical(tokenizer, "x =", " record.value"), tokenizer)
     generate(engine, prompt, ONE_LINE)
     assert engine.prepare(A, other.ids, never)
-    assert engine.reusable(A, prompt.ids) < len(prompt.ids)
+    assert engine.reusable(A, prompt.ids).reused < len(prompt.ids)
     made = generate(engine, prompt, ONE_LINE)
     assert (made.text, made.stats.known, engine.log.passes) == (" record.value", made.new_tokens, [])
 
@@ -205,16 +205,16 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     for owner, each, ahead, questions in works:
         prompt = prompt_of(tokenizer, each)
         if ahead:
-            before = engine.reusable(owner, prompt.ids)
+            before = engine.reusable(owner, prompt.ids).reused
             engine.prepare(owner, prompt.ids, after(questions))
-            assert engine.reusable(owner, prompt.ids) >= before
+            assert engine.reusable(owner, prompt.ids).reused >= before
         else:
             try:
                 generate(engine, prompt, owner=owner, stopped=after(questions))
             except Stopped:
                 continue
     prompt, cold = prompt_of(tokenizer, typed), Watched(decoder, tokenizer, cache=mixed)
-    promised = engine.reusable(A, prompt.ids)
+    promised = engine.reusable(A, prompt.ids).reused
     made = generate(engine, prompt)
     assert made.reused >= promised
     generate(cold, prompt)

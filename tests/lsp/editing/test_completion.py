@@ -248,13 +248,24 @@ async def test_a_position_beyond_the_end_is_taken_for_the_end(editor: Editor):
 async def test_explain_tells_the_prompt_and_its_costs_and_changes_nothing(editor: Editor):
     page = editor.open("# explained\n" + AREA)
     explained = await page.explain()
-    parts = {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why", "notice", "suggestion"}
-    assert set(explained) == parts and explained["suggestion"] is None
+    fields = {"prompt", "head", "tail", "typed", "rest", "costs", "reason", "why", "notice", "suggestion"}
+    assert set(explained) == fields | {"parts", "spent"} and explained["suggestion"] is None
+    assert "".join(part["text"] for part in explained["parts"]) == explained["prompt"]
     assert (explained["head"] + explained["typed"]).endswith('"""The area of a ring."""\n    return circle(rad')
     assert explained["rest"] == ")"
     assert explained["reason"] is None
     assert explained["costs"]["recomputed"] > 0
     assert (await page.explain())["costs"] == explained["costs"]
+
+
+async def test_explain_tells_what_the_last_answer_here_cost(editor: Editor):
+    page = editor.open("# spent\n" + AREA)
+    assert (await page.explain())["spent"] is None
+    assert await page.ghost()
+    told = await page.explain()
+    assert told["spent"]["recomputed"] > 0 == told["costs"]["recomputed"]
+    recomputed = [part["tokens"] for part in told["parts"] if part["cost"] == "recomputed"]
+    assert sum(recomputed) == told["spent"]["recomputed"]
 
 
 async def test_status_says_what_runs_and_why(editor: Editor):

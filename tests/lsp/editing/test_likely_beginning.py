@@ -50,10 +50,11 @@ async def test_a_key_shows_all_of_it(page: Page) -> None:
 async def test_explain_shows_what_is_hidden_with_the_probability_of_each_word(editor: Editor, page: Page) -> None:
     told = (await page.explain())["suggestion"]
     assert (told["shown"], told["hidden"]) == (BEGINNING, HIDDEN)
-    assert "".join(word for word, _ in told["words"]) == BEGINNING + HIDDEN
-    sizes = [len("".join(word for word, _ in told["words"][:count])) for count in range(len(told["words"]) + 1)]
+    words = told["words"]
+    assert "".join(word["text"] for word in words) == BEGINNING + HIDDEN
+    sizes = [len("".join(word["text"] for word in words[:count])) for count in range(len(words) + 1)]
     count = sizes.index(len(BEGINNING))
-    shown, more = (prod(probability for _, probability in told["words"][:end]) for end in (count, count + 1))
+    shown, more = (prod(word["probability"] for word in words[:end]) for end in (count, count + 1))
     assert shown == pytest.approx((await editor.stats())["last_confidence"])
     assert shown >= 0.2 > more
     page.cursor -= 1

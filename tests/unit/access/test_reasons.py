@@ -38,14 +38,10 @@ def test_the_last_answer_explains_its_place_only() -> None:
     assert document.why_nothing("text", 4) is None
 
 
-def test_the_last_suggestion_is_that_of_its_place_only() -> None:
-    document, words = OpenDocument(Counters(), "a", "python", "text"), (("s", 0.5), ("t", 0.1))
-    assert document.last_suggestion("text", 4) is None
-    document.note_answer(Request("a", "text", 4), Answer("s", hidden="t", words=words))
-    assert document.last_suggestion("text", 4) == {"shown": "s", "hidden": "t", "words": words}
+def test_the_last_answer_is_that_of_its_place_only() -> None:
+    document, answer = OpenDocument(Counters(), "a", "python", "text"), Answer("s", hidden="t")
+    assert document.last_answer("text", 4) is None
+    document.note_answer(Request("a", "text", 4), answer)
+    assert document.last_answer("text", 4) == answer
     for elsewhere in (("text", 3), ("texts", 4)):
-        assert document.last_suggestion(*elsewhere) is None
-    document.note_answer(Request("a", "text", 4), Answer("", reason="low confidence", hidden="st", words=words))
-    assert document.last_suggestion("text", 4) == {"shown": "", "hidden": "st", "words": words}
-    document.note_answer(Request("a", "text", 4), Answer("", reason="empty"))
-    assert document.last_suggestion("text", 4) is None
+        assert document.last_answer(*elsewhere) is None

@@ -52,7 +52,7 @@ class Fake:
     def ahead(self) -> Ahead:
         return Ahead(0, 0)
 
-    def explain(self, request: Request) -> dict[str, object]:
+    def explain(self, request: Request, answered: Answer | None) -> dict[str, object]:
         return {}
 
     def close_document(self, uri: str, save: bool) -> None:

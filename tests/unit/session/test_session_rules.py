@@ -45,7 +45,7 @@ class Fake:
     def flush(self, seconds: float) -> bool:
         return True
 
-    def explain(self, request: Request) -> dict[str, object]:
+    def explain(self, request: Request, answered: Answer | None) -> dict[str, object]:
         return {"reason": None}
 
     def close_document(self, uri: str, save: bool) -> None:

@@ -1,4 +1,5 @@
 --- What `:Efim` can do.
+local explain = require("efim_ls.explain")
 local lsp = require("efim_ls.lsp")
 local report = require("efim_ls.report")
 local M = {}
@@ -71,12 +72,17 @@ local commands = {
     end)
   end,
   explain = function()
+    local win = vim.api.nvim_get_current_win()
+    local row, col = unpack(vim.api.nvim_win_get_cursor(win))
+    local title = ("%s:%d:%d"):format(vim.fn.expand("%:t"), row, col + 1)
     ask("efim/explain", function(client, buf)
       return { textDocument = lsp.document(buf), position = lsp.position(client) }
     end, function(explained)
-      float(report.explanation(explained))
+      explain.show(explained, title, win)
     end)
   end,
+  ["leave-out"] = explain.leave_out,
+  repository = explain.switch_repository,
   ["clear-cache"] = function()
     local server = require("efim_ls.server")
     local settings = server.current().init_options or {}

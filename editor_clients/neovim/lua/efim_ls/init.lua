@@ -83,7 +83,7 @@ local function switch(enabled)
     way().enable()
   end
   for _, client in ipairs(lsp.clients()) do
-    server.tell_enabled(client)
+    server.tell_choices(client)
   end
   suggestions.forget(here())
 end

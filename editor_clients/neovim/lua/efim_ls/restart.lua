@@ -17,8 +17,8 @@ local crashes = {} ---@type integer[] when, in seconds
 function M.attached(client)
   if not attached[client.id] then
     attached[client.id] = client
-    if not server.enabled then
-      server.tell_enabled(client)
+    if not server.enabled or next(server.choices) then
+      server.tell_choices(client)
     end
   end
 end

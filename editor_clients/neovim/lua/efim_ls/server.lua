@@ -7,6 +7,7 @@ local warned ---@type string? what was said last
 local has_enable = vim.lsp.enable ~= nil
 
 M.enabled = true
+M.choices = {} ---@type table<string, any> settings that were changed since Neovim started
 
 --- A |vim.lsp.Config|. One server serves all buffers of any filetype: the model is loaded once, and the server decides
 --- which files are left out.
@@ -132,14 +133,33 @@ function M.enable(chosen)
   M.start_all()
 end
 
---- Tell a server whether suggestions are on.
+--- Tell a server whether suggestions are on, and the other settings that were chosen since Neovim started.
 ---@param client vim.lsp.Client
-function M.tell_enabled(client)
+function M.tell_choices(client)
   local known = client.settings and client.settings["efim-ls"] or {}
   client.settings = vim.tbl_extend("force", client.settings or {}, {
-    ["efim-ls"] = vim.tbl_extend("force", known, { enabled = M.enabled }),
+    ["efim-ls"] = vim.tbl_extend("force", known, M.choices, { enabled = M.enabled }),
   })
   lsp.notify(client, "workspace/didChangeConfiguration", { settings = client.settings })
+end
+
+--- Change settings of the server until Neovim ends.
+---@param changes table<string, any>
+function M.choose(changes)
+  M.choices = vim.tbl_extend("force", M.choices, changes)
+  for _, client in ipairs(lsp.clients()) do
+    M.tell_choices(client)
+  end
+end
+
+--- Return a setting of the server as it was chosen or set, nil if it has its default.
+---@param name string
+function M.setting(name)
+  local set = (M.current().init_options or {})[name]
+  if M.choices[name] ~= nil then
+    return M.choices[name]
+  end
+  return set
 end
 
 return M

@@ -1,0 +1,157 @@
+--- What explains a suggestion, as a page: each colour is told in words as well.
+local pages = require("efim_ls.page")
+local M = {}
+
+local SPEAKERS = { model = "EfimModel", file = "EfimFile", repository = "EfimRepository" }
+local COSTS = { kept = "EfimKept", ahead = "EfimAhead", disk = "EfimDisk", recomputed = "EfimRecomputed" }
+local ORDER = { "kept", "ahead", "disk", "recomputed" }
+local PARTS = {
+  head = "head: before the lines you work on",
+  tail = "tail: after the cursor's line",
+  typed = "typed: from there to the cursor",
+}
+local LINKS = {
+  EfimKept = "DiagnosticOk",
+  EfimAhead = "DiagnosticHint",
+  EfimDisk = "DiagnosticInfo",
+  EfimRecomputed = "DiagnosticWarn",
+  EfimModel = "DiagnosticInfo",
+  EfimFile = "DiagnosticOk",
+  EfimRepository = "DiagnosticWarn",
+  EfimHidden = "Comment",
+  EfimHeading = "Title",
+  EfimSource = "Underlined",
+}
+for group, target in pairs(LINKS) do
+  vim.api.nvim_set_hl(0, group, { default = true, link = target })
+end
+
+---@return boolean
+local function is_set(value)
+  return value ~= nil and value ~= vim.NIL
+end
+
+---@param share number?
+local function percent(share)
+  return is_set(share) and ("%d %%"):format(math.floor(share * 100 + 0.5)) or "-"
+end
+
+--- Return who said most of a word, nil if that is not known.
+---@param word table
+local function speaker(word)
+  local found, most = nil, 0
+  for _, name in ipairs({ "model", "file", "repository" }) do
+    if is_set(word[name]) and word[name] > most then
+      found, most = name, word[name]
+    end
+  end
+  return found
+end
+
+---@param page efim_ls.Page
+---@param word table
+---@param hidden boolean
+local function add_word(page, word, hidden)
+  local name, text = speaker(word), vim.trim(word.text:gsub("\n", "↵"))
+  local shares = ("%6s %6s %6s %6s  "):format(
+    percent(word.probability),
+    percent(word.model),
+    percent(word.file),
+    percent(word.repository)
+  )
+  pages.line(page, shares .. (text == "" and word.text or text), hidden and "EfimHidden" or SPEAKERS[name])
+  for _, source in ipairs(word.from) do
+    pages.line(page, (" "):rep(31))
+    pages.add(page, ("%s:%d"):format(vim.fn.fnamemodify(source.path, ":~:."), source.line), "EfimSource")
+    page.sources[#page.lines] = source
+  end
+end
+
+---@param page efim_ls.Page
+---@param suggestion table
+local function add_suggestion(page, suggestion)
+  local place = 0
+  pages.gap(page)
+  pages.line(page, "What is suggested, and who says it", "EfimHeading")
+  pages.line(page)
+  if #suggestion.words == 0 then
+    pages.add(page, suggestion.shown)
+    return
+  end
+  for _, word in ipairs(suggestion.words) do
+    pages.add(page, word.text, place < #suggestion.shown and SPEAKERS[speaker(word)] or "EfimHidden")
+    place = place + #word.text
+  end
+  pages.gap(page)
+  pages.line(page, "  sure  model   file  repository")
+  place = 0
+  for _, word in ipairs(suggestion.words) do
+    if place == #suggestion.shown and suggestion.hidden ~= "" then
+      pages.line(page, "hidden, until it is likely enough (min_confidence), or shown by key:", "EfimHidden")
+    end
+    add_word(page, word, place >= #suggestion.shown)
+    place = place + #word.text
+  end
+end
+
+---@param page efim_ls.Page
+---@param explained table
+local function add_costs(page, explained)
+  local tokens = {}
+  for _, part in ipairs(explained.parts) do
+    tokens[part.cost] = (tokens[part.cost] or 0) + part.tokens
+  end
+  local spent = is_set(explained.spent)
+  pages.gap(page)
+  pages.line(page, "What the model reads, and what that costs", "EfimHeading")
+  pages.line(page, spent and "The answer here, in tokens: " or "A suggestion here would cost, in tokens: ")
+  for index, cost in ipairs(ORDER) do
+    pages.add(page, index > 1 and ", " or "")
+    pages.add(page, ("%s %d"):format(cost, tokens[cost] or 0), COSTS[cost])
+  end
+end
+
+---@param page efim_ls.Page
+---@param parts table[]
+local function add_prompt(page, parts)
+  local before
+  for _, part in ipairs(parts) do
+    if part.part ~= before then
+      pages.gap(page)
+      pages.line(page, PARTS[part.part] and ("-- %s "):format(PARTS[part.part]) or "", "EfimHeading")
+    end
+    pages.add(page, ("[%s %d]"):format(part.cost, part.tokens), "EfimHidden")
+    if part.part ~= before and PARTS[part.part] then
+      pages.line(page)
+    end
+    pages.add(page, part.text, COSTS[part.cost])
+    before = part.part
+  end
+end
+
+--- Return what is suggested or why nothing is, and what the model reads, in its order.
+---@param explained table
+---@param title string
+---@return efim_ls.Page
+function M.page(explained, title)
+  local page = pages.new()
+  local asked = is_set(explained.suggestion) and "This is what was suggested here." or "The model is asked here."
+  local notice = is_set(explained.notice) and explained.notice
+  pages.line(page, "efim-ls at " .. title, "EfimHeading")
+  pages.line(page, is_set(explained.why) and "No suggestion: " .. explained.why or notice or asked)
+  if is_set(explained.suggestion) then
+    add_suggestion(page, explained.suggestion)
+  end
+  if #explained.parts > 0 then
+    add_costs(page, explained)
+    add_prompt(page, explained.parts)
+  end
+  if explained.rest ~= "" then
+    pages.gap(page)
+    pages.line(page, "-- rest of the line, which the model does not read", "EfimHeading")
+    pages.line(page, explained.rest, "EfimHidden")
+  end
+  return page
+end
+
+return M

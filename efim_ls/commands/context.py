@@ -1,0 +1,128 @@
+"""`efim-ls context`: prints what a suggestion at a place in a file is made from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from efim_ls.access.reasons import as_dict, refusal
+from efim_ls.commands.arguments import check_model
+from efim_ls.commands.complete import FilePlace, cursor_at, load, read
+from efim_ls.request import Request
+from efim_ls.settings import DEFAULTS
+
+COSTS = {"kept": "green", "ahead": "cyan", "disk": "blue", "recomputed": "yellow"}
+SPEAKERS = ("model", "file", "repository")
+EXCERPT = 34  # characters of a part's text on a line of 80 columns
+LEGEND = """
+cost:  tokens kept in memory, computed ahead of need, read back from disk, or
+       recomputed for this suggestion
+sure:  how likely a word is, if all before it is right
+model, file, repository: how much of that each said; file is this file and
+       other open ones"""
+
+Explained = Mapping[str, Any]  # as `efim/explain` answers
+
+
+def show(place: FilePlace, as_json: bool, model: str) -> int:
+    """Print what a suggestion at a place is made from, as tables or as the JSON object of `efim/explain`."""
+    document = read(place.path)
+    check_model(model)
+    cursor = cursor_at(document, place)
+    completer = load(model)
+    request = Request(document.uri, document.text, cursor, least=DEFAULTS.min_confidence, language=document.language)
+    answer = completer.complete(request, lambda: False)
+    nothing = refusal(answer.reason, confidence=answer.confidence, least=request.least) if answer.reason else None
+    explained = completer.explain(request, answer) | as_dict(nothing)
+    if as_json:
+        print(json.dumps(explained))
+        return 0
+    console = Console()
+    for each in page(explained, os.getcwd()):
+        console.print(each, markup=False, highlight=False)
+    return 0
+
+
+def page(explained: Explained, folder: str) -> Iterator[RenderableType]:
+    """Yield what people read: the prompt's parts, then the suggestion or why there is none; places as in a folder."""
+    if parts := explained["parts"]:
+        yield from (_prompt(parts), "")
+    if rest := explained["rest"].strip():
+        yield Text(f"the rest of the line, which the model does not see: {rest}\n")
+    if explained["why"]:
+        yield Text(f"no suggestion: {explained['why']}\n")
+    elif explained["notice"]:
+        yield Text(f"{explained['notice']}\n")
+    if suggested := explained["suggestion"]:
+        if suggested["words"]:
+            yield _suggestion(suggested, folder)
+        else:
+            yield Text(f"suggestion: {suggested['shown']}")
+    yield Text(LEGEND)
+
+
+def _prompt(parts: Sequence[Explained]) -> Table:
+    table = Table("prompt", box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("tokens", justify="right")
+    table.add_column("cost")
+    table.add_column("text", no_wrap=True)
+    for part in parts:
+        cost = part["cost"]
+        table.add_row(part["part"], f"{part['tokens']:,}", Text(cost, COSTS[cost]), Text(_excerpt(part["text"])))
+    return table
+
+
+def _suggestion(suggested: Explained, folder: str) -> Table:
+    table = Table("suggestion", box=box.SIMPLE_HEAD, show_edge=False)
+    for name in ("sure", *SPEAKERS):
+        table.add_column(name, justify="right")
+    table.add_column("places")
+    shown, hidden = _parted(suggested["words"], len(suggested["shown"]))
+    for word in shown:
+        table.add_row(*_cells(word, folder))
+    if hidden:
+        table.add_section()
+        table.add_row("hidden:", style="dim")
+    for word in hidden:
+        table.add_row(*_cells(word, folder), style="dim")
+    return table
+
+
+def _parted(words: Sequence[Explained], shown: int) -> tuple[Sequence[Explained], Sequence[Explained]]:
+    """Split words behind the first `shown` characters of their text."""
+    ends = accumulate(len(word["text"]) for word in words)
+    count = sum(end <= shown for end in ends)
+    return words[:count], words[count:]
+
+
+def _cells(word: Explained, folder: str) -> tuple[Text, ...]:
+    figures = (_percent(word[name]) for name in ("probability", *SPEAKERS))
+    places = "\n".join(f"{_within(each['path'], folder)}:{each['line']}" for each in word["from"])
+    return tuple(map(Text, (_visible(word["text"]), *figures, places)))
+
+
+def _excerpt(text: str) -> str:
+    """Return the first and last words of a text, on one line."""
+    line = " ".join(text.split())
+    half = (EXCERPT - 3) // 2
+    return line if len(line) <= EXCERPT else f"{line[:half]} … {line[-half:]}"
+
+
+def _visible(word: str) -> str:
+    return word.replace("\n", "↵").strip(" ") or word
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _within(path: str, folder: str) -> str:
+    return os.path.relpath(path, folder) if path.startswith(folder + os.sep) else path

@@ -1,0 +1,136 @@
+"""Explains an answer to people: what each part of its prompt cost, and who said each word.
+
+Everything here runs when someone asks, never for a keystroke.
+"""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from efim_ls.request import Answer, Costs
+from model_runtime.engine.likelihood import Likelihood
+from model_runtime.ids import Ids
+from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.prompt import PartName, Prompt, part_sizes
+from model_runtime.prompt.template import Template
+from model_runtime.prompt.tokenizer import Tokenizer
+
+LEAST_SHARE = 0.1  # of a word that the repository said, from which places are named
+MOST_PLACES = 3  # of a word
+UNKNOWN: Mapping[str, object] = {"model": None, "file": None, "repository": None, "from": []}
+
+PartCost = Literal["kept", "ahead", "disk", "recomputed"]
+
+
+class Spoken(NamedTuple):
+    """What an answer was made from: a text with its chances, from its character `start` on.
+
+    `memory` is the view of the repository that the text was chosen with.
+    """
+
+    likelihood: Likelihood
+    start: int
+    memory: MemoryView | None
+
+
+class PromptPart(NamedTuple):
+    """A piece of a prompt that lies in one part of it and has one cost.
+
+    `cost` says where its keys and values came from: `kept` in memory, computed `ahead` of need, read back from where
+    they were saved (`disk`), or `recomputed`.
+    """
+
+    part: PartName
+    text: str
+    tokens: int
+    cost: PartCost
+
+
+def prompt_parts(tokenizer: Tokenizer, template: Template, prompt: Prompt, costs: Costs) -> list[PromptPart]:
+    """Return a prompt in order, split where its part or the cost changes; the texts together are the whole prompt."""
+    sizes, ends = part_sizes(template, prompt), _cost_ends(costs, len(prompt.ids))
+    found, start = list[PromptPart](), 0
+    for name, size in sizes:
+        decode = _decoder(tokenizer) if name != "marker" else tokenizer.decode
+        for cost, from_here, to_here in _overlaps(ends, start, start + size):
+            text = decode(prompt.ids[from_here:to_here])
+            found.append(PromptPart(name, text, to_here - from_here, cost))
+        start += size
+    return found
+
+
+def suggestion(tokenizer: Tokenizer, answer: Answer | None, spoken: Spoken | None) -> dict[str, object] | None:
+    """Return what an answer showed and hid as plain values, with who said each word; None if that is nothing.
+
+    `spoken` is what the last answer was made from.
+    """
+    if answer is None or not (answer.text or answer.hidden):
+        return None
+    if spoken and spoken.likelihood.text[spoken.start :] != answer.text + answer.hidden:
+        spoken = None
+    words, at = list[dict[str, object]](), spoken.start if spoken else 0
+    for text, probability in answer.words:
+        said = _who_said(tokenizer, spoken, at, at + len(text)) if spoken else UNKNOWN
+        words.append({"text": text, "probability": probability, **said})
+        at += len(text)
+    return {"shown": answer.text, "hidden": answer.hidden, "words": words}
+
+
+def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
+    """Return an answer's costs if it was made from this prompt, else None."""
+    if answer is None:
+        return None
+    costs = answer.costs
+    sizes = (costs.head, costs.tail, costs.typed, costs.reused + costs.recomputed)
+    return costs if sizes == (prompt.head, prompt.tail, prompt.typed, len(prompt.ids)) else None
+
+
+def _who_said(tokenizer: Tokenizer, spoken: Spoken, start: int, end: int) -> dict[str, object]:
+    """Return the shares of who said some characters, and the places if the repository said enough of them."""
+    likelihood, memory = spoken.likelihood, spoken.memory
+    shares, sources = likelihood.shares(start, end), list[dict[str, object]]()
+    if memory and shares.memory >= LEAST_SHARE:
+        text = likelihood.text[start:end]
+        begin = start + (len(text) - len(text.lstrip()) if text.strip() else 0)
+        for place in likelihood.places(memory, begin, end, MOST_PLACES):
+            line = _line(tokenizer, memory.ids_of(place.path), place.offset)
+            sources.append({"path": place.path, "line": line, "tokens": place.length})
+    return {"model": shares.model, "file": shares.file, "repository": shares.memory, "from": sources}
+
+
+def _line(tokenizer: Tokenizer, ids: Ids, offset: int) -> int:
+    """Return the line, from 1, on which what a token of a file says begins."""
+    *before, said = (tokenizer.token_bytes[int(token)] for token in ids[: offset + 1])
+    blank = said[: len(said) - len(said.lstrip())] if said.strip() else b""
+    return 1 + b"".join(before).count(b"\n") + blank.count(b"\n")
+
+
+def _cost_ends(costs: Costs, tokens: int) -> list[tuple[PartCost, int]]:
+    """Return where each cost ends in a prompt: an arena holds a beginning, and what is fetched follows that."""
+    held = costs.reused - costs.fetched
+    return [
+        ("kept", held - min(costs.ahead, held)),
+        ("ahead", held),
+        ("disk", costs.reused),
+        ("recomputed", tokens),
+    ]
+
+
+def _overlaps(ends: list[tuple[PartCost, int]], start: int, end: int) -> Iterator[tuple[PartCost, int, int]]:
+    begun = 0
+    for cost, ended in ends:
+        if max(begun, start) < min(ended, end):
+            yield cost, max(begun, start), min(ended, end)
+        begun = ended
+
+
+def _decoder(tokenizer: Tokenizer) -> Callable[[Ids], str]:
+    """Return a function that decodes one piece after another: a character that is cut belongs to the later piece."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+
+    def decode(ids: Ids) -> str:
+        return decoder.decode(b"".join(tokenizer.token_bytes[int(token)] for token in ids))
+
+    return decode

@@ -1,0 +1,123 @@
+"""`efim-ls context`, run as a user runs it, and what it prints of an explanation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from efim_ls.commands.context import page
+from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
+from tests.lsp.wire import ENV, HANG, ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "commands"
+FOLDER = "/home/me/project"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "efim_ls", "context", *arguments]
+    env = {**ENV, "COLUMNS": "80"}
+    return subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+
+
+def printed(explained: dict[str, Any]) -> str:
+    """The page at 80 columns, without the blanks at the ends of its lines."""
+    console = Console(file=StringIO(), width=80)
+    for each in page(explained, FOLDER):
+        console.print(each, markup=False, highlight=False)
+    assert isinstance(console.file, StringIO)
+    return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines())
+
+
+def word(text: str, probability: float, shares: tuple[float, ...] = (), places: tuple[tuple[str, int], ...] = ()):
+    model, file, repository = shares or (None, None, None)
+    found = [{"path": path, "line": line, "tokens": 5} for path, line in places]
+    said = {"model": model, "file": file, "repository": repository}
+    return {"text": text, "probability": probability, **said, "from": found}
+
+
+def part(name: str, text: str, tokens: int, cost: str) -> dict[str, object]:
+    return {"part": name, "text": text, "tokens": tokens, "cost": cost}
+
+
+EXPLAINED: dict[str, Any] = {
+    "parts": [
+        part("marker", "<|fim_prefix|>", 1, "kept"),
+        part("head", "import os\n\n\ndef area(shape):\n    [red]return shape.width * shape.height\n", 1204, "kept"),
+        part("head", "def edge(shape):\n", 6, "ahead"),
+        part("marker", "<|fim_suffix|>", 1, "disk"),
+        part("tail", "print(edge(shape))\n", 12, "disk"),
+        part("marker", "<|fim_middle|>", 1, "recomputed"),
+        part("typed", "    return ", 3, "recomputed"),
+    ],
+    "rest": ")\n",
+    "why": None,
+    "notice": None,
+    "suggestion": {
+        "shown": "shape.[red]width",
+        "hidden": " *\n",
+        "words": [
+            word("shape", 0.93, (0.9, 0.1, 0.0)),
+            word(".", 1.0, (1.0, 0.0, 0.0)),
+            word("[red]width", 0.5, (0.1, 0.2, 0.7), ((f"{FOLDER}/shapes/square.py", 12), ("/usr/lib/ring.py", 3))),
+            word(" *", 0.25),
+            word("\n", 0.05),
+        ],
+    },
+}
+
+
+def test_an_explanation_is_printed_as_tables() -> None:
+    assert printed(EXPLAINED) == (GOLDEN / "context.txt").read_text("utf-8")
+
+
+def test_a_reason_is_printed_in_place_of_a_suggestion() -> None:
+    why = "the model expects no more text here: keep typing to get the next suggestion"
+    told = printed({**EXPLAINED, "rest": "", "why": why, "suggestion": None})
+    assert f"no suggestion: {why}" in " ".join(told.split())
+    assert "sure   model" not in told
+
+
+def test_a_language_that_the_model_does_not_know_has_no_prompt() -> None:
+    spoken = {"shown": "areaOf(shape)", "hidden": "", "words": []}
+    told = printed({**EXPLAINED, "parts": [], "notice": "the model knows Python only", "suggestion": spoken})
+    assert "the model knows Python only" in told and "suggestion: areaOf(shape)" in told
+    assert "prompt" not in told
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    (tmp_path / "page.py").write_text(SHAPES + OPEN_ENDED, encoding="utf-8")
+    return f"{tmp_path / 'page.py'}:99:1"
+
+
+def test_it_says_what_the_prompt_cost_and_what_editors_hide(place: str) -> None:
+    done = run(place)
+    assert done.returncode == 0
+    assert "recomputed" in done.stdout and "<|fim_prefix|>" in done.stdout
+    shown, _, hidden = done.stdout.partition("hidden:")
+    *_, last = (line.split()[0] for line in shown.splitlines() if line.strip())
+    assert BEGINNING.endswith(last)
+    assert "".join(line.split()[0] for line in hidden.splitlines()[1:4]) == NEXT_PART.replace(" ", "")
+
+
+def test_it_prints_what_efim_explain_answers(place: str) -> None:
+    done = run(place, "--json")
+    told = json.loads(done.stdout)
+    assert "".join(each["text"] for each in told["parts"]) == told["prompt"]
+    assert sum(each["tokens"] for each in told["parts"]) == told["spent"]["recomputed"]
+    suggestion = told["suggestion"]
+    assert "".join(each["text"] for each in suggestion["words"]) == suggestion["shown"] + suggestion["hidden"]
+    assert (suggestion["shown"], told["reason"], told["why"]) == (BEGINNING, None, None)
+
+
+def test_a_place_without_a_line_is_refused(tmp_path: Path) -> None:
+    done = run(str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == f"efim-ls: {tmp_path} is not a position: write FILE:LINE:COLUMN, both counted from 1\n"
