@@ -17,9 +17,9 @@ from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
 from efim_ls.paths import HASHES, SPEED, document_tag, file_path
+from efim_ls.repository.database.origin import read_summary
+from efim_ls.repository.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
 from efim_ls.repository.index_file import remove_file
-from efim_ls.repository.index_origin import read_summary
-from efim_ls.repository.index_place import REPOSITORIES, SUFFIX, index_size, remove_index
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.block_file import BlockFile

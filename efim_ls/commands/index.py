@@ -11,9 +11,9 @@ from rich.console import Console
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import Failure
 from efim_ls.languages import name_of
+from efim_ls.repository.database.origin import IndexOrigin, IndexSummary, read_summary
+from efim_ls.repository.database.place import index_path, index_size, remove_index
 from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.index_origin import IndexOrigin, IndexSummary, read_summary
-from efim_ls.repository.index_place import index_path, index_size, remove_index
 from efim_ls.repository.index_update import IndexUpdate
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder

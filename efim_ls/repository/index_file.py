@@ -16,10 +16,10 @@ from time import monotonic
 from typing import TypeVar
 
 from efim_ls.repository.content import IndexedFile
-from efim_ls.repository.index_origin import IndexOrigin
-from efim_ls.repository.index_place import create_for_owner, remove_index
-from efim_ls.repository.index_queries import FoundDefinition, IndexQueries, Passage
-from efim_ls.repository.index_tables import Entry, IndexTables, create_tables
+from efim_ls.repository.database.origin import IndexOrigin
+from efim_ls.repository.database.place import create_for_owner, remove_index
+from efim_ls.repository.database.queries import FoundDefinition, IndexQueries, Passage
+from efim_ls.repository.database.tables import Entry, IndexTables, create_tables
 from efim_ls.repository.outline import Outline
 from efim_ls.sqlite_errors import is_damage
 from model_runtime.ids import Ids

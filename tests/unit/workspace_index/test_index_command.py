@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.repository.database.origin import IndexOrigin
+from efim_ls.repository.database.place import index_path
 from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.index_origin import IndexOrigin
-from efim_ls.repository.index_place import index_path
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -16,8 +16,8 @@ import pytest
 
 from efim_ls.repository import index_file as module
 from efim_ls.repository.content import digest_of
+from efim_ls.repository.database.place import remove_index
 from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.index_place import remove_index
 from tests.unit.workspace_index.conftest import TOKENIZER, Open, indexed
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))
