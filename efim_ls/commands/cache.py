@@ -17,8 +17,9 @@ from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
 from efim_ls.paths import HASHES, SPEED, document_tag, file_path
-from efim_ls.repository.index_file import REPOSITORIES, SUFFIX, index_size, remove_file, remove_index
-from efim_ls.repository.index_origin import read_summary
+from efim_ls.repository.database.origin import read_summary
+from efim_ls.repository.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
+from efim_ls.repository.index_file import remove_file
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.block_file import BlockFile
@@ -61,8 +62,8 @@ def show(cache: Path) -> int:
             console.print(table)
     for path in _indexes(cache):
         found = read_summary(path)
-        what = f"{', '.join(found.origin.folders)}: {sum(found.files.values()):,} files" if found else "damaged"
-        print(f"index of {what}, {index_size(path) / MB:.1f} MB in {path}")
+        what = f"index of {', '.join(found.origin.folders)}: {found.total:,} files," if found else "a damaged index:"
+        print(f"{what} {index_size(path) / MB:.1f} MB in {path}")
     if not any((*_folders(cache), *_indexes(cache))):
         print(f"nothing is cached in {cache}")
     return 0

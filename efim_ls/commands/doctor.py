@@ -20,8 +20,8 @@ from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import Failure, check_model
 from efim_ls.languages import name_of
 from efim_ls.paths import cache_folder
-from efim_ls.repository.index_file import index_path, index_size
-from efim_ls.repository.index_origin import read_summary
+from efim_ls.repository.database.origin import read_summary
+from efim_ls.repository.database.place import index_path, index_size
 from efim_ls.request import Answer, Request
 from efim_ls.session.model_loader import CLOSING
 from efim_ls.settings import Settings

@@ -12,9 +12,9 @@ from rich.console import Console
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import Failure
 from efim_ls.languages import name_of
-from efim_ls.repository.index_file import index_path, index_size, remove_index
-from efim_ls.repository.index_origin import read_summary
-from efim_ls.repository.workspace_index import IndexStatus, Scope, WorkspaceIndex
+from efim_ls.repository.database.origin import IndexSummary, read_summary
+from efim_ls.repository.database.place import index_path, index_size, remove_index
+from efim_ls.repository.workspace_index import IndexStatus, Scope, WorkspaceIndex, open_index
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
 from model_runtime.errors import ModelError
@@ -42,14 +42,14 @@ def build(folder: Path, cache: Path, rebuild: bool) -> int:
             if progress.total:
                 status.update(f"indexing: {progress.done:,} of {progress.total:,} files")
 
-        index = WorkspaceIndex(scope, tell, problems.append)
+        index = WorkspaceIndex(scope, open_index(scope, problems.append), tell)
         for _ in index.build():
             pass
-    count = index.file_count
     index.close()
-    if problems:
-        raise Failure(problems[0])
-    print(f"{count:,} files are indexed: {index_size(path) / MB:.1f} MB in {path}")
+    made = read_summary(path)
+    if problems or made is None:
+        raise Failure(problems[0] if problems else f"{path} was removed while it was built: run the command again")
+    print(_sentence(path, made))
     return 0
 
 
@@ -61,8 +61,7 @@ def show(folder: Path, cache: Path) -> int:
         print(f"there is no index of {os.path.realpath(folder)}: run efim-ls index to make one")
         return 1
     changed = datetime.fromtimestamp(max(each.stat().st_mtime for each in path.parent.glob(f"{path.name}*")))
-    size = f"{index_size(path) / MB:.1f} MB in {path}, last changed {changed.isoformat(' ', 'minutes')}"
-    print(f"{sum(found.files.values()):,} files are indexed: {size}")
+    print(f"{_sentence(path, found)}, last changed {changed.isoformat(' ', 'minutes')}")
     for language, count in found.files.items():
         print(f"  {name_of(language)}: {count:,}")
     return 0
@@ -75,6 +74,10 @@ def clear(folder: Path, cache: Path) -> int:
     remove_index(path)
     print(f"removed: {size / MB:.1f} MB")
     return 0 if size else 1
+
+
+def _sentence(path: Path, found: IndexSummary) -> str:
+    return f"{found.total:,} files are indexed: {index_size(path) / MB:.1f} MB in {path}"
 
 
 def _tokenizer(settings: Settings) -> Tokenizer:

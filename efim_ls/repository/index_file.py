@@ -6,30 +6,25 @@ not an index is replaced by an empty one, which `generation` counts.
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-from efim_ls.paths import private_folder
 from efim_ls.repository.content import IndexedFile
-from efim_ls.repository.index_origin import IndexOrigin
-from efim_ls.repository.index_queries import FoundDefinition, IndexQueries, Passage
-from efim_ls.repository.index_tables import Entry, IndexTables, create_tables
+from efim_ls.repository.database.origin import IndexOrigin
+from efim_ls.repository.database.place import create_for_owner, remove_index
+from efim_ls.repository.database.queries import FoundDefinition, IndexQueries, Passage
+from efim_ls.repository.database.tables import Entry, IndexTables, create_tables
 from efim_ls.repository.outline import Outline
 from efim_ls.sqlite_errors import is_damage
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
-REPOSITORIES = "repositories"  # folder in the cache folder
-SUFFIX = ".sqlite3"
-SIDE_FILES = ("-wal", "-shm", "-journal")  # beside a file, by SQLite
 LOCK_TIMEOUT = 5.0  # seconds to wait while another server writes
 RETRY_AFTER = 60.0  # seconds from a failure of the disk to the next attempt
 REMEDY = "the server works on with an index in memory: check the cache folder, or set cache_folder"
@@ -39,15 +34,6 @@ PRAGMAS = (
 )  # fmt: skip
 
 T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
-
-
-def index_path(cache: Path, folders: Iterable[str | Path]) -> Path:
-    """Return the index's file in the cache folder for a set of workspace folders, in any order."""
-    real = sorted({os.path.realpath(folder) for folder in folders})
-    name = blake2b("\0".join(real).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-    return cache / REPOSITORIES / f"{name}{SUFFIX}"
 
 
 class IndexFile:
@@ -250,12 +236,7 @@ class _OpenFile:
 
     def __init__(self, path: Path, origin: str, tokenizer: Tokenizer) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
-        private_folder(path.parent)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            self._inode = os.fstat(descriptor).st_ino
-        finally:
-            os.close(descriptor)
+        self._inode = create_for_owner(path)
         where = f"{path.absolute().as_uri()}?mode=rw"
         self.tables = _tables(where, tokenizer)
         try:
@@ -277,21 +258,6 @@ class _OpenFile:
         for each in (self.queries, self.tables):
             with suppress(sqlite3.Error):
                 each.connection.close()
-
-
-def index_size(path: Path) -> int:
-    """Return the bytes of an index's file and those beside it, 0 if there is none."""
-    return sum(each.stat().st_size for each in _files(path) if each.is_file())
-
-
-def remove_index(path: Path) -> None:
-    """Remove an index's file and those beside it; raises OSError."""
-    for each in _files(path):
-        each.unlink(missing_ok=True)
-
-
-def _files(path: Path) -> list[Path]:
-    return [path, *(Path(f"{path}{suffix}") for suffix in SIDE_FILES)]
 
 
 def remove_file(path: Path, file: str) -> bool:

@@ -13,7 +13,7 @@ from time import monotonic
 
 from efim_ls.languages import family_of
 from efim_ls.repository.watcher import FileWatcher
-from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex
+from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
 from model_runtime.memory.memory import MemoryView
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
@@ -152,7 +152,7 @@ class Repository:
             self._made.close()
         self._made = self._building = None
         try:
-            self._made = WorkspaceIndex(scope, self._told) if scope else None
+            self._made = WorkspaceIndex(scope, open_index(scope, logger.warning), self._told) if scope else None
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)
         self._building = self._made.build() if self._made else None

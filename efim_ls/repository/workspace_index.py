@@ -6,7 +6,7 @@ steps of another may be taken.
 
 from __future__ import annotations
 
-import logging
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,10 @@ from efim_ls.access.secrets import may_reach_disk
 from efim_ls.languages import family_of
 from efim_ls.paths import cache_folder
 from efim_ls.repository.content import IndexedFile, content_of, digest_of
+from efim_ls.repository.database.origin import OF_INDEX, IndexOrigin
+from efim_ls.repository.database.place import index_path
 from efim_ls.repository.discovery import SourceFile, read_source, readable, source_files
-from efim_ls.repository.index_file import IndexFile, index_path
-from efim_ls.repository.index_origin import OF_INDEX, IndexOrigin
+from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
 from model_runtime.memory.memory import EMPTY, Memory, MemoryDocument
@@ -37,8 +38,6 @@ FILES_A_STEP = 50  # whose ids are read back at once
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
 OF_MEMORY = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,26 +92,18 @@ class IndexedText(NamedTuple):
 class WorkspaceIndex:
     """The index of one scope. Used on one thread, except `snapshot` and `status`."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        told: Callable[[IndexStatus], None],
-        report: Callable[[str], None] = logger.warning,
-    ) -> None:
-        """Open the index file; `told` is called when the status changes, `report` once for each failing of a disk."""
+    def __init__(self, scope: Scope, file: IndexFile, told: Callable[[IndexStatus], None]) -> None:
+        """Take over the scope's index file; `told` is called when the status changes."""
         self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
         self._scope, self._told, self._told_at, self._is_built = scope, told, 0.0, False
-        chosen, cache = scope.settings, cache_folder(scope.settings.cache_folder)
-        path = index_path(cache, scope.folders) if chosen.persist else None
-        origin = IndexOrigin(tuple(map(str, scope.folders)), chosen)
-        self._file = IndexFile(path, origin, scope.tokenizer, report)
+        self._file = file
         self._generation = self._file.generation
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
         self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._focus = ""
-        self._room = chosen.memory_mib * MIB // BYTES_A_TOKEN
+        self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""
@@ -177,11 +168,6 @@ class WorkspaceIndex:
         """Let a file stand for itself again."""
         if self._open.pop(path, None):
             yield from self.refresh([path])
-
-    @property
-    def file_count(self) -> int:
-        """Number of files that are indexed, whether or not there is room for their counts."""
-        return len(self._files)
 
     def close(self) -> None:
         """Close the index file."""
@@ -260,9 +246,10 @@ class WorkspaceIndex:
         for path in paths:
             self._files.pop(path, None)
             self._open.pop(path, None)
-        excluded = [path for path in paths if Path(path).exists()]
-        self._file.remove(set(paths) - set(excluded), for_good=False)
-        self._file.remove(excluded, for_good=True)
+        excluded = [path for path in paths if os.path.lexists(path)]
+        self._file.remove(sorted(set(paths) - set(excluded)), for_good=False)
+        if excluded:  # what may have to be wiped takes as long as the index is large
+            self._file.remove(excluded, for_good=True)
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""
@@ -331,3 +318,10 @@ class WorkspaceIndex:
         mib = round(sum(each.bytes for each in memories) / MIB, 1)
         self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
         self._told(self.status)
+
+
+def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
+    """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once."""
+    folders, chosen = scope.folders, scope.settings
+    path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
+    return IndexFile(path, IndexOrigin(tuple(map(str, folders)), chosen), scope.tokenizer, report)

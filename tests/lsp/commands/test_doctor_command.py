@@ -53,7 +53,7 @@ def test_the_verdict_comes_first_and_then_sections_of_facts(tmp_path: Path) -> N
     first, *lines = done.stdout.splitlines()
     assert re.fullmatch(VERDICT, first)
     sections = [line for line in lines if line and not line.startswith((" ", "slower than it could be: "))]
-    assert sections == ["measured now", "model", "machine"]
+    assert sections == ["measured now", "model", "index of the working folder", "machine"]
     assert any(line.split() == ["weights", "fp16"] or line.startswith("  weights ") for line in lines)
     assert all(len(line) <= 80 for line in lines if line.startswith(" "))
     assert "\x1b" not in done.stdout

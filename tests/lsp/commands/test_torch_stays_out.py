@@ -35,10 +35,21 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "line",
-    ["-V", "--version", "--help", "complete --help", "stats", "cache ls", "completion bash", "train --help", "cache"],
+    [
+        "-V",
+        "--version",
+        "--help",
+        "complete --help",
+        "stats",
+        "cache ls",
+        "index",
+        "completion bash",
+        "train --help",
+        "cache",
+    ],
 )
 def test_a_command_without_a_model_imports_no_torch(folder: Path, line: str) -> None:
-    more = ["--folder", str(folder)] if line in ("stats", "cache ls") else []
+    more = ["--folder", str(folder)] if line in ("stats", "cache ls", "index") else []
     done = run(folder, *line.split(), *more)
     assert done.returncode == (2 if line == "cache" else 0)
     assert TORCH not in done.stderr

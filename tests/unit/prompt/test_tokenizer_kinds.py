@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Raw
 
 from model_runtime.errors import ModelError
+from model_runtime.prompt import tokenizer as tokenizer_module
 from model_runtime.prompt.spelling import SPACE_SIGN, without_rewriting
 from model_runtime.prompt.tokenizer import LONGEST_FRAGMENT, Tokenizer
 from tests.models import CODE
@@ -52,6 +53,17 @@ def test_token_bytes_join_to_the_texts_bytes(kind: str, text: str) -> None:
 def test_lines_tokenized_apart_are_the_tokens_of_the_whole(kind: str, text: str) -> None:
     assume(SPACE_SIGN not in text and all(len(each) < LONGEST_FRAGMENT for each in tokenizer(kind).fragments(text)))
     assert tokenizer(kind).encode(text).tolist() == whole(kind).encode(text, add_special_tokens=False).ids
+
+
+@kinds
+@unhurried
+@given(text=texts, run=st.integers(0, 40))
+@example(f"x = '{'a' * 600}'\n  y\n" * 3, 5)
+@example("x = '\ud83d'\n" * 3, 9)
+def test_a_file_gets_the_tokens_of_its_lines(kind: str, text: str, run: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_module, "RUN", run)
+        assert tokenizer(kind).encode_file(text).tolist() == tokenizer(kind).encode(text).tolist()
 
 
 @kinds
@@ -104,6 +116,15 @@ def test_letters_that_were_added_to_a_vocabulary_are_text() -> None:
 
 
 @pytest.mark.parametrize("kind", SENTENCE_PIECE)
+def test_a_file_is_not_read_line_by_line_where_that_is_the_same(kind: str) -> None:
+    joined = list(tokenizer(kind)._runs(CODE))  # pyright: ignore[reportPrivateUsage]
+    assert "".join(joined) == CODE
+    assert (len(joined) < len(tokenizer(kind).fragments(CODE))) == (
+        kind in ("qwen", "llama3", "starcoder", "deepseek")
+    )
+
+
+@kinds
 def test_no_space_is_put_in_front(kind: str) -> None:
     assert tokenizer(kind).decode(tokenizer(kind).encode("def")) == "def"
     assert tokenizer(kind).token_bytes[int(tokenizer(kind).encode("return")[0])][:1] == b"r"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from efim_ls.repository.content import IndexedFile, content_of, digest_of
+from efim_ls.repository.database.origin import IndexOrigin
 from efim_ls.repository.discovery import SourceFile
 from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.index_origin import IndexOrigin
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -16,6 +16,7 @@ import pytest
 
 from efim_ls.repository import index_file as module
 from efim_ls.repository.content import digest_of
+from efim_ls.repository.database.place import remove_index
 from efim_ls.repository.index_file import IndexFile
 from tests.unit.workspace_index.conftest import TOKENIZER, Open, indexed
 
@@ -128,7 +129,7 @@ def test_a_file_that_is_damaged_while_it_is_open(
 def test_a_file_that_another_process_removes_is_made_again(place: Path, open_index: Open, reports: list[str]) -> None:
     index = open_index()
     index.put(FILES)
-    module.remove_index(place)
+    remove_index(place)
     index.put([indexed("/work/other.py", OTHER)])
     assert index.entries().keys() == {"/work/other.py"} and index.generation == 1 and reports == []
     assert place.stat().st_mode & 0o777 == 0o600

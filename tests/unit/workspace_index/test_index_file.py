@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from efim_ls.repository.content import IndexedFile, digest_of
-from efim_ls.repository.index_file import IndexFile, index_path
-from efim_ls.repository.index_origin import IndexOrigin, read_summary
-from efim_ls.repository.index_queries import MOST_COMPARED, Passage
-from efim_ls.repository.index_tables import Entry
+from efim_ls.repository.database.origin import IndexOrigin, read_summary
+from efim_ls.repository.database.place import index_path
+from efim_ls.repository.database.queries import MOST_COMPARED, Passage
+from efim_ls.repository.database.tables import Entry
+from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.outline import Definition, Import
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository.workspace_index import Scope, Steps, WorkspaceIndex
+from efim_ls.repository.workspace_index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.memory.memory import EMPTY, Memory
@@ -31,6 +31,10 @@ texts = st.lists(st.sampled_from(LINES), max_size=12).map("".join)
 def take(steps: Steps) -> None:
     for _ in steps:
         pass
+
+
+def made(scope: Scope) -> WorkspaceIndex:
+    return WorkspaceIndex(scope, open_index(scope, print), lambda status: None)
 
 
 def followers(memory: Memory, ends: list[np.ndarray]) -> list[list[list[int]]]:
@@ -74,7 +78,7 @@ class Workspace(RuleBasedStateMachine):
         return Scope.of(chosen, Rules(chosen, [self.folder.as_uri()]), [self.folder], TOKENIZER)
 
     def begin(self, cache: Path) -> WorkspaceIndex:
-        index = WorkspaceIndex(self.scope(cache), lambda status: None)
+        index = made(self.scope(cache))
         self.pending = [index.build()]
         self.pending += [index.open(str(self.folder / name), "python", text) for name, text in self.open.items()]
         return index
@@ -154,7 +158,7 @@ class Workspace(RuleBasedStateMachine):
         for steps in self.pending:
             take(steps)
         self.pending = []
-        other = WorkspaceIndex(self.scope(self.place / f"cache-{id(object())}"), lambda status: None)
+        other = made(self.scope(self.place / f"cache-{id(object())}"))
         take(other.build())
         for name, text in self.open.items():
             take(other.open(str(self.folder / name), "python", text))

@@ -46,6 +46,11 @@ class IndexSummary(NamedTuple):
     origin: IndexOrigin
     files: Mapping[str, int]
 
+    @property
+    def total(self) -> int:
+        """Number of files in all languages."""
+        return sum(self.files.values())
+
 
 def read_summary(path: Path) -> IndexSummary | None:
     """Return what an index's file says about itself, None if it is missing, damaged or not an index."""

@@ -42,7 +42,7 @@ class IndexQueries:
     def has_name(self, name: str) -> bool:
         """Return whether a name stands in a file; regardless of what follows its 64th character."""
         found = self.connection.execute(
-            f"SELECT 1 FROM passages WHERE passages MATCH ? AND {_OF_A_FILE} LIMIT 1", (_quoted(name[:LONGEST_WORD]),)
+            f"SELECT 1 FROM passages WHERE passages MATCH ? AND {_OF_A_FILE} LIMIT 1", (_quoted(name),)
         )
         return found.fetchone() is not None
 
@@ -89,10 +89,9 @@ class IndexQueries:
         return Outline(tuple(Definition(*each) for each in definitions), imports)
 
     def _count(self, word: str) -> int:
-        """Return how many passages a word stands in."""
-        term = indexed_form(word[:LONGEST_WORD]).lower()
-        row = self.connection.execute("SELECT doc FROM word_counts WHERE term = ?", (term,)).fetchone()
-        return row[0] if row else 0
+        """Return how many passages a word stands in, counted no further than matters."""
+        counted = "SELECT count(*) FROM (SELECT 1 FROM passages WHERE passages MATCH ? LIMIT ?)"
+        return self.connection.execute(counted, (_quoted(word), MOST_COMPARED + 1)).fetchone()[0]
 
 
 def _passage(path: str, number: int, lines: int) -> Passage:
@@ -101,4 +100,4 @@ def _passage(path: str, number: int, lines: int) -> Passage:
 
 
 def _quoted(word: str) -> str:
-    return '"' + indexed_form(word).replace('"', " ") + '"'
+    return '"' + indexed_form(word[:LONGEST_WORD]).replace('"', " ") + '"'

@@ -12,7 +12,7 @@ from efim_ls.access.rules import Rules
 from efim_ls.repository.repository import Repository
 from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex
 from efim_ls.settings import Settings
-from tests.unit.indexing.test_workspace_index import TOKENIZER
+from tests.unit.workspace_index.test_workspace_index import TOKENIZER
 
 SOON = 60.0  # seconds after which a test fails rather than wait on
 CODE = "def total(values):\n    return sum(values)\n"

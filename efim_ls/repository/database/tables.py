@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from efim_ls.repository.content import PASSAGE_LINES, Content, IndexedFile
-from efim_ls.repository.index_queries import PASSAGE_BITS, IndexQueries
+from efim_ls.repository.database.queries import PASSAGE_BITS, IndexQueries
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -40,7 +40,6 @@ CREATE TABLE definitions (content INTEGER NOT NULL, number INTEGER NOT NULL, nam
     line INTEGER NOT NULL, signature TEXT NOT NULL, PRIMARY KEY (content, number)) WITHOUT ROWID;
 CREATE INDEX definitions_by_name ON definitions (name);
 CREATE VIRTUAL TABLE passages USING fts5 (words, tokenize = "unicode61 remove_diacritics 0 tokenchars '_^'");
-CREATE VIRTUAL TABLE word_counts USING fts5vocab (passages, row);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 """

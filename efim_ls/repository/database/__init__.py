@@ -1,0 +1,1 @@
+"""The file of an index: its place, its tables, and what can be asked of them."""

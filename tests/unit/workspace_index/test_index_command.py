@@ -1,0 +1,119 @@
+"""`efim-ls index`, and its part in `cache` and `doctor`, run as a user runs them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from efim_ls.repository.database.origin import IndexOrigin
+from efim_ls.repository.database.place import index_path
+from efim_ls.repository.index_file import IndexFile
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.tokenizer import Tokenizer
+from tests.lsp.wire import ENV, HANG
+
+
+def run(*arguments: str, folder: Path | None = None) -> tuple[int, str]:
+    command = [sys.executable, "-m", "efim_ls", *arguments]
+    env = {**ENV, "COLUMNS": "300"}
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=HANG, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("def name_of_a(): pass\n")
+    (folder / "b.ts").write_text("const nameOfB = 1\n")
+    (folder / "client.py").write_text("hunter_two = 1\n")
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def by_server(project: Path, cache: Path, settings: Settings) -> None:
+    """Leave what a server with these settings leaves."""
+    tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
+    IndexFile(index_path(cache, [project]), IndexOrigin((str(project),), settings), tokenizer, print).close()
+
+
+def test_it_builds_shows_and_clears(project: Path, cache: Path) -> None:
+    at = ("--folder", str(cache))
+    code, shown = run("index", str(project), "--status", *at)
+    assert code == 1 and shown == f"there is no index of {project}: run efim-ls index to make one\n"
+    code, shown = run("index", *at, folder=project)
+    assert code == 0 and re.fullmatch(r"3 files are indexed: 0\.\d MB in \S+\n", shown)
+    (project / "client.py").unlink()
+    for more in ((), ("--rebuild",)):
+        assert run("index", str(project), *more, *at)[1].startswith("2 files are indexed")
+    code, shown = run("index", str(project), "--status", *at)
+    assert code == 0 and shown.splitlines()[1:] == ["  Python: 1", "  TypeScript: 1"]
+    assert run("index", str(project), "--clear", *at)[0] == 0
+    assert list((cache / "repositories").iterdir()) == []
+    assert run("index", str(project), "--clear", *at) == (1, "removed: 0.0 MB\n")
+
+
+def test_progress_is_shown_on_a_terminal(project: Path, cache: Path) -> None:
+    command = f"{sys.executable} -m efim_ls index {project} --folder {cache}"
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], env=ENV, capture_output=True, text=True, timeout=HANG, check=False
+    )
+    assert done.returncode == 0 and "indexing: " in done.stdout and "3 files are indexed" in done.stdout
+
+
+def test_it_obeys_the_settings_of_the_last_editor(project: Path, cache: Path) -> None:
+    by_server(project, cache, Settings(private_files=("*/client.py",)))
+    assert run("index", str(project), "--folder", str(cache))[1].startswith("2 files")
+    assert not any(b"hunter" in each.read_bytes() for each in cache.rglob("*.sqlite3*"))
+    by_server(project, cache, Settings(persist=False))
+    code, shown = run("index", str(project), "--folder", str(cache))
+    assert code == 1 and "'persist' is off" in shown
+
+
+def test_a_model_that_is_not_there_is_told(project: Path, cache: Path) -> None:
+    by_server(project, cache, Settings(model="someone/some-model"))
+    code, shown = run("index", str(project), "--folder", str(cache))
+    assert code == 1 and "someone/some-model has not been downloaded" in shown
+
+
+def test_a_folder_that_is_missing_is_a_mistake(tmp_path: Path) -> None:
+    code, shown = run("index", str(tmp_path / "none"), "--folder", str(tmp_path))
+    assert code == 2 and shown.endswith("none is not a folder: check the path\n")
+
+
+def test_a_cache_that_cannot_be_written_is_told(project: Path, cache: Path) -> None:
+    cache.write_text("no folder")
+    code, shown = run("index", str(project), "--folder", str(cache))
+    assert code == 1 and "cannot be kept on disk" in shown
+
+
+def test_the_cache_lists_and_clears_it(project: Path, cache: Path) -> None:
+    at = ("--folder", str(cache))
+    run("index", str(project), *at)
+    code, shown = run("cache", "ls", *at)
+    assert code == 0 and f"index of {project}: 3 files, 0." in shown
+    code, shown = run("cache", "clear", "--file", str(project / "client.py"), *at)
+    assert code == 0 and shown.endswith("client.py, and its part of the index\n")
+    assert not any(b"hunter" in each.read_bytes() for each in cache.rglob("*.sqlite3*"))
+    assert "2 files" in run("cache", "ls", *at)[1]
+    code, shown = run("cache", "clear", *at)
+    assert code == 0 and shown.startswith("removed: 0.") and list(cache.iterdir()) == []
+
+
+def test_a_damaged_one_is_listed_and_removed(project: Path, cache: Path) -> None:
+    at = ("--folder", str(cache))
+    run("index", str(project), *at)
+    index_path(cache, [project]).write_text("something else, long enough to be a header" * 20)
+    assert "index of damaged" not in (listed := run("cache", "ls", *at)[1]) and "a damaged index" in listed
+    assert run("index", str(project), "--status", *at)[0] == 1
+    assert run("cache", "clear", "--file", str(project / "a.py"), *at)[0] == 0
+    assert list((cache / "repositories").glob("*.sqlite3")) == []

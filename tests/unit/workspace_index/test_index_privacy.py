@@ -1,0 +1,147 @@
+"""Planted secrets are looked for in the raw bytes of all files in the cache folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from efim_ls.access.rules import Rules
+from efim_ls.repository import index_file
+from efim_ls.repository.index_file import IndexFile
+from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
+from efim_ls.settings import Settings
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, indexed
+
+SECRET = "hunter_two_password"  # a name, so that it stands in words, outlines and token ids
+WORDS = SECRET.split("_")
+SOURCE = f"import {SECRET}_module\n\n\nclass {SECRET}:\n    {SECRET}_field = 1\n" * 30
+
+
+def update(index: IndexFile, folder: Path, settings: Settings) -> None:
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
+    for _ in WorkspaceIndex(scope, index, lambda _: None).build():
+        pass
+
+
+def traces(cache: Path, secrets: Collection[str] = WORDS) -> set[str]:
+    """Which words stand in any file, in any case, as text or as token ids of two bytes."""
+    found = set[str]()
+    for path in (each for each in cache.rglob("*") if each.is_file()):
+        raw = path.read_bytes()
+        found |= {word for word in secrets if re.search(word.encode(), raw, re.IGNORECASE)}
+        ids = TOKENIZER.encode(f"class {SECRET}:\n")[1:-2].astype("<u2").tobytes()
+        found |= {"token ids"} if ids in raw else set()
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "plain.py").write_text("def plain_name(): pass\n")
+    return folder
+
+
+def test_a_trace_would_be_found(place: Path, open_index: Open, folder: Path) -> None:
+    (folder / "a.py").write_text(SOURCE)
+    update(open_index(), folder, Settings())
+    assert traces(place.parent) == {*WORDS, "token ids"}
+
+
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        ("secrets.py", Settings()),
+        (".ssh/a.py", Settings()),
+        ("client/a.py", Settings(private_files=("*/client/*",))),
+        ("client/a.py", Settings(disabled_files=("*/client/*",))),
+        ("a.go", Settings(disabled_languages=("go",))),
+    ],
+)
+def test_what_must_not_be_kept_never_reaches_the_disk(
+    name: str, settings: Settings, place: Path, open_index: Open, folder: Path
+) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(SOURCE)
+    index = open_index()
+    update(index, folder, settings)
+    assert traces(place.parent) == set() and index.has_name("plain_name")
+    assert index.has_name(SECRET) == bool(settings.private_files), "private files are known in memory"
+    index.close()
+    assert traces(place.parent) == set() and not open_index().has_name(SECRET)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(private_files=("*/a.py",)),
+        Settings(disabled_files=("*/a.py",)),
+        Settings(disabled_workspaces=("*/project",)),
+        Settings(enabled=False),
+    ],
+)
+def test_what_becomes_excluded_leaves_at_once(
+    settings: Settings, place: Path, open_index: Open, folder: Path
+) -> None:
+    """With its log, while another server has the index open."""
+    (folder / "a.py").write_text(SOURCE)
+    index, other = open_index(), open_index()
+    update(index, folder, Settings())
+    assert other.has_name(SECRET) and traces(place.parent)
+    update(index, folder, settings)
+    assert traces(place.parent) == set() and not other.has_name(SECRET)
+    assert index.has_name(SECRET) == bool(settings.private_files)
+
+
+def test_earlier_texts_of_an_excluded_file_leave_too(place: Path, open_index: Open, folder: Path) -> None:
+    index, path = open_index(), folder / "a.py"
+    for text in (SOURCE, "# nothing is secret now\n"):
+        path.write_text(text)
+        update(index, folder, Settings())
+    update(index, folder, Settings(disabled_files=("*/a.py",)))
+    assert traces(place.parent) == set()
+
+
+def test_a_file_that_was_renamed_or_deleted_before_leaves_too(place: Path, open_index: Open) -> None:
+    index = open_index()
+    index.put([indexed("/work/a.py", SOURCE), indexed("/work/b.py", "x = 1")])
+    index.remove(["/work/a.py"], for_good=False)
+    assert traces(place.parent), "kept in case that it was renamed"
+    index.remove_gone()
+    index.remove([], for_good=True)
+    assert traces(place.parent) == set() and index.entries().keys() == {"/work/b.py"}
+
+
+def test_the_same_text_in_an_allowed_file_stays(open_index: Open) -> None:
+    index = open_index()
+    index.put([indexed("/work/a.py", SOURCE), indexed("/work/b.py", SOURCE)])
+    index.remove(["/work/a.py"], for_good=True)
+    assert index.has_name(SECRET) and index.entries().keys() == {"/work/b.py"}
+
+
+def test_without_a_path_nothing_is_written(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    (folder / "a.py").write_text(SOURCE)
+    index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail)
+    update(index, folder, Settings())
+    assert index.has_name(SECRET) and not cache.exists()
+    index.close()
+
+
+def test_only_the_owner_may_read(place: Path, open_index: Open, folder: Path) -> None:
+    update(open_index(), folder, Settings())
+    files = list(place.parent.iterdir())
+    assert {each.suffix for each in files} == {".sqlite3", ".sqlite3-wal", ".sqlite3-shm"}
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600} and place.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_one_file_is_removed_by_command(place: Path, open_index: Open) -> None:
+    index = open_index()
+    index.put([indexed("/work/a.py", SOURCE), indexed("/work/b.py", "x = 1")])
+    index.close()
+    assert index_file.remove_file(place, "/work/a.py") and not index_file.remove_file(place, "/work/a.py")
+    assert traces(place.parent) == set() and open_index().entries().keys() == {"/work/b.py"}
