@@ -48,6 +48,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @example({"a": [0] * 40}, [0] * 20)
 @example({"a": [0, 1, 0, 1]}, [1, 0, 1, 0])
 @example({"a": [0, 1], "b": [0, 0, 0], "c": []}, [0, 0, 0])
+@example({"a": [1, 1, 1, 1]}, [65_535, 1, 1, 1])
 @example({"a": [WIDE, 1, 65_535, 1], "b": [1, 65_535, 1, WIDE]}, [WIDE, 1, 65_535])
 def test_counts_are_those_of_matches_over_all_texts(by_path: dict[str, list[int]], history: list[int]) -> None:
     for end in (history, *(tokens[: len(tokens) // 2] for tokens in by_path.values())):
