@@ -28,10 +28,11 @@ from tests.unit.counted import (
 )
 
 
-@pytest.fixture(autouse=True, params=[3, 1024])
-def most_places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lengths with more matches than a few are left out, or hardly any."""
-    monkeypatch.setattr(lookup, "MOST_PLACES", request.param)
+@pytest.fixture(autouse=True, params=[(3, 0), (1024, 0), (1024, memory_module.QUICK)], ids=str)
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths with more matches than a few are left out, or hardly any; segments stay, or join a change."""
+    for (module, name), limit in zip(((lookup, "MOST_PLACES"), (memory_module, "QUICK")), request.param, strict=True):
+        monkeypatch.setattr(module, name, limit)
 
 
 @pytest.fixture(autouse=True, params=["compiled", "in numpy"])
