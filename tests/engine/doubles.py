@@ -21,6 +21,8 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.memory.memory import EMPTY, Memory
+from model_runtime.memory.segment import MemoryDocument
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -28,7 +30,8 @@ from model_runtime.prompt.tokenizer import Tokenizer
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 FACTOR, BONUS = 2.0, 4.0  # of logits, and of those of tokens that end a line
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
-CACHE = NgramCache((0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9), half_life=500.0)
+SHARES = (0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9)
+CACHE = NgramCache(SHARES, half_life=500.0, memory_shares=(0.0, 0.0, *SHARES[2:]))
 
 
 def never() -> bool:
@@ -201,6 +204,14 @@ class Scripted(Decoder):
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """The same for several arenas."""
         return torch.cat([self.forward(*span) for span in spans])
+
+
+def memory_of(tokenizer: Tokenizer, *texts: str) -> Memory:
+    """A memory of some texts, each a document."""
+    documents = [
+        MemoryDocument(f"/{n}", f"{n}{text}".encode(), tokenizer.encode(text)) for n, text in enumerate(texts)
+    ]
+    return EMPTY.with_changes((), documents)
 
 
 def ids_of(tokens: Sequence[int]) -> Ids:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from gc import collect
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
 
 from efim_ls.completion.completer import REACH
 from efim_ls.request import Request
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.completion.test_complete import PLACE, Make, ask, completer_of, maker
-from tests.engine.doubles import Watched, never
+from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, completer_of, maker
+from tests.engine.doubles import Watched, memory_of, never
 from tests.models import CODE
 
 
@@ -77,3 +82,94 @@ def test_it_may_be_stopped_between_other_documents(made: Make, questions: int) -
     request = Request("file:///a.py", CODE, PLACE, others=others)
     answer = completer.complete(request, lambda: next(asked, None) is None)
     assert (answer.text, answer.reason, engine.log.prompt) == ("", "superseded", None)
+
+
+# The repository
+
+
+def view_of(tokenizer: Tokenizer, *texts: str) -> MemoryView:
+    return memory_of(tokenizer, *texts).without(())
+
+
+PHRASE = "    zebra.quagga(wombat, 77)\n"
+HEAD, BELOW = "def f(zebra):\n    zebra.qu", "\n"
+
+
+def asked(text: str, memory: MemoryView | None, typed: str = "", explicit: bool = False) -> Request:
+    before = text + typed
+    return Request("file:///a.py", before + BELOW, len(before), explicit, memory=memory)
+
+
+@pytest.fixture(scope="module")
+def counting(folder: Path) -> Make:
+    """Completers of a model that says only what it has counted, wherever it has."""
+    counts = NgramCache((0.0,), 500.0, (0.0, 0.0, *(1.0,) * 14))
+    return maker(folder, settings=replace(SETTINGS, max_new_tokens=24), cache=counts)
+
+
+def test_a_phrase_that_only_the_repository_has_is_finished(counting: Make, tokenizer: Tokenizer) -> None:
+    for view, known in ((view_of(tokenizer, PHRASE), True), (view_of(tokenizer), False), (None, False)):
+        completer, engine = counting()
+        answer = completer.complete(asked(HEAD, view), never)
+        assert (answer.text == "agga(wombat, 77)") is known
+        assert engine.log.prompt is not None and engine.log.prompt.memory == view
+
+
+def test_what_the_repository_said_is_known_by_word(counting: Make, tokenizer: Tokenizer) -> None:
+    completer, engine = counting()
+    view = view_of(tokenizer, "x = 1\n" + PHRASE)
+    completer.complete(asked(HEAD, view), never)
+    assert engine.log.made is not None
+    made = engine.log.made.likelihood
+    at = made.text.index("wombat")
+    assert made.shares(at, at + 6) == pytest.approx((0, 0, 1), abs=1e-6)
+    (place,) = made.places(view, at, at + 6, 3)
+    read = tokenizer.encode("x = 1\n" + PHRASE)
+    assert place.path == "/0"
+    assert "wombat".startswith(tokenizer.decode(read[place.offset :]).strip()[:2])
+
+
+def test_a_new_view_takes_effect_where_the_suggestion_is_not_typed_through(
+    counting: Make, tokenizer: Tokenizer
+) -> None:
+    completer, engine = counting()
+    old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
+    assert completer.complete(asked(HEAD, old), never).text == "agga(wombat, 77)"
+    engine.log.made = None
+    assert completer.complete(asked(HEAD, new, "ag"), never).text == "ga(wombat, 77)"
+    assert engine.log.made is None, "known"
+    assert completer.complete(asked(HEAD, new, "agga(w"), never).text == "ombat, 77)"
+    assert completer.complete(asked(HEAD, new, "agga("), never).text == "wombat, 77)", "taken back, it still stands"
+    assert completer.complete(asked(HEAD, new, "agga(e"), never).text == "mu)", "another key: the new view"
+    assert completer.complete(asked(HEAD, new), never).text == "agga(emu)"
+    assert completer.complete(asked(HEAD, None), never).text != "agga(emu)", "none takes effect at once"
+
+
+def test_an_explicit_request_keeps_the_view_of_the_suggestion_that_stands(
+    counting: Make, tokenizer: Tokenizer
+) -> None:
+    completer, _ = counting()
+    old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
+    completer.complete(asked(HEAD, old), never)
+    assert completer.complete(asked(HEAD, new, "ag", explicit=True), never).text == "ga(wombat, 77)"
+
+
+def test_closing_a_document_forgets_the_view(counting: Make, tokenizer: Tokenizer) -> None:
+    completer, _ = counting()
+    old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
+    completer.complete(asked(HEAD, old), never)
+    completer.close_document("file:///a.py", save=True)
+    assert completer.complete(asked(HEAD, new), never).text == "agga(emu)"
+
+
+def test_a_document_that_is_left_keeps_no_old_view(counting: Make, tokenizer: Tokenizer) -> None:
+    completer, _ = counting()
+    view, other = view_of(tokenizer, PHRASE), replace(asked(HEAD, None), uri="file:///b.py")
+    completer.complete(asked(HEAD, view), never)
+    alive = ref(view)
+    del view
+    collect()
+    assert alive() is not None
+    completer.complete(other, never)
+    collect()
+    assert alive() is None

@@ -25,12 +25,14 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
+from model_runtime.memory.memory import EMPTY
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled
-from tests.engine.doubles import CACHE, Log, Surer, Watched
+from tests.engine.doubles import CACHE, Log, Surer, Watched, memory_of
 from tests.engine.persistence import adopt_frames, in_memory, on_disk
 from tests.models import CODE, Tiny, make
 
+MEMORIES = 4
 BUDGET = Budget(head=96, tail=32)  # so small that windows slide and frames change all the time
 CAPACITY = 3 + BUDGET.head + BUDGET.tail + 2 * BUDGET.typed + 200
 TIE = 1e-4  # two tokens whose scores are this close are equally good, and lines with such probabilities
@@ -73,6 +75,7 @@ class Session:
         self.background = False
         self.explicit = False
         self.beside = True
+        self.indexed = 0
         self.restarted = False
 
     @property
@@ -154,6 +157,11 @@ class Session:
         self.beside = not self.beside
         yield
 
+    def index(self, memory: int) -> Iterator[None]:
+        """Read other files of the repository."""
+        self.indexed = memory
+        yield
+
     def restart(self) -> Iterator[None]:
         """The server: what was kept is all that is left."""
         self.restarted = True
@@ -199,6 +207,7 @@ steps = st.one_of(
     step("switch"),
     step("save_as"),
     step("open_or_close"),
+    step("index", st.integers(0, MEMORIES - 1)),
     step("restart"),
     step("again"),
     step("invoke"),
@@ -230,6 +239,10 @@ class Bench:
             progress=lambda *_: None,
         )
         self.decoder = Surer(decoder, self._model.tokenizer)
+        texts = CODE, CODE.replace("value", "amount")
+        first, both = (memory_of(self._model.tokenizer, *texts[:size]) for size in (1, 2))
+        self.memories = None, EMPTY.without(()), first.without(()), both.without(())
+        assert len(self.memories) == MEMORIES
 
     def completer(self, arenas: int, store: Path | None = None) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
@@ -280,7 +293,7 @@ def test_a_warm_answer_is_the_cold_answer(
             place, others = session.place, (other,) * session.beside
             request = Request(
                 DOCUMENTS[session.open], place.text, place.cursor, session.explicit, others,
-                least=0.0 if session.explicit else least,
+                least=0.0 if session.explicit else least, memory=bench.memories[session.indexed],
             )  # fmt: skip
             if session.restarted:
                 session.restarted = False
@@ -292,7 +305,8 @@ def test_a_warm_answer_is_the_cold_answer(
                 if not preparation(stopped_after(patience)) and patience % 2:
                     preparation(stopped_after(patience))
                 continue
-            cold, cold_log = bench.cold(warm, request, arenas)
+            in_effect = replace(request, memory=warm._document(request.uri).memory_for(request))
+            cold, cold_log = bench.cold(warm, in_effect, arenas)
             engine.log = Log()
             answer = warm.complete(request, stopped_after(patience))
             note(f"{name} {arguments}: {answer}")
@@ -336,9 +350,10 @@ def assert_same_answer(bench: Bench, answer: Answer, log: Log, cold: Answer, col
 
 
 def assert_same_history(log: Log, cold_log: Log) -> None:
-    """What the local cache reads is what stands in the open documents now."""
+    """What the local cache reads is what stands in the open documents now, and the repository that is in effect."""
     assert log.prompt is not None and cold_log.prompt is not None
     assert log.prompt.history.tolist() == cold_log.prompt.history.tolist()
+    assert log.prompt.memory == cold_log.prompt.memory
 
 
 def assert_same_numbers(bench: Bench, log: Log) -> None:

@@ -15,6 +15,9 @@ from model_runtime.engine.decoding import Choices
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import Choice
 from model_runtime.ids import Ids
+from model_runtime.memory.memory import EMPTY
+from model_runtime.memory.segment import MemoryDocument
+from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Vocabulary
 
 TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]
@@ -28,6 +31,14 @@ stubs = st.text("abc", max_size=5).map(str.encode)
 
 def ids(tokens: Sequence[int]) -> Ids:
     return np.array(tokens, dtype=np.int32)
+
+
+def view_of(*texts: Sequence[int]) -> MemoryView:
+    documents = [MemoryDocument(str(n), bytes(text), ids(text)) for n, text in enumerate(texts)]
+    return EMPTY.with_changes((), documents).without(())
+
+
+VIEWS = (None, view_of([2, 3, 2, 3]), view_of([3, 4, 5]))
 
 
 def chosen(token: int) -> Choice:
@@ -48,6 +59,7 @@ class Asked:
     before: tuple[int, ...] = ()
     cache: NgramCache | None = None
     tail: tuple[int, ...] = ()
+    memory: MemoryView | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -61,6 +73,10 @@ class Asked:
         return replace(self, row=(*self.row, *tokens))
 
 
+def versions(asked: Asked) -> int | None:
+    return asked.memory and asked.memory.version
+
+
 @dataclass
 class World:
     """Scores of every token after everything that a choice may depend on, no two of them alike.
@@ -72,7 +88,7 @@ class World:
     steady: bool = False
 
     def pick(self, asked: Asked) -> int:
-        where = len(asked.history) if self.steady else (asked.ids, asked.history, asked.cache)
+        where = len(asked.history) if self.steady else (asked.ids, asked.history, asked.cache, versions(asked))
         scores = list(range(len(TABLE)))
         random.Random(f"{self.seed} {where}").shuffle(scores)
         fitting = VOCABULARY.fitting(asked.stub).tolist() if asked.stub else range(len(TABLE))
@@ -96,7 +112,7 @@ class Memory:
 
     def answer(self, asked: Asked, limit: int = LIMIT) -> Made:
         made, stub = Made(), asked.stub
-        key = ids(asked.ids), ids(asked.history), asked.cache
+        key = ids(asked.ids), ids(asked.history), asked.cache, asked.memory
         if self.choices is None or not self.choices.apply_to(*key):
             self.choices = Choices(*key)
         for position in range(len(asked.ids), len(asked.ids) + limit):
@@ -126,6 +142,7 @@ changes = st.one_of(
     st.tuples(st.just("take back"), st.integers(1, 3)),
     st.tuples(st.just("other history"), histories),
     st.tuples(st.just("other cache"), caches),
+    st.tuples(st.just("other memory"), st.sampled_from(VIEWS)),
     st.tuples(st.just("other prompt"), rows),
     st.tuples(st.just("other tail"), histories),
     st.tuples(st.just("again")),
@@ -154,6 +171,8 @@ def changed(asked: Asked, said: list[int], name: str, *arguments: object) -> Ask
             return replace(asked, before=before)
         case "other cache", cache:
             return replace(asked, cache=cache)
+        case "other memory", memory:
+            return replace(asked, memory=memory)
         case "other prompt", tuple(row):
             return replace(asked, row=row)
         case "other tail", tuple(tail):
@@ -227,7 +246,7 @@ def test_what_was_chosen_for_the_shorter_stub_too_keeps_what_was_chosen_after_it
     assert kept
 
 
-START = Asked((2, 3), b"a", (1, -1), NgramCache((0.5,), 10.0), tail=(5,))
+START = Asked((2, 3), b"a", (1, -1), NgramCache((0.5,), 10.0), tail=(5,), memory=VIEWS[1])
 
 
 @pytest.mark.parametrize(
@@ -241,16 +260,18 @@ START = Asked((2, 3), b"a", (1, -1), NgramCache((0.5,), 10.0), tail=(5,))
         replace(START, before=(1, 1, -1)),
         replace(START, cache=NgramCache((0.5,), 20.0)),
         replace(START, cache=None),
+        replace(START, memory=VIEWS[2]),
+        replace(START, memory=VIEWS[0]),
         replace(START, tail=(4,)),
         replace(START, tail=()),
         replace(START, tail=(5, 5)),
     ],
 )
-def test_nothing_is_recalled_behind_another_prompt_history_or_cache(other: Asked) -> None:
+def test_nothing_is_recalled_behind_another_prompt_history_cache_or_memory(other: Asked) -> None:
     memory = Memory(World(3))
     memory.answer(START)
     assert memory.choices is not None
-    assert not memory.choices.apply_to(ids(other.ids), ids(other.history), other.cache)
+    assert not memory.choices.apply_to(ids(other.ids), ids(other.history), other.cache, other.memory)
     assert not memory.answer(other).recalled[0]
 
 
@@ -288,3 +309,9 @@ def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spe
     choices = Choices(ids([2]), ids([2]), None)
     choices.add(1, end := chosen(0), b"")
     assert (choices.at(1, b"", spells), choices.at(1, b"a", spells)) == (end, None)
+
+
+def test_a_memory_of_the_same_documents_is_the_same_memory() -> None:
+    memory = Memory(World(3))
+    memory.answer(Asked((2,), memory=view_of([1, 2], [3])))
+    assert memory.answer(Asked((2,), memory=view_of([1, 2], [3]))).recalled == [True] * LIMIT

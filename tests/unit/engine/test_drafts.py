@@ -8,6 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.engine.drafts import (
+    EXPECTED,
+    FROM_MEMORY,
     HIT_RATE_DECAY,
     INITIAL_HIT_RATE,
     LONGEST_DRAFT,
@@ -19,6 +21,8 @@ from model_runtime.engine.drafts import (
 )
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
+from model_runtime.memory.memory import EMPTY
+from model_runtime.memory.segment import MemoryDocument
 
 unhurried = settings(deadline=None, max_examples=300)
 tokens = st.one_of(st.integers(0, 1), st.integers(0, 4), st.integers(-1, 4))
@@ -159,3 +163,28 @@ def test_guesses_that_never_come_true_are_given_up_and_those_that_do_grow() -> N
             drafts.record(1, came_true)
         lengths.append(len(drafts.propose(history, NO_DRAFT, PassCosts())[0]))
     assert lengths == [0, len(history) - 1]
+
+
+# From the repository
+
+REPOSITORY = EMPTY.with_changes((), [MemoryDocument("/a", b"", ids(1, 2, 3, 4, 5, 6))]).without(())
+
+
+def test_the_memory_is_asked_where_the_history_has_no_match() -> None:
+    assert Drafts().propose(ids(1, 2, 3), NO_DRAFT, Asked())[0].tolist() == []
+    draft, kind = Drafts().propose(ids(1, 2, 3), NO_DRAFT, Asked(), REPOSITORY)
+    assert (draft.tolist(), kind) == ([4, 5, 6], FROM_MEMORY)
+    draft, kind = Drafts().propose(ids(1, 2, 3), ids(7), Asked(), REPOSITORY)
+    assert (draft.tolist(), kind) == ([7], EXPECTED)
+
+
+def test_history_and_memory_are_learnt_apart_and_the_better_one_is_asked() -> None:
+    drafts, history = Drafts(), ids(3, 9, 1, 2, 3)
+    assert drafts.propose(history, NO_DRAFT, Asked(), REPOSITORY)[1] == 1
+    drafts.record(1, False)
+    draft, kind = drafts.propose(history, NO_DRAFT, Asked(), REPOSITORY)
+    assert (draft.tolist(), kind) == ([4, 5, 6], FROM_MEMORY)
+    for _ in range(3):
+        drafts.record(FROM_MEMORY, False)
+    assert drafts.propose(history, NO_DRAFT, Asked(), REPOSITORY)[1] == 1
+    assert chance_of(drafts, ids(1, 2, 4, 1, 2)) == INITIAL_HIT_RATE, "other kinds learn nothing from it"
