@@ -68,6 +68,7 @@ def build_parser() -> Parser:
     completing = _add_serving(commands)
     replay = lab.add_replay(commands)
     _add_cache(commands)
+    _add_index(commands)
     _add_stats(commands)
     _add_models(commands)
     summary = "watch a short editing session in the terminal"
@@ -127,6 +128,22 @@ def _add_cache(commands: Subparsers) -> None:
     cache.add_argument("--file", type=Path, metavar="FILE", help="with clear: remove only this file's data")
     cache.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
     cache.set_defaults(run=_cache)
+
+
+def _add_index(commands: Subparsers) -> None:
+    summary = "build the index of a folder, or show or remove it"
+    details = (
+        "A server does this by itself when it has nothing else to do. Files are chosen by the settings of the editor "
+        "that used the folder last, or by the defaults."
+    )
+    index = add_command(commands, "index", summary, "efim-ls index", "efim-ls index src --status", details=details)
+    index.add_argument("place", type=Path, nargs="?", metavar="FOLDER", help="a workspace folder (default: this one)")
+    deeds = index.add_mutually_exclusive_group()
+    deeds.add_argument("--status", action="store_true", help="show what is indexed")
+    deeds.add_argument("--rebuild", action="store_true", help="build it from nothing")
+    deeds.add_argument("--clear", action="store_true", help="remove it")
+    index.add_argument("--folder", metavar="DIR", default="", help=CACHE_FOLDER)
+    index.set_defaults(run=_index)
 
 
 def _add_stats(commands: Subparsers) -> None:
@@ -221,6 +238,19 @@ def _cache(arguments: argparse.Namespace) -> int:
         if arguments.action == "clear":
             return cache.clear(folder, arguments.file)
         return cache.show(folder) if arguments.action == "ls" else cache.check(folder)
+
+
+def _index(arguments: argparse.Namespace) -> int:
+    from efim_ls.commands import index
+    from efim_ls.paths import cache_folder
+
+    place, cache = arguments.place or Path(), cache_folder(arguments.folder)
+    if not (place.is_dir() or arguments.clear):
+        raise Mistake(f"{place} is not a folder: check the path")
+    with _access_errors(cache):
+        if arguments.status:
+            return index.show(place, cache)
+        return index.clear(place, cache) if arguments.clear else index.build(place, cache, arguments.rebuild)
 
 
 def _stats(arguments: argparse.Namespace) -> int:

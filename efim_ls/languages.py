@@ -56,12 +56,27 @@ TABLE = (
     ("zig", "Zig", ".zig"),
 )
 NAMES = {language: name for language, name, _ in TABLE}
+# Languages whose files share words and phrases, with the first of them.
+FAMILIES = {
+    "javascriptreact": "javascript",
+    "typescript": "javascript",
+    "typescriptreact": "javascript",
+    "cpp": "c",
+    "cuda-cpp": "c",
+    "cython": "python",
+    "scss": "css",
+}
 SUFFIXES = {suffix: language for language, _, suffixes in TABLE for suffix in suffixes.split()}
 
 
 def language_of(path: str) -> str:
     """Return the language of a file by its suffix; empty if the suffix is not listed."""
     return SUFFIXES.get(PurePath(path).suffix.lower(), "")
+
+
+def family_of(language: str) -> str:
+    """Return the language that stands for all whose files share words with this one's."""
+    return FAMILIES.get(language.lower(), language.lower())
 
 
 def name_of(language: str) -> str:

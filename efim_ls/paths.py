@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import platformdirs
 
+from kv_store.atomic_files import make_folder
 from kv_store.block import tag
 
 SPEED = "speed.json"  # what passes cost on this machine; beside the models' folders
@@ -19,6 +20,12 @@ def cache_folder(setting: str) -> Path:
     return Path(os.path.expanduser(setting)) if setting else platformdirs.user_cache_path("efim-ls", appauthor=False)
 
 
+def private_folder(folder: Path) -> Path:
+    """Create a folder of the cache and its parents, mode 0700, and return it; raises OSError."""
+    make_folder(folder)
+    return folder
+
+
 def file_path(uri: str) -> str | None:
     """Return the path of a file URI, with `/` between names; None if the URI is not a file's.
 
@@ -28,6 +35,15 @@ def file_path(uri: str) -> str | None:
     if not colon or scheme.lower() != "file":
         return None
     return unquote(rest[rest.find("/", 2) :] if rest.startswith("//") else rest)
+
+
+def real_path(uri: str) -> str:
+    """Return the path of a file URI without links, empty if the URI is not a file's or has no path on this system."""
+    path = file_path(uri)
+    try:
+        return os.path.realpath(path) if path else ""
+    except (OSError, ValueError):  # a NUL in the name
+        return ""
 
 
 def document_tag(uri: str) -> int:

@@ -135,7 +135,6 @@ class Settings:
         "Prefer phrases that occur in the workspace's other files, open or not. They are read on this machine, "
         "except those that git ignores or the settings rule out; `efim-ls index` tells what is kept.",
         "Suggestions",
-        basic=True,
     )
     disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True

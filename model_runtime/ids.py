@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.int32]
+NO_IDS = np.zeros(0, dtype=np.int32)
 
 
 def common_prefix(a: Ids, b: Ids) -> int:

@@ -8,9 +8,10 @@ lets a private file reach the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
-from itertools import product
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import translate
+from functools import lru_cache
 
 
 def path_variants(path: str) -> frozenset[str]:
@@ -37,7 +38,14 @@ def first_match(paths: Iterable[str], patterns: Iterable[str]) -> str | None:
 
 def any_match(names: Iterable[str], patterns: Iterable[str]) -> bool:
     """Return whether one of the names, in lower case, matches one of the patterns."""
-    return any(fnmatchcase(name, pattern) for name, pattern in product(names, patterns))
+    match = _matcher(tuple(patterns))
+    return any(match(name) for name in names)
+
+
+@lru_cache(64)
+def _matcher(patterns: tuple[str, ...]) -> Callable[[str], re.Match[str] | None]:
+    """Return what matches a whole name with any of the patterns, in one expression: every file is judged by it."""
+    return re.compile("|".join(map(translate, patterns)) or r"(?!)").match
 
 
 def _as_whole_paths(pattern: str) -> tuple[str, ...]:

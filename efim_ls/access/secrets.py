@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from efim_ls.access.patterns import any_match, first_match, path_variants
@@ -66,25 +67,31 @@ def is_secret_data(paths: Collection[str]) -> bool:
     return looks_secret([path for path in paths if not _is_code(PurePosixPath(path))])
 
 
+@lru_cache(64)  # several questions are asked of each path
 def _is_secret(whole: str) -> bool:
-    path = PurePosixPath(whole)
-    folders = {name for part in path.parent.parts for name in _originals(part)}
+    folder, _, name = whole.rstrip("/").rpartition("/")
     return (
-        any_match([whole], SECRET_PATHS)
-        or any_match(_originals(path.name), SECRET_FILES)
-        or any_match(folders, SECRET_FOLDERS)
+        any_match([whole], SECRET_PATHS) or any_match(_originals(name), SECRET_FILES) or _is_in_secret_folder(folder)
     )
+
+
+@lru_cache(1024)
+def _is_in_secret_folder(folder: str) -> bool:
+    return any_match((name for part in folder.split("/") for name in _originals(part)), SECRET_FOLDERS)
 
 
 def _is_code(path: PurePosixPath) -> bool:
     return not path.name.startswith(".") and any(PurePosixPath(name).suffix in CODE for name in _originals(path.name))
 
 
-def _originals(name: str) -> list[str]:
+@lru_cache(64)
+def _originals(name: str) -> tuple[str, ...]:
     """Return a name in lower case, and the names that it may be a copy of."""
     names = [name, *([name[1:-1], name[2:]] if name[:2] in ("#.", ".#") else [])]
     names += [name[1:-1]] if name[:1] == name[-1:] == "#" else []
     for _ in range(MOST_COPIED):
         shorter = {each[: end.start()] for each in names for end in COPIED.finditer(each) if end.end() == len(each)}
-        names += sorted(shorter - {*names, ""})
-    return names
+        if not (new := shorter - {*names, ""}):
+            break
+        names += sorted(new)
+    return tuple(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
 from efim_ls.paths import HASHES, SPEED, document_tag, file_path
+from efim_ls.repository.index_file import REPOSITORIES, SUFFIX, index_size, remove_file, remove_index
+from efim_ls.repository.index_origin import read_summary
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.block_file import BlockFile
@@ -56,7 +59,11 @@ def show(cache: Path) -> int:
             table.add_row(*_row(_document_name(model, document), by_document.get(document, UNUSED)))
         if table.rows:
             console.print(table)
-    if not any(_folders(cache)):
+    for path in _indexes(cache):
+        found = read_summary(path)
+        what = f"{', '.join(found.origin.folders)}: {sum(found.files.values()):,} files" if found else "damaged"
+        print(f"index of {what}, {index_size(path) / MB:.1f} MB in {path}")
+    if not any((*_folders(cache), *_indexes(cache))):
         print(f"nothing is cached in {cache}")
     return 0
 
@@ -80,13 +87,15 @@ def check(cache: Path) -> int:
 def clear(cache: Path, file: Path | None) -> int:
     """Remove everything, or one file's data; return 1 if there was none for that file. Raises OSError."""
     if file is None:
-        size = sum(_disk_usage(path) for folder in _folders(cache) for path in folder.rglob("*") if path.is_file())
+        folders = (*_folders(cache), cache / REPOSITORIES)
+        size = sum(_disk_usage(path) for folder in folders for path in folder.rglob("*") if path.is_file())
         _clear_all(cache)
         print(f"removed: {size / MB:.1f} MB")
         return 0
     removed = sum(_clear_document(model, file) for model in _models(cache))
-    print(f"removed: {removed} blocks and notes of {file}")
-    return 0 if removed else 1
+    indexes = sum(_clear_from_index(path, file) for path in _indexes(cache))
+    print(f"removed: {removed} blocks and notes of {file}" + ", and its part of the index" * bool(indexes))
+    return 0 if removed or indexes else 1
 
 
 def _disk_usage(path: Path) -> int:
@@ -98,6 +107,8 @@ def _disk_usage(path: Path) -> int:
 def _clear_all(cache: Path) -> None:
     for folder in _folders(cache):
         shutil.rmtree(folder)
+    if (cache / REPOSITORIES).is_dir():
+        shutil.rmtree(cache / REPOSITORIES)
     for name in (OBSOLETE, SPEED, HASHES):
         (cache / name).unlink(missing_ok=True)
     for path in cache.glob(f"{TEMPORARY_PREFIX}*"):
@@ -118,6 +129,19 @@ def _clear_document(model: ModelCache, file: Path) -> int:
             removed += usage_by_document(model.file).get(document, UNUSED).blocks
             remove_document(model.file, document)
     return removed
+
+
+def _clear_from_index(index: Path, file: Path) -> bool:
+    """Remove a file from an index; one that is damaged is removed whole, as a server would replace it."""
+    try:
+        return remove_file(index, os.path.realpath(file))
+    except (sqlite3.Error, ValueError):
+        remove_index(index)
+        return True
+
+
+def _indexes(cache: Path) -> list[Path]:
+    return sorted((cache / REPOSITORIES).glob(f"*{SUFFIX}"))
 
 
 def _folders(cache: Path) -> list[Path]:

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,10 @@ from rich.table import Table
 
 from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import Failure, check_model
+from efim_ls.languages import name_of
 from efim_ls.paths import cache_folder
+from efim_ls.repository.index_file import index_path, index_size
+from efim_ls.repository.index_origin import read_summary
 from efim_ls.request import Answer, Request
 from efim_ls.session.model_loader import CLOSING
 from efim_ls.settings import Settings
@@ -55,7 +59,7 @@ def show(model: str) -> int:
             found = _examine(model, began, status)
         except (Failure, ModelError) as error:
             found = Examination(problem=str(error))
-        sections = {**found.sections, "machine": _machine()}
+        sections = {**found.sections, "index of the working folder": _index(), "machine": _machine()}
     console, wrong = Console(highlight=False), "bold red"
     problems = {"does not work": found.problem, "wrong": _cache_problem()}
     verdict = {"works": found.speed, "slower than it could be": found.slower} if not found.problem else {}
@@ -123,6 +127,15 @@ def _machine() -> Facts:
 
         facts["gpu"] = cuda_state()
     return facts
+
+
+def _index() -> Facts:
+    path = index_path(cache_folder(""), [Path()])
+    summary = read_summary(path)
+    if summary is None:
+        return {"files": "none: open the folder in an editor, or run efim-ls index"}
+    files = {name_of(language): f"{count:,} files" for language, count in summary.files.items()}
+    return {"in": f"{path} ({index_size(path) / 1e6:.1f} MB)", **files}
 
 
 def _cache_problem() -> str | None:

@@ -40,6 +40,7 @@ from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
+from model_runtime.prompt.tokenizer import Tokenizer
 
 REASONS: dict[str, Reason] = {
     name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
@@ -222,6 +223,11 @@ class Completer:
         budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
         languages = {"languages": list(self.languages)}
         return {**asdict(self._model.description), **languages, **budget, **self._persistence.describe()}
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, None if nothing reads counts of texts; on any thread."""
+        return self._model.tokenizer if self._model.ngram_cache or self._phrases else None
 
     @property
     def tiers(self) -> list[dict[str, object]]:

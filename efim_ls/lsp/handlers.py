@@ -59,7 +59,8 @@ def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
 
 
 async def initialized(ls: EfimServer, _: types.InitializedParams) -> None:
-    """Load the model: the client can now receive progress and errors."""
+    """Ask for changes of files and load the model: the client can now receive requests, progress and errors."""
+    ls.watch_files()
     await ls.configure(None)
 
 
@@ -75,6 +76,11 @@ async def did_change_configuration(ls: EfimServer, params: types.DidChangeConfig
 def did_change_folders(ls: EfimServer, _: types.DidChangeWorkspaceFoldersParams) -> None:
     """Apply the access rules to the client's new workspace folders."""
     ls.session.work_in(ls.folders)
+
+
+def did_change_watched_files(ls: EfimServer, params: types.DidChangeWatchedFilesParams) -> None:
+    """Read files again that changed on disk."""
+    ls.session.files_changed([change.uri for change in params.changes])
 
 
 def did_open(ls: EfimServer, params: object) -> None:
@@ -108,6 +114,8 @@ def did_save(ls: EfimServer, params: object) -> None:
             ls.session.edit(document, [Change(text)], ls.encoding)
         case _:
             pass
+    if document is not None:
+        ls.session.save_document(document)
 
 
 def did_close(ls: EfimServer, params: object) -> None:
@@ -199,7 +207,7 @@ def status(ls: EfimServer, params: object) -> dict[str, object]:
 
 async def settled(ls: EfimServer, _: object) -> None:
     """Return once no work is queued or running and everything is written, except work waiting for the idle budget."""
-    await ls.background.settled()
+    await ls.session.settled()
 
 
 async def stats(ls: EfimServer, _: object) -> dict[str, object]:
@@ -220,6 +228,7 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.INITIALIZED: (initialized, None),
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (did_change_configuration, None),
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: (did_change_folders, None),
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: (did_change_watched_files, None),
     types.TEXT_DOCUMENT_DID_OPEN: (did_open, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (did_change, None),
     types.TEXT_DOCUMENT_DID_SAVE: (did_save, types.SaveOptions(include_text=True)),

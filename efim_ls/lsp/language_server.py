@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import uuid
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import cast
 
@@ -16,6 +17,7 @@ from pygls.lsp.server import LanguageServer
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
 from efim_ls.lsp.transport import parent_gone
+from efim_ls.repository.workspace_index import IndexStatus
 from efim_ls.session.model_loader import Fetch, Load
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
@@ -44,6 +46,7 @@ class EfimServer(LanguageServer):
         self.documents, self.offers = self.session.documents, self.session.offers
         self.background = self.session.background
         self.status_reporter = StatusReporter(self.session, self._send_status)
+        self.session.index_told = self._index_told
         self.initial_settings: object = None
         self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`
         self.ends = SimpleQueue[int]()  # exit codes; reentrant, as a signal may interrupt a put
@@ -51,6 +54,8 @@ class EfimServer(LanguageServer):
         self.loop: asyncio.AbstractEventLoop
         self._parent: asyncio.Task[None] | None = None
         self._shown: set[str] = set()
+        self._indexing: asyncio.Queue[tuple[str, int] | None] | None = None  # reports to show while files are read
+        self._shows_index: asyncio.Task[None] | None = None
 
     @property
     def folders(self) -> list[str]:
@@ -72,6 +77,19 @@ class EfimServer(LanguageServer):
         """Answer input that is not JSON with an error; show no popup, because pygls has logged the error."""
         if isinstance(error, (ValueError, RecursionError)):
             cast(EfimProtocol, self.protocol).refuse(None, JsonRpcParseError())
+
+    def watch_files(self) -> None:
+        """Ask the client to report files that change on disk, or watch them here if it does not offer that."""
+        workspace = self.client_capabilities.workspace
+        offered = workspace.did_change_watched_files if workspace else None
+        if not (offered and offered.dynamic_registration):
+            self.session.watch_files()
+            return
+        everything = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher("**/*")])
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        self.client_register_capability(
+            types.RegistrationParams([types.Registration(str(uuid.uuid4()), method, everything)])
+        )
 
     async def configure(self, settings: object) -> None:
         """Merge settings over the initial ones, show each problem once, and load the model if they need another."""
@@ -97,7 +115,7 @@ class EfimServer(LanguageServer):
             reports.put_nowait(None)
             self._report_outcome()
 
-        await asyncio.gather(load(), self._show_progress(reports))
+        await asyncio.gather(load(), self._show_progress(reports, "efim-ls: loading the model"))
 
     def _report_outcome(self) -> None:
         """Show why the configured model is not in use; log what was chosen and why."""
@@ -114,7 +132,26 @@ class EfimServer(LanguageServer):
         if not cast(EfimProtocol, self.protocol).is_shut_down:
             self.protocol.notify(DID_CHANGE_STATUS, status)
 
-    async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None]) -> None:
+    def _index_told(self, status: IndexStatus) -> None:
+        """Pass the index's state to the event loop, from the repository's thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._show_index, status)
+
+    def _show_index(self, status: IndexStatus) -> None:
+        """Show how far the index is, from its beginning to its end, unless it is ready at once."""
+        self.status_reporter.changed()
+        if status.state == "ready":
+            if self._indexing is not None:
+                self._indexing.put_nowait(None)
+                self._indexing = None
+            return
+        if self._indexing is None:
+            self._indexing = asyncio.Queue()
+            showing = self._show_progress(self._indexing, "efim-ls: reading the workspace's files")
+            self._shows_index = asyncio.ensure_future(showing)
+        self._indexing.put_nowait((f"{status.done} of {status.total} files", status.percentage))
+
+    async def _show_progress(self, reports: asyncio.Queue[tuple[str, int] | None], title: str) -> None:
         window = self.client_capabilities.window
         if window is None or not window.work_done_progress:
             return
@@ -124,7 +161,7 @@ class EfimServer(LanguageServer):
             await created  # may wait forever, as some clients never answer; loading continues meanwhile
         except JsonRpcException:  # the client declines progress
             return
-        shown.begin(token, types.WorkDoneProgressBegin("efim-ls: loading the model", percentage=0))
+        shown.begin(token, types.WorkDoneProgressBegin(title, percentage=0))
         while (report := await reports.get()) is not None:
             shown.report(token, types.WorkDoneProgressReport(message=report[0], percentage=report[1]))
         shown.end(token, types.WorkDoneProgressEnd())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from efim_ls.request import Request
@@ -22,8 +23,15 @@ logger = logging.getLogger(__name__)
 class BackgroundWork:
     """Prefetches and saves for each document, on the idle engine thread. Used on the event loop only."""
 
-    def __init__(self, engine: EngineThread, documents: OpenDocuments, model: ModelLoader) -> None:
-        self._engine, self._documents, self._model = engine, documents, model
+    def __init__(
+        self,
+        engine: EngineThread,
+        documents: OpenDocuments,
+        model: ModelLoader,
+        at_rest: Callable[[OpenDocument], None],
+    ) -> None:
+        """Call `at_rest` for a document that has not been asked about for a while."""
+        self._engine, self._documents, self._model, self._at_rest = engine, documents, model, at_rest
 
     @property
     def _completer(self) -> CompletionBackend | None:
@@ -36,7 +44,7 @@ class BackgroundWork:
     def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
         """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
         self._prefetch(document, accepted(request, suggested))
-        document.save_timer.start(REST, lambda: self._save(document.uri))
+        document.save_timer.start(REST, lambda: self._rest(document))
 
     def drop_prefetch(self, document: OpenDocument) -> None:
         """Drop all prefetching for a document."""
@@ -97,6 +105,10 @@ class BackgroundWork:
         document.prefetch_timer.cancel()
         if self._engine.idle_budget.seconds > 0:
             self._engine.run_idle(document.uri, job)
+
+    def _rest(self, document: OpenDocument) -> None:
+        self._save(document.uri)
+        self._at_rest(document)
 
     def _save(self, uri: str) -> None:
         def save(stopped: ShouldStop) -> bool:

@@ -12,6 +12,7 @@ from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.errors import ModelError
+from model_runtime.prompt.tokenizer import Tokenizer
 
 CLOSING = 1.0  # seconds that each part of closing may take
 LOADING = object()  # key of the job that fetches or loads a model; completions have URIs as keys
@@ -65,6 +66,11 @@ class CompletionBackend(Protocol):
 
     def describe(self) -> dict[str, object]:
         """Return what runs where, and why."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """What turns the workspace's files into tokens, None if their counts cannot be used; on any thread."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import replace
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.languages import language_of
+from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Encoding
@@ -69,6 +70,7 @@ class IdleTimer:
 class OpenDocument(Document):
     """An open document: its text, and the event loop's state until it is closed.
 
+    `path` is its file's without links, empty if it is no file.
     `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
     suggestions. `prefetch_timer` and `save_timer` wait for the user to pause. `out_of_step`: an edit could not be
     understood, so the text may differ from the editor's until its whole text is known again.
@@ -76,6 +78,7 @@ class OpenDocument(Document):
 
     def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
         super().__init__(uri, language or language_of(uri), text, version)
+        self.path = real_path(uri)
         self.cursor: int | None = None
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
@@ -176,13 +179,17 @@ class OpenDocuments:
         off = document.verdict(self.rules).refusal(len(document.text) if size is None else size)
         return refusal("out of step") if off is None and document.out_of_step else off
 
-    def others(self, document: OpenDocument) -> tuple[str, ...]:
-        """Return the texts of other documents in its language that fit whole, most recently used last."""
-        room, texts = MOST_CHARACTERS_OF_OTHERS, list[str]()
+    def others(self, document: OpenDocument) -> list[OpenDocument]:
+        """Return other documents in its language whose texts fit whole, most recently used last."""
+        room, found = MOST_CHARACTERS_OF_OTHERS, list[OpenDocument]()
         for other in reversed(self._documents.values()):
             size = len(other.text)
             alike = other is not document and other.language == document.language and size <= room
-            if alike and not other.out_of_step and other.verdict(self.rules).may_be_read(size):
+            if alike and self.may_be_read(other):
                 room -= size
-                texts.append(other.text)
-        return tuple(reversed(texts[:MOST_OTHERS]))
+                found.append(other)
+        return found[:MOST_OTHERS][::-1]
+
+    def may_be_read(self, document: OpenDocument) -> bool:
+        """Return whether a document's text may be used to complete others."""
+        return not document.out_of_step and document.verdict(self.rules).may_be_read(len(document.text))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
 from typing import cast
 
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
 from efim_ls.access.rules import Rules
+from efim_ls.paths import real_path
+from efim_ls.repository.repository import Repository
+from efim_ls.repository.workspace_index import IndexStatus, Scope
 from efim_ls.request import Ahead, Answer, Reason, Request, Status
 from efim_ls.session.background import BackgroundWork
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
@@ -23,14 +28,25 @@ from efim_ls.usage.history import UsageHistory
 from efim_ls.usage.levels import levels_in_force
 from efim_ls.usage.suggestions import Offers
 
+SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
+STILL_TYPING = 0.3  # seconds after a key in which another one is likely: the repository's thread waits
+
 logger = logging.getLogger(__name__)
 
 
 class Session:
-    """One client's session. Used on the event loop only; jobs that touch the model run on the engine thread."""
+    """One client's session. Used on the event loop only; jobs that touch the model run on the engine thread.
+
+    `index_told` is called on the repository's thread when the state of its index changes.
+    """
 
     def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch) -> None:
         self.settings = Settings()
+        self.index_told: Callable[[IndexStatus], None] = lambda _: None
+        self._active_at = 0.0  # when the user last did something here, by `monotonic`
+        self.repository = Repository(
+            lambda: monotonic() - self._active_at < STILL_TYPING, lambda status: self.index_told(status)
+        )
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add, self.history.add_to_bin)
         self.offers = Offers(self.counters)
@@ -40,7 +56,7 @@ class Session:
         self._load = load
         self._levels: Mapping[str, float] = {}  # by language, as they were when the model was loaded
         self._model = ModelLoader(self.engine, self._load_model, fetch, released=lambda: self.background.drop_all())
-        self.background = BackgroundWork(self.engine, self.documents, self._model)
+        self.background = BackgroundWork(self.engine, self.documents, self._model, self._index_document)
         self._folders: tuple[str, ...] = ()
 
     @property
@@ -49,8 +65,9 @@ class Session:
         return self._model.status if self.settings.enabled else Status("off", refusal("disabled").why)
 
     def describe(self) -> dict[str, object]:
-        """Return the status and, once a model is loaded, what runs where and why."""
-        return asdict(self.status) | self._model.description
+        """Return the status, what is indexed and, once a model is loaded, what runs where and why."""
+        index = self.repository.status
+        return asdict(self.status) | self._model.description | {"repository": asdict(index) if index else None}
 
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; return whether the model must be loaded for them."""
@@ -66,13 +83,16 @@ class Session:
 
     async def load(self, progress: Progress) -> None:
         """Load the configured model; the status tells the outcome."""
-        if await self._model.load(self.settings, progress) and (document := self.documents.last_used):
-            self.background.rested(document)
+        if await self._model.load(self.settings, progress):
+            self._adopt_scope()
+            if document := self.documents.last_used:
+                self.background.rested(document)
 
     def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
         """Open a document and return it."""
         document = self.documents.open(uri, language, text, version)
         self.background.rested(document)
+        self._index_document(document)
         return document
 
     def edit(self, document: OpenDocument, changes: Iterable[Change | None], encoding: Encoding) -> None:
@@ -81,15 +101,31 @@ class Session:
         None is a change that cannot be understood: none after it is applied, and the document is out of step.
         """
         self.background.drop_prefetch(document)
+        self._active_at = monotonic()
         for change in changes:
             if change is None:
                 document.out_of_step = True
                 return
             document.edit(change, encoding)
 
+    def save_document(self, document: OpenDocument) -> None:
+        """Let the repository see what was saved."""
+        self._index_document(document)
+
+    def watch_files(self) -> None:
+        """Watch the workspace's files here, because the client does not."""
+        self.repository.watches = True
+        self._adopt_scope()
+
+    def files_changed(self, uris: Iterable[str]) -> None:
+        """Let the repository read files again that changed on disk."""
+        self.repository.refresh([path for uri in uris if (path := real_path(uri))])
+
     def close_document(self, uri: str) -> None:
         """Close a document; save what was computed for it in case it is opened again."""
         off = self.documents.why_off(uri)
+        if (document := self.documents.get(uri)) is not None and document.path:
+            self.repository.close_document(document.path)
         self.documents.close(uri)
         self.engine.drop_idle(uri)
         self.engine.supersede(uri)
@@ -99,7 +135,9 @@ class Session:
         """Return a request for a place in a document, as a snapshot with the options of the settings."""
         others, language = self.documents.others(document), document.language
         count, least = (self.settings.alternatives, 0.0) if explicit else (1, self._least_confidence(language))
-        return Request(document.uri, document.text, cursor, explicit, others, count, least, language)
+        memory = self.repository.view(language, [each.path for each in (document, *others)])
+        texts = tuple(each.text for each in others)
+        return Request(document.uri, document.text, cursor, explicit, texts, count, least, language, memory)
 
     def rating(self, request: Request, answer: Answer) -> float | None:
         """Return the confidence by which what becomes of a suggestion is counted, None if that teaches nothing.
@@ -111,6 +149,7 @@ class Session:
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
         language = self.documents.language(request.uri)  # the document may be closed before the answer
+        self._active_at = monotonic()
         if off := self._why_not(request):
             self.refuse(request.uri, off.reason)
             return Answer("", reason=off.reason)
@@ -147,6 +186,11 @@ class Session:
         unfit = cast("Reason | None", explained["reason"])
         return explained | as_dict(refusal(unfit) if unfit else document and document.why_nothing(*place))
 
+    async def settled(self) -> None:
+        """Wait until all background work is done, except what waits for the idle budget."""
+        await self.background.settled()
+        await asyncio.to_thread(self.repository.wait, SETTLING)
+
     async def report(self) -> dict[str, object]:
         """Write the usage statistics to disk and return all counters as plain values."""
         await asyncio.to_thread(self.history.write)
@@ -163,7 +207,8 @@ class Session:
                 part()
             except Exception as error:  # what was computed is kept all the same
                 logger.error("a part of closing failed", exc_info=error)
-        return self._model.close(seconds)
+        indexed = self.repository.close(seconds)
+        return self._model.close(seconds) and indexed
 
     def _least_confidence(self, language: str) -> float:
         """Return the level in force for a language: the learnt one, unless the user has chosen one."""
@@ -180,11 +225,28 @@ class Session:
     def _adopt_rules(self) -> None:
         """Apply the current settings and folders to all documents; drop the work of those that are off."""
         self.documents.rules = Rules(self.settings, self._folders)
+        self._adopt_scope()
         for document in self.documents:
             try:
                 self._drop_if_off(document)
             except Exception as error:  # one document must not keep the settings from the others
                 logger.error("a document could not be judged by new rules", exc_info=error)
+
+    def _adopt_scope(self) -> None:
+        """Have the workspace indexed by the settings, rules, folders and model in use, with the open documents."""
+        settings, completer = self.settings, self._model.completer
+        folders = [Path(path) for uri in self._folders if (path := real_path(uri))]
+        tokenizer = completer.tokenizer if completer else None
+        wanted = folders and settings.enabled and settings.repository
+        scope = Scope.of(settings, self.documents.rules, folders, tokenizer) if wanted and tokenizer else None
+        if self.repository.adopt(scope):
+            for document in self.documents:
+                self._index_document(document)
+
+    def _index_document(self, document: OpenDocument) -> None:
+        """Let an open document's text stand for its file in the repository, if the rules let others read it."""
+        if document.path and self.documents.may_be_read(document):
+            self.repository.open(document.path, document.language, document.text)
 
     def _drop_if_off(self, document: OpenDocument) -> None:
         if self.documents.why_off(document.uri):

@@ -16,6 +16,7 @@ from typing import TypeVar, cast, get_args
 
 from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
+from efim_ls.sqlite_errors import is_damage
 from efim_ls.usage.confidence_bins import BIN_PERCENT, BinCount, BinCounts, ConfidenceBin
 from efim_ls.usage.counters import Count
 from kv_store.atomic_files import make_folder
@@ -25,18 +26,6 @@ STATISTICS = "statistics.sqlite3"  # beside the models' folders
 DAMAGED = ".damaged"  # suffix of a damaged file, which is renamed
 WRITE_INTERVAL = 60.0  # seconds between writes, at least
 LOCK_TIMEOUT = 1.0  # seconds to wait while another server writes
-# Errors of the disk, of other processes or of this machine's memory; any other error comes from a damaged file.
-NO_DAMAGE_CODES = (
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_READONLY,
-)
 COLUMNS: tuple[Count, ...] = get_args(Count)
 
 CREATE_TABLE = f"""CREATE TABLE IF NOT EXISTS days (day TEXT, language TEXT,
@@ -147,7 +136,7 @@ def add_counts(
     try:
         _add(path, rows, bin_rows)
     except Exception as error:  # a text that is no UTF-8, for one, is no sqlite3.Error
-        if not _is_damage(error, path):
+        if not is_damage(error, path):
             raise
         if inode == path.stat().st_ino:  # else another server has already replaced it
             os.replace(path, f"{path}{DAMAGED}")
@@ -209,18 +198,6 @@ def _numbers(sums: Sequence[object]) -> dict[Count, int]:
     if not all(isinstance(each, int) for each in sums):
         raise ValueError("a count is not a number")
     return dict(zip(COLUMNS, cast("Sequence[int]", sums), strict=True))
-
-
-def _is_damage(error: Exception, path: Path) -> bool:
-    """Return whether an error of SQLite comes from a damaged file."""
-    if isinstance(error, OSError):
-        return False
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the upper bits only refine the code
-        if code == sqlite3.SQLITE_READONLY:  # a damaged header may say so
-            return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-        return code not in NO_DAMAGE_CODES
-    return isinstance(error, (ValueError, OverflowError))
 
 
 def _create_for_owner(path: Path) -> int:

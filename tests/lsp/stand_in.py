@@ -26,6 +26,8 @@ COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
 
 class StandIn:
+    tokenizer = None
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.forgotten: list[str] = []

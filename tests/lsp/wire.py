@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -85,9 +85,11 @@ class Editor:
         self.encoding = result["capabilities"]["positionEncoding"]
         return result["capabilities"]
 
-    async def start(self, capabilities: Mapping[str, Any] = GHOST_TEXT, settings: object = None) -> dict[str, Any]:
+    async def start(
+        self, capabilities: Mapping[str, Any] = GHOST_TEXT, settings: object = None, **more: object
+    ) -> dict[str, Any]:
         """Initialize and wait for the model."""
-        answer = await self.initialize(capabilities, settings)
+        answer = await self.initialize(capabilities, settings, **more)
         self.tell("initialized", {})
         await self.loaded()
         return answer
@@ -231,10 +233,10 @@ def units(text: str, encoding: str) -> int:
 
 
 @asynccontextmanager
-async def launched(command: tuple[str, ...] = STAND_IN) -> AsyncIterator[Editor]:
-    """A server that has not been spoken to, with a cache of its own."""
-    with TemporaryDirectory() as cache:
-        env = {**ENV, "XDG_CACHE_HOME": cache}
+async def launched(command: tuple[str, ...] = STAND_IN, cache: Path | None = None) -> AsyncIterator[Editor]:
+    """A server that has not been spoken to, with a cache of its own unless one is given."""
+    with nullcontext(cache) if cache else TemporaryDirectory() as folder:
+        env = {**ENV, "XDG_CACHE_HOME": str(folder)}
         config = ClientServerConfig(server_command=list(command), client_factory=Client, server_env=env)
         client = await config.start()
         assert isinstance(client, Client) and client._server is not None

@@ -13,7 +13,8 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.version",
+    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.sqlite_errors",
+    "efim_ls.version",
     "model_runtime.errors", "model_runtime.ids", "model_runtime.machine",
     "efim_lab.errors", "efim_lab.documents", "efim_lab.simulation",
 )  # fmt: skip
@@ -23,7 +24,13 @@ LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.commands", "editor_clients.headless"),
-    "efim_ls.lsp": ("efim_ls.session", "efim_ls.completion", "efim_ls.access", "efim_ls.text"),
+    "efim_ls.lsp": (
+        "efim_ls.session",
+        "efim_ls.repository",
+        "efim_ls.completion",
+        "efim_ls.access",
+        "efim_ls.text",
+    ),  # fmt: skip
     "efim_ls.commands.lab": (
         "efim_ls.commands",
         "efim_ls.completion",
@@ -33,6 +40,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "efim_ls.commands": (
         "efim_ls.completion",
+        "efim_ls.repository",
         "efim_ls.session",
         "efim_ls.usage",
         "efim_ls.access",
@@ -40,9 +48,21 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *RUNTIME,
         *STORE,
     ),  # fmt: skip
-    "efim_ls.session": ("efim_ls.access", "efim_ls.usage", "efim_ls.text"),
+    "efim_ls.session": (
+        "efim_ls.repository",
+        "efim_ls.access",
+        "efim_ls.usage",
+        "efim_ls.text",
+        "model_runtime.prompt",
+    ),  # fmt: skip
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
+    "efim_ls.repository": (
+        "efim_ls.access",
+        "efim_ls.text",
+        "model_runtime.memory",
+        "model_runtime.prompt",
+    ),
     "efim_ls.access": (),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(

@@ -11,8 +11,8 @@ from tree_sitter import Language, LogType, Parser, Point, Tree
 
 from efim_ls.completion.filters.place import Place
 from efim_ls.completion.filters.syntax.context import context_of
-from efim_ls.completion.filters.syntax.grammars import grammar_of
 from efim_ls.completion.filters.syntax.open_code import OpenCode, read
+from efim_ls.text.grammars import grammar_of
 from model_runtime.engine.rest_of_line import is_closers
 
 _BLANKS = re.compile(rb"[\s\\]*")

@@ -1,0 +1,88 @@
+"""`efim-ls index`: builds, describes and removes the index of a workspace folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from efim_ls.access.rules import Rules
+from efim_ls.commands.arguments import Failure
+from efim_ls.languages import name_of
+from efim_ls.repository.index_file import index_path, index_size, remove_index
+from efim_ls.repository.index_origin import read_summary
+from efim_ls.repository.workspace_index import IndexStatus, Scope, WorkspaceIndex
+from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.checkpoint.hub.names import cached_folder, local_folder
+from model_runtime.errors import ModelError
+from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer
+
+MB = 1e6
+
+
+def build(folder: Path, cache: Path, rebuild: bool) -> int:
+    """Bring the index of a folder up to date, or make it from nothing; raises OSError."""
+    path = index_path(cache, [folder])
+    found = read_summary(path)
+    settings = found.origin.settings if found else DEFAULTS
+    if not settings.persist:
+        raise Failure("the setting 'persist' is off, so nothing is kept on disk: turn it on to keep an index")
+    tokenizer, problems = _tokenizer(settings), list[str]()
+    if rebuild:
+        remove_index(path)
+    top = Path(os.path.realpath(folder))
+    scope = Scope.of(replace(settings, cache_folder=str(cache)), Rules(settings, [top.as_uri()]), [top], tokenizer)
+    with Console(stderr=True).status("looking for files") as status:
+
+        def tell(progress: IndexStatus) -> None:
+            if progress.total:
+                status.update(f"indexing: {progress.done:,} of {progress.total:,} files")
+
+        index = WorkspaceIndex(scope, tell, problems.append)
+        for _ in index.build():
+            pass
+    count = index.file_count
+    index.close()
+    if problems:
+        raise Failure(problems[0])
+    print(f"{count:,} files are indexed: {index_size(path) / MB:.1f} MB in {path}")
+    return 0
+
+
+def show(folder: Path, cache: Path) -> int:
+    """Print what is indexed of a folder; return 1 if there is no index."""
+    path = index_path(cache, [folder])
+    found = read_summary(path)
+    if found is None:
+        print(f"there is no index of {os.path.realpath(folder)}: run efim-ls index to make one")
+        return 1
+    changed = datetime.fromtimestamp(max(each.stat().st_mtime for each in path.parent.glob(f"{path.name}*")))
+    size = f"{index_size(path) / MB:.1f} MB in {path}, last changed {changed.isoformat(' ', 'minutes')}"
+    print(f"{sum(found.files.values()):,} files are indexed: {size}")
+    for language, count in found.files.items():
+        print(f"  {name_of(language)}: {count:,}")
+    return 0
+
+
+def clear(folder: Path, cache: Path) -> int:
+    """Remove the index of a folder; return 1 if there is none. Raises OSError."""
+    path = index_path(cache, [folder])
+    size = index_size(path)
+    remove_index(path)
+    print(f"removed: {size / MB:.1f} MB")
+    return 0 if size else 1
+
+
+def _tokenizer(settings: Settings) -> Tokenizer:
+    """Return the tokenizer of the model that a server would use; raises Failure if the model is not there."""
+    try:
+        folder = local_folder(settings.model) or cached_folder(settings.model, settings.revision)
+        if folder is None:
+            raise Failure(f"{settings.model} has not been downloaded: open a file in an editor that uses it")
+        return read_tokenizer(folder, read_architecture(folder))
+    except ModelError as error:
+        raise Failure(str(error)) from error

@@ -1,0 +1,333 @@
+"""The files of a workspace: the index file that keeps them, and the memories of counts that requests read.
+
+Nothing here starts a thread. Long work is a generator whose steps take milliseconds; between two steps of one, all
+steps of another may be taken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path, PurePath
+from time import monotonic
+from typing import Literal, NamedTuple
+
+from efim_ls.access.rules import Rules
+from efim_ls.access.secrets import may_reach_disk
+from efim_ls.languages import family_of
+from efim_ls.paths import cache_folder
+from efim_ls.repository.content import IndexedFile, content_of, digest_of
+from efim_ls.repository.discovery import SourceFile, read_source, readable, source_files
+from efim_ls.repository.index_file import IndexFile, index_path
+from efim_ls.repository.index_origin import OF_INDEX, IndexOrigin
+from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.ids import Ids
+from model_runtime.memory.memory import EMPTY, Memory, MemoryDocument
+from model_runtime.prompt.tokenizer import Tokenizer
+
+Steps = Generator[None]
+
+MIB = 1024 * 1024
+BYTES_A_TOKEN = 6
+FIRST_TOKENS = 300_000  # are published before more are read: enough for the nearest folders, and sorted in 0.1 s
+FILES_A_STEP = 50  # whose ids are read back at once
+TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
+TELL = 0.2  # seconds between reports of progress
+OF_MEMORY = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is indexed and how: folders by their real paths, settings and rules in force, the model's tokenizer."""
+
+    folders: tuple[Path, ...]
+    settings: Settings
+    rules: Rules = field(compare=False)  # made of the same settings and folders
+    tokenizer: Tokenizer = field(compare=False)
+    digest: bytes  # the tokenizer's
+
+    @classmethod
+    def of(cls, settings: Settings, rules: Rules, folders: Iterable[Path], tokenizer: Tokenizer) -> Scope:
+        """Return the scope of a session; it changes only with settings that matter here."""
+        mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_MEMORY)})
+        return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest)
+
+
+@dataclass(frozen=True)
+class IndexStatus:
+    """What is indexed: files and tokens in all memories.
+
+    While files are read, `done` of `total` have been.
+    """
+
+    state: Literal["building", "ready"]
+    done: int
+    total: int
+    files: int
+    tokens: int
+    mib: float
+
+    @property
+    def percentage(self) -> int:
+        """How much is done, in percent."""
+        return 100 * self.done // self.total if self.total else 0
+
+
+class IndexedText(NamedTuple):
+    """A text that counts: of a file as it was last read, or of an open document in its place.
+
+    `stamp` are a file's size and time of change (ns) when it was read.
+    """
+
+    family: str
+    digest: bytes
+    tokens: int
+    stamp: tuple[int, int] = (0, 0)
+
+
+class WorkspaceIndex:
+    """The index of one scope. Used on one thread, except `snapshot` and `status`."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        told: Callable[[IndexStatus], None],
+        report: Callable[[str], None] = logger.warning,
+    ) -> None:
+        """Open the index file; `told` is called when the status changes, `report` once for each failing of a disk."""
+        self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
+        self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
+        self._scope, self._told, self._told_at, self._is_built = scope, told, 0.0, False
+        chosen, cache = scope.settings, cache_folder(scope.settings.cache_folder)
+        path = index_path(cache, scope.folders) if chosen.persist else None
+        origin = IndexOrigin(tuple(map(str, scope.folders)), chosen)
+        self._file = IndexFile(path, origin, scope.tokenizer, report)
+        self._generation = self._file.generation
+        self._files: dict[str, IndexedText] = {}  # by path, as they were last read
+        self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
+        self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
+        self._focus = ""
+        self._room = chosen.memory_mib * MIB // BYTES_A_TOKEN
+
+    def build(self) -> Steps:
+        """Publish what the index file holds, then bring it up to date with the disk."""
+        yield from self.recall()
+        yield from self._walk()
+        yield from self._publish()
+        yield from self._write_again()
+        self._file.remove_gone()
+        self._is_built = True
+        self._tell()
+
+    def recall(self) -> Steps:
+        """Publish what the index file holds of files that have not changed since."""
+        entries, tokens = self._file.entries(), self._file.token_counts()
+        gone, unpublished, least = list[str](), 0, FIRST_TOKENS
+        for count, path in enumerate(self._nearest(entries)):
+            file, entry = self._readable(path), entries[path]
+            if file is None or self._is_private(path):
+                gone.append(path)
+            elif (entry.size, entry.mtime_ns) == file[1:3] and entry.digest in tokens:
+                length = tokens[entry.digest]
+                self._files[path] = IndexedText(family_of(file.language), entry.digest, length, file[1:3])
+                unpublished += length
+            if count % FILES_A_STEP == 0:
+                yield
+            if unpublished >= least:
+                yield from self._publish()
+                unpublished, least = 0, 4 * least  # few publications: each sorts what is new
+        self._forget(gone)
+        yield from self._publish()
+
+    def refresh(self, paths: Collection[str]) -> Steps:
+        """Read again what may have changed on disk: files, or folders with all that they hold or held."""
+        changed, gone, walks = list[SourceFile](), list[str](), False
+        for path in paths:
+            if file := self._readable(path):
+                changed.append(file)
+            elif path in self._files or path in self._open:
+                gone.append(path)
+            else:  # a folder, one that is gone, or a list of what git ignores
+                walks = True
+            yield
+        self._forget(gone)
+        yield from self._read(changed)
+        if walks:
+            yield from self._walk()
+        yield from self._publish()
+        yield from self._write_again()
+
+    def open(self, path: str, language: str, text: str) -> Steps:
+        """Let an open document's text stand for its file."""
+        self._focus = str(PurePath(path).parent)
+        if self._readable(path) is None:
+            return
+        source = self._source(family_of(language), text)
+        yield
+        if self._open.get(path) != source:
+            self._open[path] = source
+            yield from self._publish()
+
+    def close_document(self, path: str) -> Steps:
+        """Let a file stand for itself again."""
+        if self._open.pop(path, None):
+            yield from self.refresh([path])
+
+    @property
+    def file_count(self) -> int:
+        """Number of files that are indexed, whether or not there is room for their counts."""
+        return len(self._files)
+
+    def close(self) -> None:
+        """Close the index file."""
+        self._file.close()
+
+    def _readable(self, path: str) -> SourceFile | None:
+        """Return a file if it lies in one of the folders and may be read."""
+        found = (readable(path, self._scope.rules, folder) for folder in self._scope.folders)
+        return next((file for file in found if file), None)
+
+    def _is_private(self, path: str) -> bool:
+        """Return whether nothing of a file may reach the disk."""
+        return not may_reach_disk(Path(path).as_uri(), self._scope.settings.private_files)
+
+    def _walk(self) -> Steps:
+        """Find files that are new, changed or gone in all folders, and read them."""
+        before, found, changed = {*self._files, *self._open}, set[str](), list[SourceFile]()
+        for folder in self._scope.folders:
+            for count, file in enumerate(source_files(folder, self._scope.rules)):
+                found.add(file.path)
+                known = self._files.get(file.path)
+                if known is None or known.stamp != (file.size, file.mtime_ns):
+                    changed.append(file)
+                if count % FILES_A_STEP == 0:
+                    yield
+        self._forget([path for path in before - found if self._readable(path) is None])
+        nearest = {path: at for at, path in enumerate(self._nearest([file.path for file in changed]))}
+        yield from self._read(sorted(changed, key=lambda file: nearest[file.path]))
+
+    def _read(self, files: Sequence[SourceFile]) -> Steps:
+        """Read files, write them to the index file, and publish them now and then."""
+        written, unwritten, unpublished, least = list[IndexedFile](), 0, 0, FIRST_TOKENS
+        for done, file in enumerate(files):
+            self._tell(done, len(files))
+            if (text := read_source(file)) is None:
+                self._forget([file.path])
+                continue
+            source = self._source(family_of(file.language), text, (file.size, file.mtime_ns))
+            self._files[file.path] = source
+            yield
+            private, content = self._is_private(file.path), None
+            if private or not self._file.holds(source.digest, file.language):
+                content = content_of(text, file.language, self._ids[source.digest])
+            written.append(IndexedFile(file, source.digest, content, private))
+            yield
+            unwritten, unpublished = unwritten + source.tokens, unpublished + source.tokens
+            if unwritten >= TOKENS_A_WRITE:
+                self._file.put(written)
+                written, unwritten = [], 0
+                yield
+            if unpublished >= least:
+                yield from self._publish()
+                unpublished, least = 0, 4 * least
+        self._file.put(written)
+
+    def _write_again(self) -> Steps:
+        """Read all files once more if the index file had to begin empty; the memories stay as they are."""
+        if self._generation != self._file.generation:
+            self._generation = self._file.generation
+            self._files = {path: source._replace(stamp=(0, 0)) for path, source in self._files.items()}
+            yield from self._walk()
+            yield from self._publish()
+
+    def _source(self, family: str, text: str, stamp: tuple[int, int] = (0, 0)) -> IndexedText:
+        """Return a text as a source, and hold its ids until they are published."""
+        digest = digest_of(text)
+        if (ids := self._ids.get(digest)) is None:
+            ids = dict(self._file.ids([digest])).get(digest)
+        if ids is None:
+            ids = self._scope.tokenizer.encode_file(text)
+        self._ids[digest] = ids
+        return IndexedText(family, digest, len(ids), stamp)
+
+    def _forget(self, paths: Sequence[str]) -> None:
+        """Forget files; of those that are still there, which the rules now exclude, no trace stays on disk."""
+        for path in paths:
+            self._files.pop(path, None)
+            self._open.pop(path, None)
+        excluded = [path for path in paths if Path(path).exists()]
+        self._file.remove(set(paths) - set(excluded), for_good=False)
+        self._file.remove(excluded, for_good=True)
+
+    def _publish(self) -> Steps:
+        """Make the memories hold what is wanted."""
+        while missing := self._missing():
+            for start in range(0, len(missing), FILES_A_STEP):
+                part = missing[start : start + FILES_A_STEP]
+                self._ids.update(self._file.ids(part))
+                if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
+                    self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
+                yield
+        # No step from here on: what is wanted may not change.
+        wanted, snapshot = self._wanted(), dict(self.snapshot)
+        for family in {*snapshot, *wanted}:
+            memory, there = snapshot.get(family, EMPTY), wanted.get(family, {})
+            held = memory.paths
+            removed = [path for path, digest in held.items() if there.get(path) != digest]
+            added = [path for path, digest in there.items() if held.get(path) != digest]
+            documents = [MemoryDocument(path, there[path], self._ids[there[path]]) for path in added]
+            memory = memory.with_changes(removed, documents)
+            snapshot[family] = memory.merged() if memory.needs_merge else memory
+        self.snapshot = snapshot
+        kept = {source.digest for source in self._open.values()}
+        self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
+        self._tell()
+
+    def _missing(self) -> list[bytes]:
+        """Return the digests that are wanted and neither in a memory nor at hand."""
+        held = {path: digest for memory in self.snapshot.values() for path, digest in memory.paths.items()}
+        wanted = {path: digest for there in self._wanted().values() for path, digest in there.items()}
+        return sorted({digest for path, digest in wanted.items() if held.get(path) != digest} - self._ids.keys())
+
+    def _wanted(self) -> dict[str, dict[str, bytes]]:
+        """Return the digests of what memory has room for, by family and path; the nearest folders come first."""
+        room, found = self._room, defaultdict[str, dict[str, bytes]](dict)
+        sources = self._files | self._open
+        fits = sum(source.tokens for source in sources.values()) <= room
+        for path in sources if fits else self._nearest(sources):
+            room -= sources[path].tokens
+            if room < 0:
+                break
+            found[sources[path].family][path] = sources[path].digest
+        return found
+
+    def _nearest(self, paths: Iterable[str]) -> list[str]:
+        """Return paths in the order of their folders' distance from where the user works, then by name."""
+        focus, distances = PurePath(self._focus).parts, dict[str, int]()
+
+        def distance(path: str) -> tuple[int, str]:
+            folder = path.rpartition("/")[0]
+            if folder not in distances:
+                parts = PurePath(folder).parts
+                shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(focus, parts, strict=False)))
+                distances[folder] = len(focus) + len(parts) - 2 * shared
+            return distances[folder], path
+
+        return sorted(paths, key=distance)
+
+    def _tell(self, done: int = 0, total: int = 0) -> None:
+        """Report the status, and progress not too often."""
+        now = monotonic()
+        if done and now < self._told_at + TELL:
+            return
+        self._told_at = now
+        memories = self.snapshot.values()
+        files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
+        mib = round(sum(each.bytes for each in memories) / MIB, 1)
+        self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
+        self._told(self.status)

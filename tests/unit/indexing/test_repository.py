@@ -1,0 +1,158 @@
+"""The repository's thread: what it publishes, when it waits, and that nothing ends it but its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efim_ls.access.rules import Rules
+from efim_ls.repository.repository import Repository
+from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex
+from efim_ls.settings import Settings
+from tests.unit.indexing.test_workspace_index import TOKENIZER
+
+SOON = 60.0  # seconds after which a test fails rather than wait on
+CODE = "def total(values):\n    return sum(values)\n"
+
+
+class Told:
+    """Keeps what the repository tells, and says how often a user is typing."""
+
+    def __init__(self) -> None:
+        self.statuses: list[IndexStatus] = []
+        self.typing = 0  # times that the user still types when asked
+
+    def is_typing(self) -> bool:
+        self.typing -= 1
+        return self.typing >= 0
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def repository(told: Told) -> Iterator[Repository]:
+    made = Repository(told.is_typing, told.statuses.append)
+    yield made
+    assert made.close(SOON)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (project := tmp_path / "project").mkdir()
+    for name in ("a.py", "b.py"):
+        (project / name).write_text(CODE + f"# {name}\n", "utf-8")
+    return project.resolve()
+
+
+def scope_of(folder: Path, cache: Path, **wanted: Any) -> Scope:
+    settings = Settings(cache_folder=str(cache), **wanted)
+    return Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
+
+
+def test_what_new_rules_exclude_is_out_of_the_next_view(repository: Repository, folder: Path, tmp_path: Path) -> None:
+    assert repository.view("python", ()) is None
+    assert repository.adopt(scope_of(folder, tmp_path))
+    assert repository.wait(SOON)
+    before = repository.view("python", ())
+    assert before is not None and repository.status is not None and repository.status.files == 2
+    assert repository.adopt(scope_of(folder, tmp_path, disabled_files=("*/b.py",)))
+    now = repository.view("python", ())  # whatever the thread has done since
+    assert now != before
+    assert repository.wait(SOON)
+    assert repository.status is not None and repository.status.files == 1
+    assert repository.adopt(None)
+    assert repository.view("python", ()) is None and repository.status is None
+
+
+def test_the_same_scope_is_not_begun_again(repository: Repository, folder: Path, tmp_path: Path) -> None:
+    assert repository.adopt(scope_of(folder, tmp_path))
+    assert not repository.adopt(scope_of(folder, tmp_path, min_confidence=0.9))
+    assert repository.adopt(scope_of(folder, tmp_path, memory_mib=1))
+
+
+def test_a_file_that_is_left_out_changes_the_view(repository: Repository, folder: Path, tmp_path: Path) -> None:
+    repository.adopt(scope_of(folder, tmp_path))
+    assert repository.wait(SOON)
+    whole, less = repository.view("python", ()), repository.view("python", [str(folder / "a.py")])
+    assert whole != less == repository.view("python", [str(folder / "a.py"), "/not/indexed.py"])
+
+
+def test_work_that_fails_is_logged_and_later_work_is_done(
+    repository: Repository,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    repository.adopt(scope_of(folder, tmp_path))
+    assert repository.wait(SOON)
+
+    def failing(index: WorkspaceIndex, paths: object) -> Steps:
+        yield
+        raise RuntimeError("a text that nobody should read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkspaceIndex, "refresh", failing)
+        repository.refresh([str(folder / "a.py")])
+        assert repository.wait(SOON)
+    assert "a step of indexing the workspace failed" in caplog.text
+    (folder / "c.py").write_text(CODE, "utf-8")
+    repository.refresh([str(folder / "c.py")])
+    assert repository.wait(SOON)
+    assert repository.status is not None and repository.status.files == 3
+
+
+def test_an_index_that_cannot_be_made_is_done_without(
+    repository: Repository,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("no such device")
+
+    monkeypatch.setattr(WorkspaceIndex, "__init__", refused)
+    repository.adopt(scope_of(folder, tmp_path))
+    repository.refresh([str(folder)])
+    assert repository.wait(SOON)
+    assert repository.view("python", ()) is None
+    assert "the workspace cannot be indexed" in caplog.text
+
+
+def test_no_step_is_taken_while_the_user_types(
+    repository: Repository, folder: Path, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def watched(index: WorkspaceIndex, paths: object) -> Steps:
+        taken.append(told.typing)
+        yield
+
+    repository.adopt(scope_of(folder, tmp_path))
+    assert repository.wait(SOON)
+    monkeypatch.setattr(WorkspaceIndex, "refresh", watched)
+    told.typing = 3
+    repository.refresh([])
+    assert repository.wait(SOON)
+    assert taken[0] < 0
+
+
+def test_closing_ends_a_build_between_two_steps(
+    told: Told, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(index: WorkspaceIndex) -> Steps:
+        while True:
+            yield
+
+    monkeypatch.setattr(WorkspaceIndex, "build", endless)
+    repository = Repository(told.is_typing, told.statuses.append)
+    repository.adopt(scope_of(folder, tmp_path))
+    assert not repository.wait(0.05)
+    assert repository.close(SOON)

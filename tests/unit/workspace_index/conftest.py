@@ -1,0 +1,52 @@
+"""Files of a workspace, and indexes of them that say what they report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from efim_ls.repository.content import IndexedFile, content_of, digest_of
+from efim_ls.repository.discovery import SourceFile
+from efim_ls.repository.index_file import IndexFile
+from efim_ls.repository.index_origin import IndexOrigin
+from efim_ls.settings import DEFAULTS
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
+ORIGIN = IndexOrigin(("/work",), DEFAULTS)
+
+
+def indexed(path: str, text: str, language: str = "python", *, private: bool = False) -> IndexedFile:
+    """A file as the index takes it, whether or not it is on this disk."""
+    file = SourceFile(path, len(text.encode()), 1, language)
+    return IndexedFile(file, digest_of(text), content_of(text, language, TOKENIZER.encode_file(text)), private)
+
+
+Open = Callable[[], IndexFile]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "repositories" / "index.sqlite3"
+
+
+@pytest.fixture
+def reports() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def open_index(place: Path, reports: list[str]) -> Iterator[Open]:
+    """Open the index at `place`, as often as a test wants; all are closed at its end."""
+    opened = list[IndexFile]()
+
+    def make() -> IndexFile:
+        opened.append(IndexFile(place, ORIGIN, TOKENIZER, reports.append))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
