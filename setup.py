@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-SOURCES = runpy.run_path(str(Path(__file__).parent / "model_runtime/decoder/native/sources.py"))
+SOURCES = runpy.run_path(str(Path(__file__).parent / "model_runtime/c_sources.py"))
 
 
 class PlainLibraries(build_ext):

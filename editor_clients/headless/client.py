@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -124,6 +125,10 @@ class Editor:
         """Return the server's counters and the costs of its last answer."""
         return await self._connection.ask("efim/stats", {})
 
+    async def status(self) -> dict[str, Any]:
+        """Return what `efim/status` answers."""
+        return await self._connection.ask("efim/status", {})
+
     async def notice(self, uri: str) -> str | None:
         """Return what is special about suggestions in a document, as a sentence, or None."""
         return (await self._connection.ask("efim/status", {"textDocument": {"uri": uri}}))["notice"]
@@ -139,20 +144,23 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(settings: Mapping[str, object], kind: type[Connection] = Connection) -> AsyncIterator[Editor]:
-    """Start a server and yield an editor once its model is ready; raises ServerError."""
+async def editor(
+    settings: Mapping[str, object], kind: type[Connection] = Connection, folder: Path | None = None
+) -> AsyncIterator[Editor]:
+    """Start a server that works in a folder and yield an editor once its model is ready; raises ServerError."""
     connection = kind()
     await connection.launch()
     try:
-        await _initialize(connection, settings)
+        await _initialize(connection, settings, folder)
         await _model_ready(connection)
         yield Editor(connection)
     finally:
         await connection.close()
 
 
-async def _initialize(connection: Connection, settings: Mapping[str, object]) -> None:
-    params = types.InitializeParams(CAPABILITIES, initialization_options=dict(settings))
+async def _initialize(connection: Connection, settings: Mapping[str, object], folder: Path | None) -> None:
+    folders = [types.WorkspaceFolder(folder.as_uri(), folder.name)] if folder else None
+    params = types.InitializeParams(CAPABILITIES, initialization_options=dict(settings), workspace_folders=folders)
     answer: types.InitializeResult = await connection.ask(types.INITIALIZE, params)
     if answer.capabilities.position_encoding != types.PositionEncodingKind.Utf32:
         raise ServerError("the server cannot count code points")

@@ -12,6 +12,7 @@ from model_runtime.ids import Ids
 from model_runtime.memory.segment import LEAST, MOST, Numbers, Segment
 
 MOST_PLACES = 1024  # of a match length; one with more says little that longer ones do not, and takes long to count
+LONGEST_DRAFT = 64  # tokens
 TOKEN_BITS = 24
 NO_IDS = np.zeros(0, dtype=np.int32)
 
@@ -85,14 +86,26 @@ def count_followers(parts: Sequence[Part], nearest: Ids) -> Followers:
     return Followers(distinct & (1 << TOKEN_BITS) - 1, distinct >> TOKEN_BITS, counts, least)
 
 
-def find_draft(parts: Sequence[Part], nearest: Ids, followers: Followers, most: int) -> Ids:
-    """Return what followed the first of the longest matches with the commonest follower: at most `most` tokens."""
-    if not len(followers.tokens):
-        return NO_IDS
-    longest = followers.lengths == followers.lengths[-1]
-    token = followers.tokens[longest][followers.counts[longest].argmax()]
+class Counter:
+    """Counts over some segments. On any thread."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        """Keep the parts."""
+        self._parts = parts
+
+    def followers(self, tail: Ids) -> Followers:
+        """Count what followed the matches of a history's last tokens."""
+        return count_followers(self._parts, last_tokens(tail))
+
+    def draft(self, tail: Ids, length: int, token: int, most: int) -> Ids:
+        """Return at most `most` tokens that followed the first match of a length that a token follows."""
+        return find_draft(self._parts, last_tokens(tail), length, token, most)
+
+
+def find_draft(parts: Sequence[Part], nearest: Ids, length: int, token: int, most: int) -> Ids:
+    """Return at most `most` tokens that followed the first match of a length that a token follows."""
     for found in descend(parts, nearest)[0]:
-        for place in _saying(found, nearest, int(token), int(followers.lengths[-1])):
+        for place in _saying(found, nearest, token, length):
             ids = found.part.segment.ids(place + 1, min(place + 1 + most, found.part.segment.tokens))
             breaks = np.flatnonzero(ids < 0)
             return ids[: breaks[0]] if len(breaks) else ids

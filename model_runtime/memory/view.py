@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from model_runtime.ids import Ids
-from model_runtime.memory.lookup import Followers, Part, count_followers, descend, find_draft, last_tokens, matched
+from model_runtime.memory.lookup import (
+    LONGEST_DRAFT,
+    NO_IDS,
+    NOTHING,
+    Counter,
+    Followers,
+    Part,
+    descend,
+    last_tokens,
+    matched,
+)
+from model_runtime.memory.native import library as c
+from model_runtime.memory.native.counter import NativeCounter
+from model_runtime.memory.segment import MOST
 
 
 class MemoryPlace(NamedTuple):
@@ -29,7 +43,7 @@ class MemoryView:
         """Count over `parts`, which are asked for when something is first looked up."""
         self.version = version
         self._make = parts
-        self._parts: Sequence[Part] | None = None
+        self._last: tuple[bytes, Followers] = (b"", NOTHING)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the documents are the same."""
@@ -41,12 +55,22 @@ class MemoryView:
 
     def followers(self, history: Ids) -> Followers:
         """Count what followed the matches of a history's end."""
-        return count_followers(self.parts, last_tokens(history))
+        tail = history[-MOST:]
+        key, (known, found) = tail.tobytes(), self._last  # a draft and then a choice ask the same
+        if key != known:
+            found = self._counter.followers(tail)
+            self._last = key, found
+        return found
 
     def draft(self, history: Ids, most: int) -> Ids:
-        """Return at most `most` tokens that followed one of the longest matches of a history's end."""
-        nearest = last_tokens(history)
-        return find_draft(self.parts, nearest, self.followers(history), most)
+        """Return at most `most` tokens that followed one of the longest matches: the first with what follows most."""
+        tokens, lengths, counts, _ = self.followers(history)
+        if not len(tokens):
+            return NO_IDS
+        longest = int(lengths[-1])
+        first = int(lengths.searchsorted(longest))
+        token = int(tokens[first + counts[first:].argmax()])
+        return self._counter.draft(history[-MOST:], longest, token, min(most, LONGEST_DRAFT))
 
     def places(self, history: Ids, token: int, most: int) -> list[MemoryPlace]:
         """Return at most `most` places where a token follows a match of a history's end, the longest first."""
@@ -76,9 +100,12 @@ class MemoryView:
         )
         return next(documents).ids
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         """The segments that count, and those that are taken off."""
-        if self._parts is None:
-            self._parts = self._make()
-        return self._parts
+        return self._make()
+
+    @cached_property
+    def _counter(self) -> Counter | NativeCounter:
+        lib = c.library()
+        return Counter(self.parts) if isinstance(lib, str) else NativeCounter(lib, self.parts)

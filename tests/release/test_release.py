@@ -24,7 +24,11 @@ VERSION = PROJECT["version"]
 COMPILED, PURE = f"efim_ls-{VERSION}-py3-none-manylinux_2_28_x86_64.whl", f"efim_ls-{VERSION}-py3-none-any.whl"
 WHEELS = (COMPILED, PURE)
 SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
-LIBRARIES = {"model_runtime/decoder/native/_native.so", "efim_lab/training/native/_kernels.so"}
+LIBRARIES = {
+    "model_runtime/decoder/native/_native.so",
+    "model_runtime/memory/native/_memory.so",
+    "efim_lab/training/native/_kernels.so",
+}
 MODEL = "model_runtime/embedded/model.safetensors"
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
 FILE = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from model_runtime.decoder.native.sources import embedded_hash, sources_hash, why_missing
+from model_runtime.c_sources import embedded_hash, sources_hash, why_missing
 
 _SIGNATURES = {
     "train_add_norm": (*[c_int64] * 2, *[c_void_p] * 3, c_float, *[c_void_p] * 3),

@@ -10,7 +10,7 @@ from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from model_runtime.decoder.native.sources import build_error, embedded_hash, sources_hash, why_missing
+from model_runtime.c_sources import build_error, embedded_hash, sources_hash, why_missing
 
 PATH = Path(__file__).with_name("_native.so")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from model_runtime.c_sources import build_error, sources_hash, why_missing
 from model_runtime.decoder.native import library
-from model_runtime.decoder.native.sources import build_error, sources_hash, why_missing
 from tests import compiled
 from tests.compiled import must_compile, require, require_compiled
 
@@ -44,9 +44,9 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.library = folder, folder / "small" / "_native.so"
-        (folder / NATIVE).mkdir(parents=True)
+        (folder / "model_runtime").mkdir(parents=True)
         (folder / "small").mkdir()
-        for name in ("setup.py", NATIVE / "sources.py"):
+        for name in ("setup.py", "model_runtime/c_sources.py"):
             shutil.copy(ROOT / name, folder / name)
         (folder / "pyproject.toml").write_text(PROJECT)
         self.write(SOURCE)
@@ -96,7 +96,7 @@ def test_any_source_that_changes_is_built_again_and_moves_the_hash(project: Proj
         project.write(change)
         project.build()
         found.add(sources_hash(project.library.parent))
-        code = "import ctypes, sys; from model_runtime.decoder.native.sources import embedded_hash; "
+        code = "import ctypes, sys; from model_runtime.c_sources import embedded_hash; "
         code += "print(embedded_hash(ctypes.CDLL(sys.argv[1]), 'efim_sources'))"
         ran = subprocess.run([sys.executable, "-c", code, project.library], capture_output=True, text=True, cwd=ROOT)
         assert ran.stdout.strip() == sources_hash(project.library.parent)

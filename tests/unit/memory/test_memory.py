@@ -1,103 +1,46 @@
-"""The memory of counts, against the n-gram cache's matches over all texts."""
+"""The memory of counts, compiled and in numpy, against the n-gram cache's matches over all texts."""
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model_runtime.engine.ngram_cache import matches
-from model_runtime.ids import Ids
 from model_runtime.memory import lookup
 from model_runtime.memory import memory as memory_module
-from model_runtime.memory.lookup import Followers
-from model_runtime.memory.memory import EMPTY, Memory
-from model_runtime.memory.segment import LEAST, MOST, MemoryDocument, build_segment
-from model_runtime.memory.view import MemoryView
-
-WIDE = 70_000  # beyond what two bytes hold beside a break
-unhurried = settings(deadline=None, max_examples=150)
-alphabets = st.sampled_from([(0, 1), (0, 1, 2), (0, 65_533, 65_534), (1, 65_535, WIDE), (0, 1, -1)])
-texts = alphabets.flatmap(
-    lambda tokens: st.one_of(
-        st.lists(st.sampled_from(tokens), max_size=60),
-        st.tuples(st.lists(st.sampled_from(tokens), max_size=6), st.integers(1, 12)).map(
-            lambda pair: pair[0] * pair[1]
-        ),
-    )
+from model_runtime.memory.memory import EMPTY
+from model_runtime.memory.native import library
+from model_runtime.memory.segment import LEAST, MOST, build_segment
+from tests.unit.counted import (
+    WIDE,
+    assert_counts,
+    collections,
+    counted,
+    document,
+    documents,
+    ids,
+    memory_of,
+    names,
+    require_memory,
+    texts,
+    unhurried,
 )
-collections = st.dictionaries(st.sampled_from("abcdefg"), texts, max_size=6)
-
-
-def ids(tokens: list[int]) -> Ids:
-    return np.array(tokens, dtype=np.int32)
-
-
-def document(path: str, tokens: list[int]) -> MemoryDocument:
-    return MemoryDocument(path, hashlib.blake2b(str(tokens).encode(), digest_size=16).digest(), ids(tokens))
-
-
-def documents(by_path: dict[str, list[int]]) -> list[MemoryDocument]:
-    return [document(path, tokens) for path, tokens in by_path.items()]
-
-
-def memory_of(by_path: dict[str, list[int]]) -> Memory:
-    return EMPTY.with_changes((), documents(by_path))
-
-
-def reference(by_path: dict[str, list[int]], history: list[int]) -> tuple[int, dict[tuple[int, int], int]]:
-    """The least length that is counted, and the count of each (length, token)."""
-    apart = [token for tokens in by_path.values() for token in (*tokens, -1)]
-    places, lengths = matches(ids([*apart, *history]), MOST)
-    inside = places < len(apart)
-    places, lengths = places[inside], lengths[inside]
-    sizes = {length: int((lengths >= length).sum()) for length in range(LEAST, MOST)}
-    least = next((length for length, size in sizes.items() if size <= lookup.MOST_PLACES), MOST)
-    found = zip(lengths.tolist(), (apart[place + 1] for place in places.tolist()), strict=True)
-    return least, dict(sorted(Counter(each for each in found if each[0] >= least).items()))
-
-
-def counted(followers: Followers) -> tuple[int, dict[tuple[int, int], int]]:
-    keys = list(zip(followers.lengths.tolist(), followers.tokens.tolist(), strict=True))
-    assert keys == sorted(set(keys))
-    return followers.least, dict(zip(keys, followers.counts.tolist(), strict=True))
-
-
-def assert_counts(view: MemoryView, by_path: dict[str, list[int]], history: list[int]) -> None:
-    least, expected = reference(by_path, history)
-    found_least, found = counted(view.followers(ids(history)))
-    assert found == expected
-    assert found_least == least or not found
-    draft = view.draft(ids(history), 5).tolist()
-    assert bool(draft) == bool(expected)
-    if draft:
-        longest = max(length for length, _ in expected)
-        token = max((count, -token) for (length, token), count in expected.items() if length == longest)[1]
-        assert draft[0] == -token
-        assert any(goes_on(tokens, history[-longest:] + draft) for tokens in by_path.values())
-    for token in {token for _, token in expected}:
-        said = view.places(ids(history), token, 10_000)
-        lengths = Counter({length: count for (length, each), count in expected.items() if each == token})
-        assert Counter(place.length for place in said) == lengths
-        assert said == sorted(said, key=lambda place: (-place.length, place.path, place.offset))
-        for path, offset, length in said:
-            before = by_path[path][:offset]
-            assert by_path[path][offset] == token
-            assert before[len(before) - length :] == history[len(history) - length :]
-
-
-def goes_on(tokens: list[int], part: list[int]) -> bool:
-    return any(tokens[at : at + len(part)] == part for at in range(len(tokens)))
 
 
 @pytest.fixture(autouse=True, params=[3, 1024])
 def most_places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengths with more matches than a few are left out, or hardly any."""
     monkeypatch.setattr(lookup, "MOST_PLACES", request.param)
+
+
+@pytest.fixture(autouse=True, params=["compiled", "in numpy"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled part, and what stands in for it."""
+    if request.param == "compiled":
+        require_memory()
+    else:
+        monkeypatch.setattr(library, "library", lambda: "switched off")
 
 
 @unhurried
@@ -111,7 +54,6 @@ def test_counts_are_those_of_matches_over_all_texts(by_path: dict[str, list[int]
         assert_counts(memory_of(by_path).without(()), by_path, end)
 
 
-names = st.sampled_from("abcdefg")
 changes = st.one_of(
     st.tuples(st.just("change"), st.sets(names, max_size=3), st.dictionaries(names, texts, max_size=3)),
     st.tuples(st.just("merge"), st.just(set[str]()), st.just(dict[str, list[int]]())),
@@ -213,3 +155,16 @@ def test_a_document_comes_back_as_it_was_given() -> None:
         for number, each in enumerate(some):
             back = segment.document(number)
             assert (back.path, back.digest, back.ids.tolist()) == (each.path, each.digest, each.ids.tolist())
+
+
+@pytest.mark.parametrize("count", [300, 5_000])
+def test_many_followers_and_many_segments_have_room(count: int) -> None:
+    by_path = {str(n): [1, 2, 3, n, n + 1] for n in range(300)}
+    memory = EMPTY
+    for path in by_path:
+        memory = memory.with_changes((), [document(path, by_path[path])])
+    left = {path: by_path[path] for path in by_path if int(path) >= 200}
+    assert_counts(memory.without([str(n) for n in range(200)]), left, [1, 2, 3])
+    tokens = [token for n in range(count) for token in (*range(20), n)]
+    found = counted(memory_of({"a": tokens}).without(()).followers(ids(list(range(20)))))
+    assert found[1] == {(MOST, n): 1 for n in range(count)}

@@ -1,0 +1,70 @@
+"""Loads the compiled look-ups of the memory. The structures mirror memory.c field by field."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from ctypes import c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from model_runtime.c_sources import embedded_hash, sources_hash, why_missing
+
+PATH = Path(__file__).with_name("_memory.so")
+
+logger = logging.getLogger(__name__)
+
+
+class NativePart(ctypes.Structure):
+    """A segment that counts, or is taken off the counts of others."""
+
+    _fields_ = (
+        ("raw", c_void_p),
+        ("packed", c_void_p),
+        ("hidden", c_void_p),
+        ("size", c_int64),
+        ("width", c_int64),
+        ("sign", c_int64),
+        ("hidden_count", c_int64),
+    )
+
+
+class NativeAnswer(ctypes.Structure):
+    """Where a look-up writes what followed."""
+
+    _fields_ = (
+        ("tokens", c_void_p),
+        ("lengths", c_void_p),
+        ("counts", c_void_p),
+        ("entries", c_void_p),
+        ("capacity", c_int64),
+        ("least", c_int64),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL | str:
+    """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
+    found = _load()
+    if isinstance(found, str):
+        logger.warning("The repository is counted in numpy, which is slower: %s", found)
+    else:
+        logger.info("The repository is counted by compiled code")
+    return found
+
+
+def _load() -> ctypes.CDLL | str:
+    wanted, reason = sources_hash(PATH.parent), why_missing(PATH, "the memory's compiled part")
+    try:
+        lib = ctypes.CDLL(str(PATH))
+    except OSError as error:
+        broken = f"the memory's compiled part cannot be loaded ({error}): install efim-ls again"
+        return broken if PATH.is_file() else reason
+    if not (built := embedded_hash(lib, "memory_sources")) or wanted not in ("", built):
+        return reason
+    look_up = (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p)
+    lib.memory_order.restype = lib.memory_count.restype = lib.memory_draft.restype = c_int64
+    lib.memory_order.argtypes = (c_void_p, c_int64, c_int64, c_int64, c_void_p)
+    lib.memory_count.argtypes = (*look_up, c_void_p)
+    lib.memory_draft.argtypes = (*look_up, c_int64, c_int64, c_void_p, c_int64)
+    return lib
