@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -14,10 +16,18 @@ from rich.table import Table
 from rich.text import Text
 
 from efim_ls.access.reasons import as_dict, refusal
+from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import check_model
 from efim_ls.commands.complete import FilePlace, cursor_at, load, read
+from efim_ls.languages import family_of
+from efim_ls.paths import cache_folder
+from efim_ls.repository.index_file import index_path
+from efim_ls.repository.index_origin import read_summary
+from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
 from efim_ls.request import Request
 from efim_ls.settings import DEFAULTS
+from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.tokenizer import Tokenizer
 
 COSTS = {"kept": "green", "ahead": "cyan", "disk": "blue", "recomputed": "yellow"}
 SPEAKERS = ("model", "file", "repository")
@@ -38,7 +48,16 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     check_model(model)
     cursor = cursor_at(document, place)
     completer = load(model)
-    request = Request(document.uri, document.text, cursor, least=DEFAULTS.min_confidence, language=document.language)
+    path = place.path.resolve()
+    memory = _memory(path, document.language, model, completer.tokenizer) if completer.tokenizer else None
+    request = Request(
+        document.uri,
+        document.text,
+        cursor,
+        least=DEFAULTS.min_confidence,
+        language=document.language,
+        memory=memory,
+    )
     answer = completer.complete(request, lambda: False)
     nothing = refusal(answer.reason, confidence=answer.confidence, least=request.least) if answer.reason else None
     explained = completer.explain(request, answer) | as_dict(nothing)
@@ -49,6 +68,27 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     for each in page(explained, os.getcwd()):
         console.print(each, markup=False, highlight=False)
     return 0
+
+
+def _memory(path: Path, language: str, model: str, tokenizer: Tokenizer) -> MemoryView | None:
+    """Return what the repository around a file says in its language without that file, None if that is nothing.
+
+    An index that was made with this model is brought up to date; without one, the files are read into memory alone.
+    """
+    folder = next((each for each in path.parents if (each / ".git").exists()), path.parent)
+    found = read_summary(index_path(cache_folder(""), [folder]))
+    settings = found.origin.settings if found else DEFAULTS
+    if not found or settings.model != model:
+        settings = replace(settings, persist=False)
+    index = WorkspaceIndex(
+        Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer), lambda _: None
+    )
+    with Console(stderr=True).status(f"reading {folder}"):
+        for _ in index.build():
+            pass
+    snapshot = index.snapshot.get(family_of(language))
+    index.close()
+    return snapshot.without([str(path)]) if snapshot else None
 
 
 def page(explained: Explained, folder: str) -> Iterator[RenderableType]:

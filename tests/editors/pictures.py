@@ -53,7 +53,7 @@ def take(window: Window) -> None:
     window.page.set_viewport_size(LARGE)
     window.command("efim-ls: Explain Suggestion")
     rendered = window.page.frame_locator("iframe.webview").frame_locator("iframe")
-    rendered.get_by_text("What it costs").wait_for()
+    rendered.get_by_text("What the model reads").wait_for()
     window.page.locator(".editor-instance").first.hover()
     tooltip.wait_for(state="hidden")
     keep(window, "explain", window.page.locator(".editor-group-container").nth(1))

@@ -113,6 +113,13 @@ def test_parts_are_split_where_their_cost_changes(made: Make) -> None:
     assert other["spent"] is None
 
 
+def test_costs_follow_each_other_in_a_prompt(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("abcdefgh" * 9)[:10]
+    prompt = Prompt(ids, b"", ids, 0, 0, len(ids))
+    parts = prompt_parts(tokenizer, Template((), (), ()), prompt, Costs(reused=7, fetched=2, ahead=4, recomputed=3))
+    assert [(part.cost, part.tokens) for part in parts] == [("kept", 1), ("ahead", 4), ("disk", 2), ("recomputed", 3)]
+
+
 def test_what_was_computed_ahead_is_told_until_it_is_needed(made: Make) -> None:
     completer, _ = made()
     assert completer.prefetch(Request("file:///a.py", CODE, PLACE))(never)

@@ -175,6 +175,15 @@ def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
     assert arena.common(ids([1, 1, 2])) == 2
 
 
+def test_what_was_computed_ahead_counts_for_its_owner_until_a_copy_takes_its_place() -> None:
+    pool = pool_of(2)
+    fill(pool, A, [1] * 40)
+    fill(pool, B, [1] * 10).mark_unneeded(4)
+    assert pool.ahead(B, ids([1] * 8 + [2])) == 4
+    assert pool.ahead(B, ids([1] * 40)) == 0, "A's is copied"
+    assert pool.ahead(A, ids([1] * 40)) == 0
+
+
 def test_the_frame_used_longest_ago_loses_its_arena() -> None:
     pool = pool_of(3)
     arenas = {owner: fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))}

@@ -20,10 +20,12 @@ GOLDEN = ROOT / "tests" / "golden" / "commands"
 FOLDER = "/home/me/project"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "efim_ls", "context", *arguments]
-    env = {**ENV, "COLUMNS": "80"}
-    return subprocess.run(command, env=env, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
+    env = {**ENV, "COLUMNS": "100"}
+    return subprocess.run(
+        command, env=env, cwd=folder, capture_output=True, encoding="utf-8", timeout=HANG, check=False
+    )
 
 
 def printed(explained: dict[str, Any]) -> str:
@@ -115,6 +117,20 @@ def test_it_prints_what_efim_explain_answers(place: str) -> None:
     suggestion = told["suggestion"]
     assert "".join(each["text"] for each in suggestion["words"]) == suggestion["shown"] + suggestion["hidden"]
     assert (suggestion["shown"], told["reason"], told["why"]) == (BEGINNING, None, None)
+
+
+def test_it_names_the_files_and_lines_that_a_word_comes_from(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "devices").mkdir()
+    kept = "import os\n\n\ndef calibrate_flux(sensor, window):\n    return sensor.flux_capacitance_of(window)\n"
+    (tmp_path / "devices" / "flux.py").write_text(kept, encoding="utf-8")
+    (tmp_path / "page.py").write_text("def again(sensor, window):\n    return sensor.flux_cap", encoding="utf-8")
+    done = run(f"{tmp_path / 'page.py'}:2:99", "--json")
+    words = json.loads(done.stdout)["suggestion"]["words"]
+    assert words[0]["text"] == "acitance_of" and words[0]["repository"] > 0.5
+    assert words[0]["from"][0]["path"] == str(tmp_path / "devices" / "flux.py")
+    assert words[0]["from"][0]["line"] == 5
+    assert f"{Path('devices', 'flux.py')}:5" in run("page.py:2:99", folder=tmp_path).stdout
 
 
 def test_a_place_without_a_line_is_refused(tmp_path: Path) -> None:

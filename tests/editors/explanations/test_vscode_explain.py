@@ -1,0 +1,88 @@
+"""The view that explains a suggestion, in a real VS Code: what it shows, opens and switches off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import FrameLocator
+
+from ..conftest import Opening
+from ..drivers.waiting import HANG, eventually
+from ..drivers.window import Window
+
+FLUX = "import os\n\n\ndef calibrate_flux(sensor, window):\n    return sensor.flux_capacitance_of(window)\n"
+BEGUN = "def again(sensor, window):\n    return sensor.flux_cap"
+COSTS = ("kept", "ahead", "disk", "recomputed")
+
+
+@pytest.fixture
+def window(opened: Opening, tmp_path: Path) -> Window:
+    """A file in whose workspace another one says what comes next, with the view beside it."""
+    window = opened("page.py", BEGUN)
+    (folder := window.file.parent / "devices").mkdir()
+    (folder / "flux.py").write_text(FLUX, "utf-8")
+    window.see_status("ready")
+    window.page.set_viewport_size({"width": 1600, "height": 900})
+    return window
+
+
+def view(window: Window) -> FrameLocator:
+    return window.page.frame_locator("iframe.webview").frame_locator("iframe")
+
+
+def explained(window: Window) -> FrameLocator:
+    """The view, once it names the other file."""
+    window.command("efim-ls: Explain Suggestion")
+    link = view(window).get_by_role("link", name="devices/flux.py:5").first
+
+    def named() -> bool:
+        window.page.locator(".editor-instance .view-lines").first.click()
+        window.press("Control+End", "Backspace")
+        window.type("p")
+        window.page.wait_for_timeout(1000)
+        return link.is_visible()
+
+    eventually(named, lambda: view(window).locator("body").inner_text(), within=2 * HANG)
+    return view(window)
+
+
+def test_it_shows_who_said_what_and_follows_the_cursor(window: Window) -> None:
+    shown = explained(window)
+    word = shown.locator("pre span", has_text="acitance").first
+    assert "repository" in (word.get_attribute("class") or "")
+    assert "repository" in (word.get_attribute("title") or "")
+    assert all(shown.locator(f"li .{cost}").is_visible() for cost in COSTS)
+    colours = {
+        shown.locator(f"li .{cost}").evaluate("each => getComputedStyle(each).borderBottomColor") for cost in COSTS
+    }
+    assert len(colours) == len(COSTS)
+    window.picture("explain")
+    window.page.locator(".editor-instance .view-lines").first.click()
+    window.press("Control+Home")
+    shown.get_by_text("line 1, column 1").wait_for(timeout=1000 * HANG)
+
+
+def test_a_place_is_opened_by_its_link(window: Window) -> None:
+    explained(window).get_by_role("link", name="devices/flux.py:5").first.click()
+    window.page.locator(".tab.active", has_text="flux.py").wait_for(timeout=1000 * HANG)
+    window.see_line("    return sensor.flux_capacitance_of(window)")
+
+
+def test_a_folder_is_left_out_by_a_button_and_named_no_more(window: Window) -> None:
+    shown = explained(window)
+    shown.get_by_role("button", name="Never from project/devices").click()
+    settings = window.file.parent / ".vscode" / "settings.json"
+    eventually(lambda: settings.exists() and settings.read_text("utf-8"), lambda: "no settings of the workspace")
+    eventually(lambda: '"project/devices"' in settings.read_text("utf-8"), lambda: settings.read_text("utf-8"))
+    assert json.loads(settings.read_text("utf-8")) == {"efim-ls.disabledFiles": ["project/devices"]}
+    window.see_message("nothing is taken from project/devices any more")
+    window.page.locator(".editor-instance .view-lines").first.click()
+    window.press("Control+End", "Backspace")
+    window.type("p")
+    shown.get_by_text("What the model reads").wait_for(timeout=1000 * HANG)
+    eventually(
+        lambda: not shown.get_by_role("link", name="devices/flux.py").count(),
+        lambda: shown.locator("body").inner_text(),
+    )
