@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.phrase_speaker import LONGEST_LINE, SHORTEST, PhraseSpeaker
+from efim_ls.completion.phrase_speaker import LONGEST_LINE, SHORTEST, SURE, PhraseSpeaker
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.background import accepted
@@ -77,7 +77,7 @@ def test_min_confidence_raises_the_gate(embedded: PhraseSpeaker) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]
     sure = embedded.complete(asked(before, len(before)), RecentSuggestions(), never)
-    assert sure.confidence is not None and 0.5 <= sure.confidence < 1
+    assert sure.confidence is not None and SURE <= sure.confidence < 1
     higher = embedded.complete(asked(before, len(before), least=0.99), RecentSuggestions(), never)
     assert len(higher.text) < len(sure.text)
 
