@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import store
+from benchmarks import memory, store
 from benchmarks.decoding import hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
@@ -42,6 +42,7 @@ def main(path: Path | None = None) -> None:
         "foreign": hf.measure(),
         "typing": round_trips.measure(),
         "through": suggestions.measure(),
+        "memory": memory.measure(),
         "store": store.measure(),
         "busy": busy_machine.measure(),
     }

@@ -83,6 +83,8 @@ class Completer:
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""
         if request.uri != self._focused:
+            if left_document := self._documents.get(self._focused):
+                left_document.release_memory()
             self._focused = request.uri
             self._persistence.focus(request.uri)
         document = self._document(request.uri)

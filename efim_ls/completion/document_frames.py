@@ -58,6 +58,10 @@ class DocumentFrames:
         self._memory = self.memory_for(request)
         return request if request.memory is self._memory else replace(request, memory=self._memory)
 
+    def release_memory(self) -> None:
+        """Let go of the view in effect: of a document that is left, it would keep an old memory in RAM."""
+        self._memory = None
+
     def plan(self, request: Request, stopped: ShouldStop) -> Frame:
         """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
         frame = self.planner.plan(request.text, request.cursor, stopped)

@@ -19,7 +19,7 @@ from model_runtime.prompt.prompt import history_of
 from model_runtime.prompt.tokenizer import Tokenizer
 
 # Least probability of all that is shown: 3 of 4 are right to their end (docs/benchmarks.md, Other languages).
-SURE = 0.4
+SURE = 0.5
 ASKED = 0.1  # the same for ghost text that the user asks for by key
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 REACH = 1 << 16  # characters before and after the cursor's line that are counted: nearly always the whole file

@@ -18,9 +18,9 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 # Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks.md says how they do on others.
 PHRASE_COUNTS = NgramCache(
-    shares=(0.43, 0.37, 0.24, 0.14, 0.16, 0.05, 0.33, 0.23, 0.0, 0.13, 0.0, 0.1, 0.0, 0.12, 0.03, 0.33),
-    half_life=4000.0,
-    memory_shares=(0.0, 0.0, 0.33, 0.09, 0.19, 0.2, 0.15, 0.17, 0.0, 0.37, 0.19, 0.0, 0.02, 0.02, 0.0, 0.35),
+    shares=(0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3),
+    half_life=8000.0,
+    memory_shares=(0.0, 0.0, 0.3, 0.15, 0.2, 0.2, 0.2, 0.15, *(0.1,) * 7, 0.3),
 )
 UNSEEN_SHARE = 0.38  # share of the whole vocabulary where nothing matches; the rest is the text's own tokens'
 

@@ -12,7 +12,6 @@ from model_runtime.ids import Ids
 from model_runtime.memory import lookup
 from model_runtime.memory.lookup import NO_IDS, Followers, Part
 from model_runtime.memory.native.library import NativeAnswer, NativePart
-from model_runtime.memory.segment import MOST
 
 ENTRIES = 1 << 12  # that an answer has room for at first
 
@@ -21,8 +20,8 @@ class _Scratch(threading.local):
     """Room of each thread for a look-up, with its addresses: asking numpy for one takes longer than a look-up."""
 
     def __init__(self) -> None:
-        self.tail, self.draft = np.zeros(MOST, dtype=np.int32), np.zeros(lookup.LONGEST_DRAFT, dtype=np.int32)
-        self.tail_at, self.draft_at = self.tail.ctypes.data, self.draft.ctypes.data
+        self.draft = np.zeros(lookup.LONGEST_DRAFT, dtype=np.int32)
+        self.draft_at = self.draft.ctypes.data
         self.make_room(ENTRIES, 64)
 
     def make_room(self, entries: int, parts: int) -> None:
@@ -50,28 +49,24 @@ class NativeCounter:
 
     def followers(self, tail: Ids) -> Followers:
         """Count what followed the matches of a history's last tokens."""
-        room, known = self._take(tail), len(tail)
-        most = lookup.MOST_PLACES
-        while (
-            count := self._count(self._at, self._size, room.tail_at, known, most, room.found_at, room.answer_at)
-        ) < 0:
+        room, ids, known, most = self._room(), tail.tobytes(), len(tail), lookup.MOST_PLACES
+        while (count := self._count(self._at, self._size, ids, known, most, room.found_at, room.answer_at)) < 0:
             room.make_room(2 * room.entries, room.parts)
         tokens, lengths, counts = room.out[:, :count].copy()
         return Followers(tokens, lengths, counts, room.answer.least)
 
     def draft(self, tail: Ids, length: int, token: int, most: int) -> Ids:
         """Return at most `most` tokens that followed the first match of a length that a token follows."""
-        room, known = self._take(tail), len(tail)
+        room = self._room()
         size = self._draft(
-            self._at, self._size, room.tail_at, known, lookup.MOST_PLACES, room.found_at,
+            self._at, self._size, tail.tobytes(), len(tail), lookup.MOST_PLACES, room.found_at,
             length, token, room.draft_at, most,
         )  # fmt: skip
         return room.draft[:size].copy() if size else NO_IDS
 
-    def _take(self, tail: Ids) -> _Scratch:
+    def _room(self) -> _Scratch:
         if self._size > _scratch.parts:
             _scratch.make_room(_scratch.entries, 2 * self._size)
-        _scratch.tail[: len(tail)] = tail
         return _scratch
 
 

@@ -18,6 +18,9 @@ static inline uint32_t token_at(const uint8_t *raw, int64_t width, int64_t place
     return width == 2 ? low : low | (uint32_t)at[2] << 16;
 }
 
+/* The number that stands for a break. */
+static inline uint32_t pause_of(int64_t width) { return width == 2 ? 0xFFFF : 0xFFFFFF; }
+
 static inline uint32_t place_at(const uint8_t *packed, int64_t index) {
     const uint8_t *at = packed + 3 * index;
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
@@ -28,7 +31,7 @@ static inline uint32_t place_at(const uint8_t *packed, int64_t index) {
 typedef struct {
     const uint8_t *raw;
     int64_t width;
-    uint32_t pause; /* the number that stands for a break */
+    uint32_t pause;
 } Tokens;
 
 /* What a place is ordered by at a depth: the tokens that end there, then the one that follows, then the place. */
@@ -97,7 +100,7 @@ static void sort_from(const Tokens *t, int32_t *places, int64_t n, int depth) {
 /* Write the places of tokens that another one follows, 3 bytes each, in a segment's order; there are `size` of them
    among `count` tokens. Return 0, or -1 without memory. */
 int64_t memory_order(const uint8_t *raw, int64_t width, int64_t count, int64_t size, uint8_t *packed) {
-    Tokens t = {raw, width, width == 2 ? 0xFFFF : 0xFFFFFF};
+    Tokens t = {raw, width, pause_of(width)};
     uint32_t highest = 0;
     for (int64_t i = 0; i < count; i++) {
         uint32_t token = token_at(raw, width, i);
@@ -190,9 +193,8 @@ static int64_t end_of(const Part *part, Range in, const uint32_t *nearest, int f
 }
 
 static Range narrowed(const Part *part, Range in, const uint32_t *nearest, int from, int length) {
-    uint32_t pause = part->width == 2 ? 0xFFFF : 0xFFFFFF;
     for (int back = from; back < length; back++)
-        if (nearest[back] >= pause) return (Range){in.start, in.start};
+        if (nearest[back] >= pause_of(part->width)) return (Range){in.start, in.start};
     in.start = bound(part, in, nearest, from, length, 0);
     in.stop = end_of(part, in, nearest, from, length);
     return in;
@@ -211,6 +213,13 @@ static int descend(const Part *parts, int64_t count, const uint32_t *nearest, in
         if (size <= most_places || length == MOST) return length;
     }
     return 0;
+}
+
+/* How many of the nearest tokens a part can hold in a row: a token that its break stands for is none of its own. */
+static int matchable(const Part *part, const uint32_t *nearest, int known) {
+    int count = 0;
+    while (count < known && nearest[count] < pause_of(part->width)) count++;
+    return count;
 }
 
 static inline int match_length(const Part *part, int64_t place, const uint32_t *nearest, int length, int known) {
@@ -238,6 +247,7 @@ static int64_t end_of_follower(const Part *part, int64_t start, int64_t stop) {
 /* Append what follows the places of a range; return the number of entries, or -1 if there is no room for more. */
 static int64_t collect(const Part *part, Range in, const uint32_t *nearest, int length, int known, Answer *answer,
                        int64_t used) {
+    known = matchable(part, nearest, known);
     for (int64_t i = in.start, next; i < in.stop; i = next) {
         next = length == MOST ? end_of_follower(part, i, in.stop) : i + 1;
         if (i + AHEAD < in.stop)
@@ -316,12 +326,13 @@ int64_t memory_draft(const Part *parts, int64_t count, const int32_t *history, i
     int least = descend(parts, count, nearest, known, most_places, found);
     for (int64_t i = 0; i < count && least; i++) {
         const Part *part = parts + i;
+        int mine = matchable(part, nearest, known);
         for (int64_t at = found[i].start; part->sign > 0 && at < found[i].stop; at++) {
             int64_t place = place_at(part->packed, at), size = 0;
             if (follower_at(part, at) != (uint32_t)follower) continue;
-            if (match_length(part, place, nearest, least, known) != length || is_hidden(part, place)) continue;
-            uint32_t pause = part->width == 2 ? 0xFFFF : 0xFFFFFF, token;
-            while (size < most && (token = token_at(part->raw, part->width, place + 1 + size)) != pause)
+            if (match_length(part, place, nearest, least, mine) != length || is_hidden(part, place)) continue;
+            uint32_t token;
+            while (size < most && (token = token_at(part->raw, part->width, place + 1 + size)) != pause_of(part->width))
                 draft[size++] = (int32_t)token;
             return size;
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from gc import collect
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -158,3 +160,16 @@ def test_closing_a_document_forgets_the_view(counting: Make, tokenizer: Tokenize
     completer.complete(asked(HEAD, old), never)
     completer.close_document("file:///a.py", save=True)
     assert completer.complete(asked(HEAD, new), never).text == "agga(emu)"
+
+
+def test_a_document_that_is_left_keeps_no_old_view(counting: Make, tokenizer: Tokenizer) -> None:
+    completer, _ = counting()
+    view, other = view_of(tokenizer, PHRASE), replace(asked(HEAD, None), uri="file:///b.py")
+    completer.complete(asked(HEAD, view), never)
+    alive = ref(view)
+    del view
+    collect()
+    assert alive() is not None
+    completer.complete(other, never)
+    collect()
+    assert alive() is None

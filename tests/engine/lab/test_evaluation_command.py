@@ -70,7 +70,7 @@ def test_the_command_measures_a_language_that_the_model_does_not_know(
     assert cli.main(["eval", "--language", "typescript", *data, "--lines", "6"]) == 0
     out, found = last_line(capsys)
     assert "TypeScript, 6 places" in out and found["language"] == "typescript"
-    served = found["arms"]["phrases, 40% sure or more: the server"]
+    served = found["arms"]["phrases, 50% sure or more: the server"]
     assert served["shown"]["value"] >= 0.5 and served["right"]["value"] > 0.5
     assert "the model, as if it knew the language" in found["arms"]
     assert cli.main(["eval", "--language", "go", *data]) == 2

@@ -24,7 +24,7 @@ def test_phrases_come_from_other_files_of_the_package_but_not_of_others(folder: 
     alike = [CodeDocument(path, TEXT.replace("\n", "\r\n")) for path in ("p/a.go", "p/b.go")]
     found = measure(folder, alike, "go", 16, lambda *_: None)
     alone, known = (
-        found.arms[f"{name}, 40% sure or more: the server"] for name in ("phrases", "phrases of the repository")
+        found.arms[f"{name}, 50% sure or more: the server"] for name in ("phrases", "phrases of the repository")
     )
     assert known.shown.value > alone.shown.value + 0.5
     assert known.right and known.right.value > 0.8

@@ -28,10 +28,11 @@ from tests.unit.counted import (
 )
 
 
-@pytest.fixture(autouse=True, params=[3, 1024])
-def most_places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lengths with more matches than a few are left out, or hardly any."""
-    monkeypatch.setattr(lookup, "MOST_PLACES", request.param)
+@pytest.fixture(autouse=True, params=[(3, 0), (1024, 0), (1024, memory_module.QUICK)], ids=str)
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths with more matches than a few are left out, or hardly any; segments stay, or join a change."""
+    for (module, name), limit in zip(((lookup, "MOST_PLACES"), (memory_module, "QUICK")), request.param, strict=True):
+        monkeypatch.setattr(module, name, limit)
 
 
 @pytest.fixture(autouse=True, params=["compiled", "in numpy"])
@@ -48,6 +49,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @example({"a": [0] * 40}, [0] * 20)
 @example({"a": [0, 1, 0, 1]}, [1, 0, 1, 0])
 @example({"a": [0, 1], "b": [0, 0, 0], "c": []}, [0, 0, 0])
+@example({"a": [1, 1, 1, 1]}, [65_535, 1, 1, 1])
 @example({"a": [WIDE, 1, 65_535, 1], "b": [1, 65_535, 1, WIDE]}, [WIDE, 1, 65_535])
 def test_counts_are_those_of_matches_over_all_texts(by_path: dict[str, list[int]], history: list[int]) -> None:
     for end in (history, *(tokens[: len(tokens) // 2] for tokens in by_path.values())):
