@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,9 +22,9 @@ from efim_ls.commands.arguments import check_model
 from efim_ls.commands.complete import FilePlace, cursor_at, load, read
 from efim_ls.languages import family_of
 from efim_ls.paths import cache_folder
-from efim_ls.repository.index_file import index_path
-from efim_ls.repository.index_origin import read_summary
-from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
+from efim_ls.repository.database.origin import read_summary
+from efim_ls.repository.database.place import index_path
+from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
 from efim_ls.request import Request
 from efim_ls.settings import DEFAULTS
 from model_runtime.memory.view import MemoryView
@@ -73,16 +74,20 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
 def _memory(path: Path, language: str, model: str, tokenizer: Tokenizer) -> MemoryView | None:
     """Return what the repository around a file says in its language without that file, None if that is nothing.
 
-    An index that was made with this model is brought up to date; without one, the files are read into memory alone.
+    The repository is the nearest folder that has an index or is git's. An index that was made with this model is
+    brought up to date; without one, the files are read into memory alone.
     """
-    folder = next((each for each in path.parents if (each / ".git").exists()), path.parent)
-    found = read_summary(index_path(cache_folder(""), [folder]))
+    cache = cache_folder("")
+    places = {each: index_path(cache, [each]) for each in path.parents}
+    folder = next((each for each in places if places[each].exists() or (each / ".git").exists()), None)
+    if folder is None:
+        return None
+    found = read_summary(places[folder])
     settings = found.origin.settings if found else DEFAULTS
     if not found or settings.model != model:
         settings = replace(settings, persist=False)
-    index = WorkspaceIndex(
-        Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer), lambda _: None
-    )
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer)
+    index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
     with Console(stderr=True).status(f"reading {folder}"):
         for _ in index.build():
             pass

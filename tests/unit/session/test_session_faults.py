@@ -21,6 +21,8 @@ BAD, GOOD = "file:///bad.py", "file:///good.py"
 class Fake:
     """A completer that cannot prefetch or save one of its documents."""
 
+    tokenizer = None
+
     def __init__(self) -> None:
         self.prefetched: list[str] = []
         self.saved: list[str] = []

@@ -21,6 +21,8 @@ OFF, ON = Settings(disabled_languages=("python",)), Settings()
 class Fake:
     """A completer that answers and works ahead once the gate is open, and remembers for whom."""
 
+    tokenizer = None
+
     def __init__(self) -> None:
         self.began, self.gate = threading.Event(), threading.Event()
         self.foreseen: list[str] = []
