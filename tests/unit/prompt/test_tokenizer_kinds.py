@@ -58,7 +58,7 @@ def test_lines_tokenized_apart_are_the_tokens_of_the_whole(kind: str, text: str)
 @kinds
 @unhurried
 @given(text=texts, run=st.integers(0, 40))
-@example(f"x = '{'a' * 600}'\n  y\n" * 3, 5)
+@example("x = 1\n" + "return value, other " * 40 + "\n  y\n", 5)
 @example("x = '\ud83d'\n" * 3, 9)
 def test_a_file_gets_the_tokens_of_its_lines(kind: str, text: str, run: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

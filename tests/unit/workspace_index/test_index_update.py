@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+<<<<<<< HEAD
 import threading
+=======
+import subprocess
+import sys
+from itertools import islice
+>>>>>>> index
 from pathlib import Path
 
 import pytest
@@ -111,12 +117,18 @@ def test_a_folder_that_disappears_leaves_an_empty_index(work: Counted, open_inde
     assert work.update(index) == ([], []) and index.entries() == {}
 
 
-def test_no_thread_is_started(work: Counted, open_index: Open) -> None:
-    """Neither by Python nor by the tokenizer's library, which could have one for each core."""
-    threads = Path("/proc/self/task")
-    if not threads.exists():
-        pytest.skip("threads are counted in /proc")
-    before = len(list(threads.iterdir())), threading.active_count()
-    (work.folder / "long.py").write_text("name = 'some text'\n" * 9000)
-    work.update(open_index())
-    assert (len(list(threads.iterdir())), threading.active_count()) == before
+THREADS = """if True:
+    from pathlib import Path
+    from tests.unit.workspace_index.conftest import indexed
+    print(len(list(Path("/proc/self/task").iterdir())))
+    indexed("/work/long.py", "name = 'some text'\\n" * 9000)
+    print(len(list(Path("/proc/self/task").iterdir())))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_the_tokenizers_library_starts_no_thread() -> None:
+    """It could start one for each core, once for a process."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
+    before, after = done.stdout.split()
+    assert before == after
