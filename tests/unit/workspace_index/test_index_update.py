@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-<<<<<<< HEAD
-import threading
-=======
 import subprocess
 import sys
-from itertools import islice
->>>>>>> index
 from pathlib import Path
 
 import pytest
