@@ -12,20 +12,16 @@ from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
 from model_runtime.ids import Ids
-from model_runtime.memory.segment import LEAST, MOST
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.spelling import is_word
 from model_runtime.prompt.tokenizer import Tokenizer
 
 # Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks.md says how they do on others.
-PHRASE_SHARES = (0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3)
-# The repository says less than the file itself; not fitted.
-REPOSITORY_FACTOR = 0.8
-REPOSITORY_SHARES = (
-    *(0.0,) * (LEAST - 1),
-    *(REPOSITORY_FACTOR * PHRASE_SHARES[min(length, len(PHRASE_SHARES)) - 1] for length in range(LEAST, MOST + 1)),
+PHRASE_COUNTS = NgramCache(
+    shares=(0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3),
+    half_life=8000.0,
+    memory_shares=(0.0, 0.0, 0.3, 0.15, 0.2, 0.2, 0.2, 0.15, *(0.1,) * 7, 0.3),
 )
-PHRASE_COUNTS = NgramCache(PHRASE_SHARES, half_life=8000.0, memory_shares=REPOSITORY_SHARES)
 UNSEEN_SHARE = 0.38  # share of the whole vocabulary where nothing matches; the rest is the text's own tokens'
 
 Probabilities = npt.NDArray[np.float32]
