@@ -151,7 +151,8 @@ def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
 def _places(subject: Subject, folder: Path) -> Iterator[Cursor]:
     """Yield a cursor in each line, in random order, if its prompt is long enough."""
     rng = random.Random(0)
-    for text, row in shuffled_lines(held_out_data.read_held_out(folder), rng):
+    for document, row in shuffled_lines(held_out_data.read_held_out(folder), rng):
+        text = document.text
         line, start = line_at(text, row)
         cursor = start + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
         context = _longest_window(subject, context_at(text, cursor, start + len(line) + 1, 0))

@@ -18,6 +18,12 @@ class CodeDocument:
     text: str
 
 
+def package_of(document: CodeDocument) -> str:
+    """Return the first folder of a document's path, empty if it lies in none."""
+    first, separator, _ = document.path.partition("/")
+    return first if separator else ""
+
+
 def read_documents(path: Path) -> list[CodeDocument]:
     """Read a .jsonl file of documents; raises WorkError if it is missing or damaged."""
     try:

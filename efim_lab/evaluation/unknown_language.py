@@ -1,11 +1,13 @@
-"""Measures suggestions in a language that the model does not know: the file's phrases, and the model itself."""
+"""Measures suggestions in a language that the model does not know: phrases of file and repository, and the model."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from efim_lab.documents import CodeDocument
@@ -15,7 +17,9 @@ from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion
 from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.places.cursors import line_at, shuffled_lines
 from efim_lab.evaluation.report import cell, percent
+from efim_lab.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.evaluation.typist.measurement import TypingReport
+from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.phrase_speaker import SURE, PhraseSpeaker
 from efim_ls.completion.planner import never
@@ -27,13 +31,16 @@ from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 LEVELS = (0.3, 0.4, 0.5, 0.6, 0.7)
+FILE, REPOSITORY = "phrases", "phrases of the repository"  # the latter counts the package's other files, too
+MODEL = "the model, as if it knew the language"
 HEADER = ("suggestions", "shown %", "right to their end, % of those", "characters", "right characters a place")
 
 
 @dataclass(frozen=True)
 class TypedPlace:
-    """A text whose cursor's line ends at the cursor, and the text that stood after the cursor."""
+    """A document's text as its cursor's line ends at the cursor, and the text that stood after the cursor."""
 
+    document: CodeDocument
     text: str
     cursor: int
     after: str
@@ -52,76 +59,115 @@ class ShownFigures:
     gain: Estimate
 
 
+@dataclass(frozen=True)
+class LanguageReport:
+    """The figures by source of suggestions; `gain` is what the repository adds to the server in right characters."""
+
+    arms: Mapping[str, ShownFigures]
+    gain: Estimate
+
+
 def measure(
     folder: Path, documents: Sequence[CodeDocument], language: str, lines: int, progress: Progress
-) -> Mapping[str, ShownFigures]:
+) -> LanguageReport:
     """Ask at up to `lines` places determined by the documents, as typing does; raises WorkError, ModelError.
 
     Phrases are counted in the tokens of the model in `folder`, which is also asked as if it knew the language.
     """
+    documents = [with_plain_line_ends(each) for each in documents]
     places = choose_places(documents, lines)
     if not places:
         raise WorkError(f"the data has no line of {name_of(language)}: name a folder of such files")
     settings = Settings(model="" if folder == EMBEDDED else str(folder), model_languages=(ANY,), persist=False)
     tokenizer, arms = read_tokenizer(folder, read_config(folder)), dict[str, Callable[[Request], str]]()
-    for level in LEVELS:
+    for known, level in product((FILE, REPOSITORY), LEVELS):
         speaker = PhraseSpeaker(tokenizer, settings.max_new_tokens, settings.max_lines, level)
-        label = f"phrases, {level:.0%} sure or more{': the server' if level == SURE else ''}"
-        arms[label] = lambda request, each=speaker: each.complete(request, RecentSuggestions(), never).text
+        arms[_label(known, level)] = partial(_speak, speaker, known)
     completer = Completer.load(settings, _silent)
-    arms["the model, as if it knew the language"] = lambda request: completer.complete(request, never).text
-    found = {arm: list[str]() for arm in arms}
+    for known in (FILE, REPOSITORY):
+        arms[f"{MODEL}{', and the repository' if known == REPOSITORY else ''}"] = partial(_ask, completer, known)
+    found, memories = {arm: list[str]() for arm in arms}, PackageMemories(tokenizer, documents)
     what = f"{model_name(folder)}, {name_of(language)}"
     for done, place in enumerate(places):
         progress(what, done, len(places))
         request = Request(
-            f"file:///{done}", place.text, place.cursor, least=settings.min_confidence, language=language
+            f"file:///{done}",
+            place.text,
+            place.cursor,
+            least=settings.min_confidence,
+            language=language,
+            memory=memories.beside(place.document),
         )
         for arm, suggest in arms.items():
             found[arm].append(suggest(request))
     progress(what, len(places), len(places))
     completer.close(0)
-    return {arm: figures(places, texts) for arm, texts in found.items()}
+    with_memory, without = (_gains(places, found[_label(known, SURE)]) for known in (REPOSITORY, FILE))
+    gain = mean([ours - theirs for ours, theirs in zip(with_memory, without, strict=True)])
+    return LanguageReport({arm: figures(places, texts) for arm, texts in found.items()}, gain)
 
 
 def choose_places(documents: Sequence[CodeDocument], lines: int) -> list[TypedPlace]:
     """Choose a random cursor in each of up to `lines` random lines; the rest of the line is not typed yet."""
     rng = random.Random(0)
-    texts = [CodeDocument(each.path, each.text.replace("\r\n", "\n").replace("\r", "\n")) for each in documents]
-    return [_place(text, row, rng) for text, row in shuffled_lines(texts, rng)[:lines]]
+    plain = [with_plain_line_ends(each) for each in documents]
+    return [_place(document, row, rng) for document, row in shuffled_lines(plain, rng)[:lines]]
 
 
 def figures(places: Sequence[TypedPlace], texts: Sequence[str]) -> ShownFigures:
     """Score suggestions, one for each place; an empty one is not shown."""
     shown = [(place, text) for place, text in zip(places, texts, strict=True) if text]
     right = [place.after.startswith(text) for place, text in shown]
-    gains = [float(len(text) * place.after.startswith(text)) for place, text in zip(places, texts, strict=True)]
     return ShownFigures(
         shown=proportion([bool(text) for text in texts]),
         right=proportion(right) if right else None,
         characters=sum(len(text) for _, text in shown) / len(shown) if shown else None,
-        gain=mean(gains),
+        gain=mean(_gains(places, texts)),
     )
 
 
-def table(language: str, lines: int, measured: Mapping[str, ShownFigures]) -> str:
+def table(language: str, lines: int, measured: LanguageReport) -> str:
     """Format all figures in Markdown, 95 % intervals in brackets."""
-    rows = [[arm, *_cells(each)] for arm, each in measured.items()]
+    rows = [[arm, *_cells(each)] for arm, each in measured.arms.items()]
     title = f"{name_of(language)}, {lines:,} places at most, 95 % intervals in brackets"
-    return f"{title}\n\n{markdown.table([HEADER, *rows])}"
+    gain = f"{_label(REPOSITORY, SURE)}, less one file, right characters a place, paired: "
+    return f"{title}\n\n{markdown.table([HEADER, *rows])}\n\n{gain}{cell(measured.gain, '{:+.2f}'.format)}"
 
 
-def as_json(source: Path, language: str, measured: Mapping[str, ShownFigures], typing: TypingReport) -> str:
+def as_json(source: Path, language: str, measured: LanguageReport, typing: TypingReport) -> str:
     """Return one line of JSON."""
-    arms = {arm: asdict(each) for arm, each in measured.items()}
-    return json.dumps({"data": str(source), "language": language, "arms": arms, "typing": asdict(typing)})
+    found = {"data": str(source), "language": language} | asdict(measured)
+    return json.dumps(found | {"typing": asdict(typing)})
 
 
-def _place(text: str, row: int, rng: random.Random) -> TypedPlace:
+def _label(known: str, level: float) -> str:
+    return f"{known}, {level:.0%} sure or more{': the server' if level == SURE else ''}"
+
+
+def _speak(speaker: PhraseSpeaker, known: str, request: Request) -> str:
+    return speaker.complete(_knowing(known, request), RecentSuggestions(), never).text
+
+
+def _ask(completer: Completer, known: str, request: Request) -> str:
+    request = _knowing(known, replace(request, uri=f"{request.uri}/{known == REPOSITORY}"))
+    return completer.complete(request, never).text
+
+
+def _knowing(known: str, request: Request) -> Request:
+    return request if known == REPOSITORY else replace(request, memory=None)
+
+
+def _place(document: CodeDocument, row: int, rng: random.Random) -> TypedPlace:
     """Choose a cursor between the end of the indentation and the line's last character."""
+    text = document.text
     line, start = line_at(text, row)
     cursor = start + rng.randint(len(line) - len(line.lstrip()), len(line.rstrip()) - 1)
-    return TypedPlace(text[:cursor] + text[start + len(line) :], cursor, text[cursor:])
+    return TypedPlace(document, text[:cursor] + text[start + len(line) :], cursor, text[cursor:])
+
+
+def _gains(places: Sequence[TypedPlace], texts: Sequence[str]) -> list[float]:
+    """Return the characters of each suggestion if it is right to its end, else 0."""
+    return [float(len(text) * place.after.startswith(text)) for place, text in zip(places, texts, strict=True)]
 
 
 def _cells(each: ShownFigures) -> tuple[str, ...]:

@@ -59,7 +59,10 @@ def add_replay(commands: Subparsers) -> Parser:
 def add_eval(commands: Subparsers) -> None:
     """Add `eval`."""
     summary = "measure how well models complete held-out code"
-    details = "Lines are also typed key by key in their whole files. The last line is one JSON object."
+    details = (
+        "Lines are also typed key by key in their whole files; each folder of the data is a repository, known or "
+    )
+    details += "not. The last line is one JSON object."
     lines = ("efim-ls eval --data src --lines 200", "efim-ls eval --data src --model run/export --model base")
     evaluate = add_command(commands, "eval", summary, *lines, details=details)
     evaluate.add_argument("--data", type=Path, required=True, metavar="PATH", help=DATA)

@@ -46,12 +46,12 @@ def choose_places(documents: Sequence[CodeDocument], lines: int) -> list[CursorP
     The random order does not depend on `lines`: fewer places are the first of more.
     """
     rng = random.Random(0)
-    return [_place(text, row, rng) for text, row in shuffled_lines(documents, rng)[:lines]]
+    return [_place(document.text, row, rng) for document, row in shuffled_lines(documents, rng)[:lines]]
 
 
-def shuffled_lines(documents: Sequence[CodeDocument], rng: random.Random) -> list[tuple[str, int]]:
-    """List every line that is not blank and not too long to be typed, as (text of its document, index), shuffled."""
-    found = [(document.text, row) for document in documents for row in _written(document.text)]
+def shuffled_lines(documents: Sequence[CodeDocument], rng: random.Random) -> list[tuple[CodeDocument, int]]:
+    """List every line that is not blank and not too long to be typed, as (its document, index), shuffled."""
+    found = [(document, row) for document in documents for row in _written(document.text)]
     rng.shuffle(found)
     return found
 

@@ -26,7 +26,7 @@ class Hole:
 def choose_holes(documents: Sequence[CodeDocument], count: int) -> list[Hole]:
     """Choose a span in each of up to `count` lines; determined by the documents, fewer are the first of more."""
     rng = random.Random(0)
-    made = (_hole(text, row, rng) for text, row in shuffled_lines(documents, rng))
+    made = (_hole(document.text, row, rng) for document, row in shuffled_lines(documents, rng))
     return list(islice((hole for hole in made if hole), count))
 
 

@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass
 from os.path import commonprefix
 from pathlib import Path
 
+from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
 from efim_lab.evaluation import heuristic
 from efim_lab.evaluation.places.cursors import context_at, is_word
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
-from efim_lab.evaluation.typist.lines import TypedLine, package_of
+from efim_lab.evaluation.typist.lines import TypedLine
+from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.planner import never
 from efim_ls.languages import language_of
@@ -65,10 +67,10 @@ class TypedKey:
         return self.shown[self.right :]
 
 
-Ask = Callable[[TypedLine, int, tuple[str, ...]], Answer]  # (line, cursor, texts of other open files)
+Ask = Callable[[TypedLine, int, tuple[CodeDocument, ...]], Answer]  # (line, cursor, other open files)
 
 
-def type_line(arm: str, line: TypedLine, others: tuple[str, ...], ask: Ask) -> list[TypedKey]:
+def type_line(arm: str, line: TypedLine, others: tuple[CodeDocument, ...], ask: Ask) -> list[TypedKey]:
     """Type a line key by key and return what is suggested before each of its keys."""
     return [key_at(arm, line, cursor, ask(line, cursor, others)) for cursor in range(line.start, line.end)]
 
@@ -93,23 +95,32 @@ def key_at(arm: str, line: TypedLine, cursor: int, answer: Answer) -> TypedKey:
     )
 
 
-def asking(completer: Completer, least: float, root: str = "typed") -> Ask:
+def asking(completer: Completer, least: float, root: str = "typed", memories: PackageMemories | None = None) -> Ask:
     """Return a function that asks the server's completer as an editor does while its user types.
 
-    Documents of another `root` are others: suggestions for one are not known in the other.
+    Documents of another `root` are others: suggestions for one are not known in the other. With `memories`, the
+    server knows the line's repository.
     """
 
-    def ask(line: TypedLine, cursor: int, others: tuple[str, ...]) -> Answer:
-        uri, language = f"file:///{root}/{line.document.path}", language_of(line.document.path)
-        request = Request(uri, line.text_at(cursor), cursor, others=others, least=least, language=language)
+    def ask(line: TypedLine, cursor: int, others: tuple[CodeDocument, ...]) -> Answer:
+        request = Request(
+            uri=f"file:///{root}/{line.document.path}",
+            text=line.text_at(cursor),
+            cursor=cursor,
+            others=tuple(other.text for other in others),
+            least=least,
+            language=language_of(line.document.path),
+            memory=memories.beside(line.document, others) if memories else None,
+        )
         return completer.complete(request, never)
 
     return ask
 
 
-def ask_heuristic(line: TypedLine, cursor: int, others: tuple[str, ...]) -> Answer:
+def ask_heuristic(line: TypedLine, cursor: int, others: tuple[CodeDocument, ...]) -> Answer:
     """Ask the heuristic, which reads the whole file and the others."""
-    return Answer(heuristic.complete(context_at(line.text_at(cursor), cursor, cursor, 1), others))
+    context = context_at(line.text_at(cursor), cursor, cursor, 1)
+    return Answer(heuristic.complete(context, tuple(other.text for other in others)))
 
 
 def write_rows(path: Path, keys: Mapping[str, Sequence[TypedKey]]) -> None:

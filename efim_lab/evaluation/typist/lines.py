@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from efim_lab.documents import CodeDocument
+from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.places.cursors import line_at
 from efim_ls.languages import language_of
 
@@ -47,8 +47,8 @@ def choose_lines(documents: Sequence[CodeDocument], count: int) -> list[TypedLin
     return [line for line, _ in zip(_in_turn(packages), range(count), strict=False)]
 
 
-def nearest_open(line: TypedLine, documents: Sequence[CodeDocument], count: int) -> tuple[str, ...]:
-    """Return the texts of the `count` files nearest to the line's own, of its package and language, the nearest last.
+def nearest_open(line: TypedLine, documents: Sequence[CodeDocument], count: int) -> tuple[CodeDocument, ...]:
+    """Return the `count` files nearest to the line's own, of its package and language, the nearest last.
 
     Those of the same folder come first, then those fewer folders away, then neighbours in the list of files.
     """
@@ -61,19 +61,13 @@ def nearest_open(line: TypedLine, documents: Sequence[CodeDocument], count: int)
     def distance(index: int) -> tuple[int, int, int]:
         return _folders_between(mine, files[index].path), abs(index - own), index
 
-    nearest, room = list[str](), MOST_OPEN_CHARACTERS
+    nearest, room = list[CodeDocument](), MOST_OPEN_CHARACTERS
     for index in sorted(range(len(files)), key=distance):
         text = files[index].text
         if index != own and text and len(text) <= room and len(nearest) < count:
-            nearest.append(text)
+            nearest.append(files[index])
             room -= len(text)
     return tuple(reversed(nearest))
-
-
-def package_of(document: CodeDocument) -> str:
-    """Return the first folder of a document's path, empty if it lies in none."""
-    first, separator, _ = document.path.partition("/")
-    return first if separator else ""
 
 
 def with_plain_line_ends(document: CodeDocument) -> CodeDocument:

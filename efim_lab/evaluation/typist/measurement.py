@@ -1,4 +1,4 @@
-"""Types held-out lines with the server and with the heuristic, alone and with other files open."""
+"""Types held-out lines with the server and the heuristic: alone, with other files open, with the repository."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ from efim_lab.evaluation.typist.keys import Ask, TypedKey, ask_heuristic, asking
 from efim_lab.evaluation.typist.levels import figures_by_level
 from efim_lab.evaluation.typist.lines import TypedLine, choose_lines, nearest_open, with_plain_line_ends
 from efim_lab.evaluation.typist.typists import TYPISTS, Visit, visits
-from efim_lab.evaluation.typist.whole_files import RestOfLine, WholeFileFigures, draw_cursors, whole_file_figures
+from efim_lab.evaluation.typist.whole_files import (
+    RestOfLine,
+    WholeFileFigures,
+    draw_cursors,
+    whole_file_differences,
+    whole_file_figures,
+)
+from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.completer import Completer
 from efim_ls.settings import Settings
-from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
+from model_runtime.loading.checkpoint_reader import read_tokenizer
 
 SERVER, HEURISTIC = "server", "heuristic"
+REPOSITORY = f"{SERVER}, repository"  # it counts the package's other files, too
 
 
 @dataclass(frozen=True)
@@ -47,10 +56,19 @@ class TypedArm:
 
 
 @dataclass(frozen=True)
+class RepositoryGain:
+    """What an arm that knows the repository has more than one that does not, paired: keys saved by typist, lines."""
+
+    saved: Mapping[str, Estimate | None]
+    whole_files: WholeFileFigures
+
+
+@dataclass(frozen=True)
 class TypingReport:
     """A model's figures by arm: of typed lines, and of `places` in whole files.
 
     `saved_more` are the shares of keys that the server saves less those of the heuristic, by arm and typist, paired.
+    `gains` are those of each arm that knows the repository over each of the server's that does not.
     """
 
     model: str
@@ -61,6 +79,7 @@ class TypingReport:
     saved_more: Mapping[str, Mapping[str, Estimate | None]]
     places: int
     whole_files: Mapping[str, WholeFileFigures]
+    gains: Mapping[str, Mapping[str, RepositoryGain]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +96,7 @@ class SuggestionSource:
         """Its name in reports."""
         return arm_name(self.name, self.open)
 
-    def others(self, nearest: tuple[str, ...]) -> tuple[str, ...]:
+    def others(self, nearest: tuple[CodeDocument, ...]) -> tuple[CodeDocument, ...]:
         """Return the open ones of the nearest files, which come last."""
         return nearest[len(nearest) - min(self.open, len(nearest)) :]
 
@@ -101,7 +120,8 @@ def measure(
     # The fastest format, the default, is another on a busy machine.
     settings = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
     completer = Completer.load(settings, _silent)
-    sources = _sources(completer, settings.min_confidence, options.opened)
+    memories = PackageMemories(read_tokenizer(folder, read_config(folder)), documents)
+    sources = _sources(completer, memories, settings.min_confidence, options.opened)
     nearest = [nearest_open(line, documents, max(options.opened)) for line in lines]
     places = _ask_everywhere(
         sources, lines, nearest, lambda done: progress(f"{name}, in whole files", done, len(lines))
@@ -109,17 +129,15 @@ def measure(
     typed = lines[: options.typed]
     keys = _type(sources, typed, nearest, lambda done: progress(f"{name}, typed", done, len(typed)))
     completer.close(0)
-    whole_files = {arm: whole_file_figures(found) for arm, found in places.items()}
-    return report(name, keys, len(lines), whole_files), [key for arm in keys.values() for line in arm for key in line]
+    return report(name, keys, places), [key for arm in keys.values() for line in arm for key in line]
 
 
 def report(
     name: str,
     keys: Mapping[str, Sequence[Sequence[TypedKey]]],
-    places: int,
-    whole_files: Mapping[str, WholeFileFigures],
+    places: Mapping[str, Sequence[RestOfLine]],
 ) -> TypingReport:
-    """Score the keys of typed lines, given by arm and line; every arm has the same lines."""
+    """Score the keys of typed lines and suggestions at places, given by arm; every arm has the same lines."""
     visited = {
         arm: {
             typist: [VisitedLine(line[0].file, visits(line, each)) for line in lines]
@@ -139,21 +157,35 @@ def report(
             for arm in keys
             if arm.startswith(SERVER) and (rival := arm.replace(SERVER, HEURISTIC, 1)) in keys
         },
-        places=places,
-        whole_files=whole_files,
+        places=len(next(iter(places.values()))),
+        whole_files={arm: whole_file_figures(found) for arm, found in places.items()},
+        gains={
+            arm: {
+                rival: RepositoryGain(
+                    {typist: saved_more(visited[arm][typist], visited[rival][typist]) for typist in TYPISTS},
+                    whole_file_differences(places[arm], places[rival]),
+                )
+                for rival in keys
+                if rival.startswith(SERVER) and not rival.startswith(REPOSITORY)
+            }
+            for arm in keys
+            if arm.startswith(REPOSITORY)
+        },
     )
 
 
-def _sources(completer: Completer, least: float, opened: Sequence[int]) -> list[SuggestionSource]:
-    server, unsure = asking(completer, least), asking(completer, 0, "whole")
-    sources = [
-        (
-            SuggestionSource(HEURISTIC, files, ask_heuristic, ask_heuristic),
-            SuggestionSource(SERVER, files, server, unsure),
-        )
-        for files in dict.fromkeys(opened)
-    ]
-    return [source for pair in sources for source in pair]
+def _sources(
+    completer: Completer, memories: PackageMemories, least: float, opened: Sequence[int]
+) -> list[SuggestionSource]:
+    """Return the sources for each number of open files; each asks for documents of its own."""
+    found = list[SuggestionSource]()
+    for files in dict.fromkeys(opened):
+        found.append(SuggestionSource(HEURISTIC, files, ask_heuristic, ask_heuristic))
+        for name, known in ((SERVER, None), (REPOSITORY, memories)):
+            typed, whole = (f"{arm_name(name, files)}/{place}".replace(" ", "-") for place in ("typed", "whole"))
+            ask, ask_all = asking(completer, least, typed, known), asking(completer, 0, whole, known)
+            found.append(SuggestionSource(name, files, ask, ask_all))
+    return found
 
 
 def _arm(visited: Mapping[str, Sequence[VisitedLine]], keys: Sequence[Sequence[TypedKey]]) -> TypedArm:
@@ -179,7 +211,7 @@ def _selection(line: VisitedLine, chosen: Callable[[Visit], bool]) -> VisitedLin
 def _ask_everywhere(
     sources: Sequence[SuggestionSource],
     lines: Sequence[TypedLine],
-    nearest: Sequence[tuple[str, ...]],
+    nearest: Sequence[tuple[CodeDocument, ...]],
     progress: Callable[[int], None],
 ) -> dict[str, list[RestOfLine]]:
     """Return, by arm, the first line of what is suggested at a random cursor in each line."""
@@ -197,7 +229,7 @@ def _ask_everywhere(
 def _type(
     sources: Sequence[SuggestionSource],
     lines: Sequence[TypedLine],
-    nearest: Sequence[tuple[str, ...]],
+    nearest: Sequence[tuple[CodeDocument, ...]],
     progress: Callable[[int], None],
 ) -> dict[str, list[list[TypedKey]]]:
     """Type each line with each source; return the keys by arm and line."""

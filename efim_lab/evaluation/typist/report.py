@@ -8,7 +8,7 @@ from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.cursor_kinds import KINDS
 from efim_lab.evaluation.typist.figures import TypistFigures
-from efim_lab.evaluation.typist.measurement import HEURISTIC, TypedArm, TypingReport
+from efim_lab.evaluation.typist.measurement import HEURISTIC, RepositoryGain, TypedArm, TypingReport
 from efim_ls.languages import name_of
 
 ByTypist = Mapping[str, TypistFigures]
@@ -17,6 +17,7 @@ TYPING_HEADER = (
     *("right to its end, % of those", "first word right %", "wrong characters a line"),
 )
 WHOLE_FILE_HEADER = ("suggestions", "exact %", "first word %", "edit similarity")
+GAINS_HEADER = ("suggestions", "exact %", "first word %", "edit similarity", "keys saved %: whole", "words")
 
 
 def table(reports: Sequence[TypingReport]) -> str:
@@ -32,7 +33,10 @@ def table(reports: Sequence[TypingReport]) -> str:
     title = (
         f"The rest of the line at {first.places:,} cursors in whole files, shown or not, 95 % intervals over files"
     )
-    return "\n\n".join([*parts, title, _whole_files(reports)])
+    parts += [title, _whole_files(reports)]
+    if any(report.gains for report in reports):
+        parts += ["What knowing the repository brings, paired, 95 % intervals over files", _gains(reports)]
+    return "\n\n".join(parts)
 
 
 def _typing(reports: Sequence[TypingReport], parts: Callable[[TypedArm], Mapping[str, ByTypist]]) -> str:
@@ -80,6 +84,25 @@ def _whole_files(reports: Sequence[TypingReport]) -> str:
         for label, each in found
     ]
     return markdown.table([WHOLE_FILE_HEADER, *rows])
+
+
+def _gains(reports: Sequence[TypingReport]) -> str:
+    rows = [
+        (f"{_label(arm, report, reports)}, less {rival}", *_gain_cells(gain))
+        for report in reports
+        for arm, rivals in report.gains.items()
+        for rival, gain in rivals.items()
+    ]
+    return markdown.table([GAINS_HEADER, *rows])
+
+
+def _gain_cells(gain: RepositoryGain) -> tuple[str, ...]:
+    places, typists = gain.whole_files, gain.saved
+    return (
+        *(cell(each, _points) for each in (places.exact, places.first_word)),
+        cell(places.similarity, "{:+.3f}".format),
+        *(cell(typists[each], _points) for each in ("whole", "words")),
+    )
 
 
 def _arms(reports: Sequence[TypingReport]) -> Iterator[tuple[TypingReport, str, str]]:

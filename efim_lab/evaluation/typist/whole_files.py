@@ -23,7 +23,10 @@ class RestOfLine:
 
 @dataclass(frozen=True)
 class WholeFileFigures:
-    """How well the rest of a line is suggested: shares of lines and the mean similarity, intervals over files."""
+    """How well the rest of a line is suggested: shares of lines and the mean similarity, intervals over files.
+
+    Of two sources at the same places: the paired differences of these.
+    """
 
     exact: Estimate | None
     first_word: Estimate | None
@@ -38,16 +41,27 @@ def draw_cursors(lines: Sequence[TypedLine]) -> list[int]:
 
 def whole_file_figures(suggestions: Sequence[RestOfLine]) -> WholeFileFigures:
     """Score suggestions, one for each line."""
-    exact, first_word, similarity = list[float](), list[float](), list[float]()
-    for each in suggestions:
-        text, line = each.line.document.text, each.line
-        rest, typed = text[each.cursor : line.end], text[line.start : each.cursor]
-        exact.append(metrics.is_exact(each.suggested, rest))
-        first_word.append(metrics.is_first_word_right(each.suggested, rest, typed))
-        similarity.append(metrics.similarity(each.suggested, rest))
+    return _means(suggestions, [_scores(each) for each in suggestions])
+
+
+def whole_file_differences(ours: Sequence[RestOfLine], theirs: Sequence[RestOfLine]) -> WholeFileFigures:
+    """Return what our suggestions score more than theirs at the same places."""
+    pairs = zip(map(_scores, ours), map(_scores, theirs), strict=True)
+    return _means(ours, [[our - their for our, their in zip(*pair, strict=True)] for pair in pairs])
+
+
+def _scores(suggestion: RestOfLine) -> Sequence[float]:
+    """Return whether a suggestion is exact, whether its first word is right, and how similar it is."""
+    line, suggested = suggestion.line, suggestion.suggested
+    text = line.document.text
+    rest, typed = text[suggestion.cursor : line.end], text[line.start : suggestion.cursor]
+    exact, first = metrics.is_exact(suggested, rest), metrics.is_first_word_right(suggested, rest, typed)
+    return float(exact), float(first), metrics.similarity(suggested, rest)
+
+
+def _means(suggestions: Sequence[RestOfLine], scores: Sequence[Sequence[float]]) -> WholeFileFigures:
     files = [each.line.document.path for each in suggestions]
     means = [
-        estimate([(file, score, 1) for file, score in zip(files, scores, strict=True)])
-        for scores in (exact, first_word, similarity)
+        estimate([(file, score[kind], 1) for file, score in zip(files, scores, strict=True)]) for kind in range(3)
     ]
     return WholeFileFigures(*means)

@@ -20,7 +20,7 @@ from tests.models import CODE
 
 DOCUMENTS = [CodeDocument("p/a.py", CODE), CodeDocument("p/b.py", CODE[: len(CODE) // 2])]
 OTHER = (0.0, 0.05, 0.5, 0.8)  # levels
-OTHERS = (DOCUMENTS[1].text,)
+OTHERS = (DOCUMENTS[1],)
 
 
 @pytest.fixture
@@ -82,11 +82,14 @@ def test_the_server_and_the_heuristic_are_typed_alone_and_with_other_files_open(
         *(("embedded, typed", done, 4) for done in range(5)),
     ]
     assert (report.lines, report.files, report.places) == (4, 2, 6)
-    arms = ["heuristic", "server", "heuristic, 1 files open", "server, 1 files open"]
+    alone, beside = ("heuristic", "server", "server, repository"), ", 1 files open"
+    arms = [*alone, *(f"{arm}{beside}" for arm in alone)]
     assert list(report.arms) == list(report.whole_files) == arms
-    assert [sum(key.arm == arm for key in keys) for arm in arms] == [report.keys] * 4
+    assert [sum(key.arm == arm for key in keys) for arm in arms] == [report.keys] * 6
     shown = {arm: [key.shown for key in keys if key.arm == arm] for arm in arms}
     assert shown["heuristic"] != shown["heuristic, 1 files open"] and shown["server"] != shown["server, 1 files open"]
+    assert shown["server, repository"] != shown["server"]
+    assert shown["server, repository, 1 files open"] == shown["server, 1 files open"]  # the only other file is open
     server = report.arms["server"]
     assert sum(server.kinds[kind]["by hand"].keys for kind in server.kinds) == report.keys
     assert server.typists["whole"].saved and server.typists["whole"].saved.value > 0

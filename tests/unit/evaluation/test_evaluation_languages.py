@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from efim_lab.documents import CodeDocument
-from efim_lab.evaluation.unknown_language import TypedPlace, choose_places, figures, table
+from efim_lab.evaluation.figures.intervals import Estimate
+from efim_lab.evaluation.unknown_language import LanguageReport, TypedPlace, choose_places, figures, table
 
-PLACE = TypedPlace("for \nend", 4, "x in y\nend")
+PLACE = TypedPlace(CodeDocument("a.go", "for x in y\nend"), "for \nend", 4, "x in y\nend")
 
 
 def test_what_is_shown_is_right_if_the_text_goes_on_with_it() -> None:
@@ -14,7 +15,8 @@ def test_what_is_shown_is_right_if_the_text_goes_on_with_it() -> None:
     assert (found.characters, found.gain.value) == ((4 + 10 + 7 + 1) / 4, (4 + 10) / 5)
     nothing = figures([PLACE], [""])
     assert (nothing.right, nothing.characters, nothing.gain.value) == (None, None, 0)
-    assert "| phrases" in table("go", 5, {"phrases": found, "none": nothing})
+    shown = table("go", 5, LanguageReport({"phrases": found, "none": nothing}, Estimate(0.5, -0.25, 1)))
+    assert "| phrases" in shown and shown.endswith("a place, paired: +0.50 [-0.25, +1.00]")
 
 
 def test_a_place_hides_the_rest_of_its_line_and_shows_the_file() -> None:
@@ -22,6 +24,7 @@ def test_a_place_hides_the_rest_of_its_line_and_shows_the_file() -> None:
     places = choose_places([CodeDocument("a.rs", text)], 3)
     assert len(places) == 3
     for place in places:
+        assert place.document.path == "a.rs"
         before, after = place.text[: place.cursor], place.text[place.cursor :]
         assert before + place.after == text.replace("\r\n", "\n")
         assert after == "" or after.startswith("\n")

@@ -10,17 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_lab.documents import CodeDocument
+from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.figures import VisitedLine, figures, saved_more
 from efim_lab.evaluation.typist.keys import TypedKey, ask_heuristic, key_at, type_line, write_rows
 from efim_lab.evaluation.typist.levels import LEVELS, at_level, figures_by_level
-from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open, package_of
+from efim_lab.evaluation.typist.lines import LONGEST_TYPED, TypedLine, choose_lines, nearest_open
 from efim_lab.evaluation.typist.measurement import report
 from efim_lab.evaluation.typist.report import table
 from efim_lab.evaluation.typist.typists import TYPISTS, by_hand, visits, whole, words
-from efim_lab.evaluation.typist.whole_files import RestOfLine, draw_cursors, whole_file_figures
+from efim_lab.evaluation.typist.whole_files import (
+    RestOfLine,
+    draw_cursors,
+    whole_file_differences,
+    whole_file_figures,
+)
 from efim_ls.request import Answer
 
 LINE = "total = count(items)"
@@ -29,6 +34,11 @@ LINE = "total = count(items)"
 def line_of(text: str, row: int = 0, path: str = "a.py") -> TypedLine:
     """The line `row` of a text."""
     return next(each for each in choose_lines([CodeDocument(path, text)], 1000) if each.row == row)
+
+
+def opened(*texts: str) -> tuple[CodeDocument, ...]:
+    """Documents with these texts."""
+    return tuple(CodeDocument(f"{number}.py", text) for number, text in enumerate(texts))
 
 
 def typed(shown: dict[int, str], line: TypedLine | None = None) -> list[TypedKey]:
@@ -80,8 +90,8 @@ def test_the_nearest_files_are_open_the_nearest_last() -> None:
     documents[-1:] = [CodeDocument("p/b/long.py", "x" * 200_001), CodeDocument("p/b/empty.py", "")]
     line = line_of("text of p/b/mine.py", path="p/b/mine.py")
     expected = [f"text of {path}" for path in ("p/top.py", "p/b/c/deep.py", *paths[3:0:-1])]
-    assert nearest_open(line, documents, 9) == tuple(expected)
-    assert nearest_open(line, documents, 2) == tuple(expected[-2:])
+    assert [each.text for each in nearest_open(line, documents, 9)] == expected
+    assert [each.text for each in nearest_open(line, documents, 2)] == expected[-2:]
     assert nearest_open(line, documents, 0) == ()
 
 
@@ -171,8 +181,8 @@ def test_the_heuristic_reads_the_whole_file_and_the_others() -> None:
     assert ask_heuristic(line, line.end, ()).text == "st = alpha"
     assert ask_heuristic(line_of("fir\nfirst = beta\nfirst = c"), 3, ()).text == "st = beta"
     assert ask_heuristic(line_of("x fir\nfirst firm"), 5, ()).text == "st"
-    assert ask_heuristic(line_of("fir"), 3, ("fire", "first = far\nfirm", "fo")).text == "st = far"
-    assert ask_heuristic(line_of("x fir"), 5, ("a fire", "a first", "fo")).text == "st"
+    assert ask_heuristic(line_of("fir"), 3, opened("fire", "first = far\nfirm", "fo")).text == "st = far"
+    assert ask_heuristic(line_of("x fir"), 5, opened("a fire", "a first", "fo")).text == "st"
 
 
 def test_keys_are_written_as_json_lines(tmp_path: Path) -> None:
@@ -210,7 +220,7 @@ def test_every_level_has_its_figures() -> None:
     saved = {least: found[least]["whole"].saved for least in (0.0, 0.6, 0.7)}
     assert {least: each and each.value for least, each in saved.items()} == {0.0: 8 / 9, 0.6: 4 / 9, 0.7: 1 / 9}
     assert figures_by_level([typed({0: "total"})]) == {}
-    arms = report("one", {"server": [keys]}, 1, {"server": whole_file_figures([RestOfLine(line, 0, "")])})
+    arms = report("one", {"server": [keys]}, {"server": [RestOfLine(line, 0, "")]})
     assert arms.arms["server"].levels == found and "| 25%: server " in table([arms])
 
 
@@ -229,8 +239,8 @@ def test_cursors_in_whole_files_are_judged_by_the_rest_of_their_line() -> None:
 def test_tables_have_a_row_for_each_arm_and_the_heuristic_once() -> None:
     keys = typed({0: "total = "})
     arms = {arm: [keys] for arm in ("heuristic", "server", "heuristic, 4 files open", "server, 4 files open")}
-    whole_files = {arm: whole_file_figures([RestOfLine(line_of(LINE), 0, LINE)]) for arm in arms}
-    one = report("one", arms | {"server": [typed({0: "total"})]}, 7, whole_files)
+    places = {arm: [RestOfLine(line_of(LINE), 0, LINE)] * 7 for arm in arms}
+    one = report("one", arms | {"server": [typed({0: "total"})]}, places)
     assert one.arms["server"].typists.keys() == TYPISTS.keys()
     assert one.saved_more.keys() == {"server", "server, 4 files open"}
     title, *_ = out = table([one, replace(one, model="two")]).split("\n")
@@ -243,5 +253,36 @@ def test_tables_have_a_row_for_each_arm_and_the_heuristic_once() -> None:
     assert (
         "min_confidence" not in alone and "| server, 4 files open " in alone and "7 cursors in whole files" in alone
     )
-    languages = report("one", {"server": [keys, typed({}, line_of("let x", path="a.ts"))]}, 0, whole_files)
+    languages = report("one", {"server": [keys, typed({}, line_of("let x", path="a.ts"))]}, places)
     assert "| TypeScript: server " in table([languages])
+
+
+def test_what_the_repository_brings_is_paired_with_each_arm_that_does_not_know_it() -> None:
+    arms = ("heuristic", "server", "server, repository", "server, 1 files open", "server, repository, 1 files open")
+    better, line = typed({0: "total = "}), line_of(LINE)
+    keys = {arm: [better if "repository" in arm else typed({0: "total"})] for arm in arms}
+    places = {arm: [RestOfLine(line, 8, "count(items)" if "repository" in arm else "sum")] * 2 for arm in arms}
+    found = report("one", keys, places)
+    assert {arm: list(gains) for arm, gains in found.gains.items()} == {
+        arm: ["server", "server, 1 files open"] for arm in arms if "repository" in arm
+    }
+    gain = found.gains["server, repository"]["server, 1 files open"]
+    whole = gain.saved["whole"]
+    assert whole and whole.value == 3 / 20
+    assert gain.whole_files.exact and gain.whole_files.exact.value == 1
+    assert gain.whole_files.first_word and gain.whole_files.first_word.value == 1
+    assert gain.whole_files.similarity and 0.5 < gain.whole_files.similarity.value < 1
+    row = next(row for row in table([found]).split("\n") if row.startswith("| server, repository, less server, 1"))
+    assert [cell.split()[0] for cell in row.split("|")[2:-1]] == ["+100.0", "+100.0", "+0.733", "+15.0", "+15.0"]
+    assert "What knowing the repository brings" not in table([report("one", {"server": [better]}, places)])
+
+
+def test_differences_in_whole_files_are_paired_by_place() -> None:
+    lines = choose_lines([CodeDocument(f"{name}.py", LINE) for name in "ab"], 2)
+    right, wrong = ([RestOfLine(line, 8, text) for line in lines] for text in ("count(items)", ""))
+    mixed = [right[0], wrong[1]]
+    found = whole_file_differences(mixed, wrong).exact
+    assert found and (found.value, found.low, found.high) == (0.5, 0, 1)
+    assert whole_file_differences(mixed, mixed) == whole_file_differences(right, right)
+    with pytest.raises(ValueError, match="shorter"):
+        whole_file_differences(mixed, wrong[:1])
