@@ -74,11 +74,12 @@ def build_parser() -> Parser:
     step.add_argument("--run", type=Path, required=True, metavar="DIR", help="the folder of the run")
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the snapshot")
     step.set_defaults(step=_snapshot)
-    summary = "fit the local cache to a model; `run` does this for the model it trains"
+    summary = "fit local cache and memory of the repository to a model; `run` does this for the model it trains"
     line = "efim-ls train cache --model run/export --data data/tuning.jsonl"
     step = add_command(steps, "cache", summary, line)
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
-    step.add_argument("--data", type=Path, required=True, metavar="FILE", help="a tuning.jsonl written by `corpus`")
+    data = "a tuning.jsonl written by `corpus`, or a folder of packages"
+    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
     return parser
 
@@ -217,9 +218,10 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
 
 def _cache(arguments: argparse.Namespace) -> int:
+    from efim_lab.evaluation.held_out_data import read_held_out
     from efim_lab.training import mixture
 
-    print(mixture.fit_in_place(arguments.model, documents.read_documents(arguments.data)))
+    print(mixture.fit_in_place(arguments.model, read_held_out(arguments.data)))
     return 0
 
 

@@ -30,10 +30,19 @@ from efim_lab.training.observation import (
 )
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
+from model_runtime.memory.segment import LEAST
 
 FITTED, JUDGED = 2000, 400  # cursors
 SWEEPS = 6  # over all shares; further ones together gain less than a nat
+WAYS = ("model", "local cache", "mixture", "mixture with the package's memory")
 GRID = np.linspace(0.0, 0.99, 100)
+
+
+class MixtureShares(NamedTuple):
+    """The shares of counts after matches of 1, 2, ... tokens: in the texts read directly, and in the memory."""
+
+    text: Floats
+    memory: Floats
 
 
 class MixtureRow(NamedTuple):
@@ -57,12 +66,15 @@ def fit_in_place(folder: Path, documents: Sequence[CodeDocument], fitted: int = 
 def fit(
     folder: Path, documents: Sequence[CodeDocument], fitted: int, judged: int
 ) -> tuple[NgramCache, list[MixtureRow]]:
-    """Fit on every other document and judge on the rest (a single one serves both); reproducible."""
+    """Fit on every other document and judge on the rest (a single one serves both); reproducible.
+
+    The memory of a package holds all of its documents, but for the cursor's own and those that are open.
+    """
     rng, observer = random.Random(0), Observer(folder)
     shuffled = sorted(documents, key=lambda d: d.path)
     rng.shuffle(shuffled)
-    cache = fit_to(observer.observe(observer.places(shuffled[::2], fitted, rng)))
-    return cache, judge(observer, cache, list(observer.places(shuffled[1::2] or shuffled, judged, rng)))
+    cache = fit_to(observer.observe(observer.places(shuffled[::2], fitted, rng, shuffled)))
+    return cache, judge(observer, cache, list(observer.places(shuffled[1::2] or shuffled, judged, rng, shuffled)))
 
 
 def fit_to(seen: Observations) -> NgramCache:
@@ -70,69 +82,99 @@ def fit_to(seen: Observations) -> NgramCache:
     found = [_likeliest_shares(seen, index) for index in range(len(HALF_LIVES))]
     likelihoods = [_log_likelihood(seen, index, shares) for index, shares in enumerate(found)]
     best = int(np.argmax(likelihoods))
-    shares, price = found[best], math.log(len(seen.longest)) / 2
-    while len(shares) > 1 and _log_likelihood(seen, best, shares[:-1]) > likelihoods[best] - price:
-        shares, price = shares[:-1], price + math.log(len(seen.longest)) / 2
-    return NgramCache(tuple(round(float(share), 2) for share in shares), HALF_LIVES[best])
+    shares, least, price = found[best], likelihoods[best], math.log(len(seen.longest)) / 2
+    for source, fewest in (("text", 1), ("memory", 0)):
+        while len(row := getattr(shares, source)) > fewest:
+            shorter = shares._replace(**{source: row[:-1]})
+            if _log_likelihood(seen, best, shorter) <= least - price:
+                break
+            shares, least = shorter, least - price
+    text, memory = (tuple(round(float(share), 2) for share in row) for row in shares)
+    return NgramCache(text, HALF_LIVES[best], memory if any(memory) else ())
 
 
 def judge(observer: Observer, cache: NgramCache, places: Sequence[TargetPlace]) -> list[MixtureRow]:
-    """Measure model, counts and mixture separately.
+    """Measure model, counts and mixture separately, then the mixture with the memory of the package.
 
     To measure bits, the counts are mixed with a uniform distribution: tokens that they do not predict would
     otherwise cost infinitely many. Their completions use the model where there are no counts.
     """
-    seen, index, shares = observer.observe(places), HALF_LIVES.index(cache.half_life), np.array(cache.shares)
+    seen, index, none = observer.observe(places), HALF_LIVES.index(cache.half_life), np.zeros(0)
+    shares = MixtureShares(np.array(cache.shares), none)
     token, allowed = (replace(each, model=each.uniform) for each in (seen.token, seen.allowed))
     counts_alone = replace(seen, token=token, allowed=allowed)
-    bits = _bits(seen, index, shares[:0]), _bits(counts_alone, index, shares), _bits(seen, index, shares)
-    exact = _exact(observer, (None, cache.without_model(), cache), places)
-    return [MixtureRow(*row) for row in zip(("model", "local cache", "mixture"), bits, exact, strict=True)]
+    bits = (
+        _bits(seen, index, MixtureShares(none, none)),
+        _bits(counts_alone, index, shares),
+        _bits(seen, index, shares),
+        _bits(seen, index, shares._replace(memory=np.array(cache.memory_shares))),
+    )
+    alone = [replace(place, prompt=replace(place.prompt, memory=None)) for place in places]
+    exact = [*_exact(observer, (None, cache.without_model(), cache), alone), *_exact(observer, (cache,), places)]
+    return [MixtureRow(*row) for row in zip(WAYS, bits, exact, strict=True)]
 
 
 def table(cache: NgramCache, rows: Sequence[MixtureRow]) -> str:
     """Format the fitted values and their figures in Markdown."""
-    shares = ", ".join(f"{share:.2f}" for share in cache.shares)
+    shares, memory = (", ".join(f"{share:.2f}" for share in row) for row in (cache.shares, cache.memory_shares))
     cells = [(row.name, f"{row.bits_per_character:.3f}", f"{row.exact:.1%}") for row in rows]
     body = markdown.table([("next token from", "bits per character", "exact match"), *cells])
-    return f"{body}\n\nHalf-life {cache.half_life:g} tokens; shares of matches of 1, 2, ... tokens: {shares}"
+    fitted = f"Half-life {cache.half_life:g} tokens; shares of matches of 1, 2, ... tokens: {shares}"
+    return f"{body}\n\n{fitted}; in the memory: {memory or 'none'}"
 
 
-def _likeliest_shares(seen: Observations, half_life: int) -> Floats:
+def _likeliest_shares(seen: Observations, half_life: int) -> MixtureShares:
     """Optimize one share after the other; the mixtures are linear in each."""
-    shares = np.full(LONGEST_MATCH, 0.2)
+    shares = MixtureShares(np.full(LONGEST_MATCH, 0.2), np.zeros(LONGEST_MATCH))
+    shares.memory[LEAST - 1 :] = 0.2
     for _ in range(SWEEPS):
         for length in range(LONGEST_MATCH):
-            shares[length] = _likeliest_share(seen, half_life, shares, length)
+            _optimize(seen, half_life, shares, shares.text, length, seen.longest > length)
+        for length in range(LEAST - 1, LONGEST_MATCH):
+            _optimize(seen, half_life, shares, shares.memory, length, seen.counted[:, length])
     return shares
 
 
-def _likeliest_share(seen: Observations, half_life: int, shares: Floats, length: int) -> float:
-    matched = seen.longest > length
-    where = np.arange(LONGEST_MATCH) == length
-    none, all_ = (_mixtures(seen, half_life, np.where(where, share, shares)) for share in (0.0, 1.0))
+def _optimize(
+    seen: Observations,
+    half_life: int,
+    shares: MixtureShares,
+    row: Floats,
+    length: int,
+    matched: npt.NDArray[np.bool_],
+) -> None:
+    """Set a length's share in a row of the shares to the likeliest; `matched` [n] are the tokens that it concerns."""
+    row[length] = 0.0
+    none = _mixtures(seen, half_life, shares)
+    row[length] = 1.0
+    all_ = _mixtures(seen, half_life, shares)
     token, allowed = (
         np.outer(1 - GRID, n[matched]) + np.outer(GRID, a[matched]) for n, a in zip(none, all_, strict=True)
     )
-    return float(GRID[_log_ratio(token, allowed).sum(axis=1).argmax()])
+    row[length] = GRID[_log_ratio(token, allowed).sum(axis=1).argmax()]
 
 
-def _mixtures(seen: Observations, half_life: int, shares: Floats) -> tuple[Floats, Floats]:
+def _mixtures(seen: Observations, half_life: int, shares: MixtureShares) -> tuple[Floats, Floats]:
     """Return the probability [n] of each token, and of all tokens that its stub allows."""
-    token, allowed = (_mixture(each, seen.longest, half_life, shares) for each in (seen.token, seen.allowed))
+    token, allowed = (_mixture(each, seen, half_life, shares) for each in (seen.token, seen.allowed))
     return token, allowed
 
 
-def _mixture(of: Likelihood, longest: npt.NDArray[np.int64], half_life: int, shares: Floats) -> Floats:
-    """Mix as NgramCache.mix does."""
+def _mixture(of: Likelihood, seen: Observations, half_life: int, shares: MixtureShares) -> Floats:
+    """Mix as NgramCache.mix does: of each length first the memory's counts, then those of the texts."""
     mixed = of.model
-    for length, share in enumerate(shares):
-        taken = np.where(longest > length, share, 0.0)
-        mixed = (1 - taken) * mixed + taken * of.counts[half_life, :, length]
+    for length in range(max(map(len, shares))):
+        for row, matched, counts in (
+            (shares.memory, seen.counted[:, length], of.memory),
+            (shares.text, seen.longest > length, of.counts[half_life]),
+        ):
+            if length < len(row):
+                taken = np.where(matched, row[length], 0.0)
+                mixed = (1 - taken) * mixed + taken * counts[:, length]
     return mixed
 
 
-def _log_likelihood(seen: Observations, half_life: int, shares: Floats) -> float:
+def _log_likelihood(seen: Observations, half_life: int, shares: MixtureShares) -> float:
     """Return the log likelihood of all tokens in nats, given what their stubs allow; `half_life` is an index."""
     return float(_log_ratio(*_mixtures(seen, half_life, shares)).sum())
 
@@ -141,7 +183,7 @@ def _log_ratio(token: Floats, allowed: Floats) -> Floats:
     return np.log(np.maximum(token, PROBABILITY_FLOOR)) - np.log(np.maximum(allowed, PROBABILITY_FLOOR))
 
 
-def _bits(seen: Observations, half_life: int, shares: Floats) -> float:
+def _bits(seen: Observations, half_life: int, shares: MixtureShares) -> float:
     return -_log_likelihood(seen, half_life, shares) / math.log(2) / seen.characters
 
 

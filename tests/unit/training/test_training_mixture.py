@@ -12,7 +12,9 @@ import pytest
 
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
+from efim_lab.package_memories import PackageMemories
 from efim_lab.training import mixture, observation
+from efim_lab.training.command import main
 from efim_lab.training.mixture import fit, fit_in_place, fit_to, table
 from efim_lab.training.observation import (
     HALF_LIVES,
@@ -24,6 +26,8 @@ from efim_lab.training.observation import (
     TargetPlace,
 )
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
+from model_runtime.memory.memory import Memory
+from model_runtime.memory.segment import LEAST, MOST, MemoryDocument
 from tests.models import CODE, make
 
 VOCAB = 8
@@ -40,7 +44,9 @@ def observer(folder: Path) -> Observer:
     return Observer(folder)
 
 
-def drawn(shares: Sequence[float], half_life: int, tokens: int = 6000) -> Observations:
+def drawn(
+    shares: Sequence[float], half_life: int, tokens: int = 6000, in_memory: Sequence[float] = ()
+) -> Observations:
     """Tokens that are drawn from the mixture with these shares; the counts of other half-lives are others.
 
     A third of them had a stub that fits the first two tokens alone, which the counts foresee more than the model.
@@ -48,22 +54,28 @@ def drawn(shares: Sequence[float], half_life: int, tokens: int = 6000) -> Observ
     rng = np.random.default_rng(0)
     model = rng.dirichlet(np.ones(VOCAB), tokens)
     counts = rng.dirichlet(np.where(np.arange(VOCAB) < 2, 0.8, 0.1), (len(HALF_LIVES), tokens, LONGEST_MATCH))
-    longest = rng.integers(0, len(shares) + 1, tokens)
+    memory = rng.dirichlet(np.ones(VOCAB) / 4, (tokens, LONGEST_MATCH))
+    longest, most = (rng.integers(0, len(row) + 1, tokens) for row in (shares, in_memory))
+    counted = (np.arange(LONGEST_MATCH) >= rng.integers(0, 4, (tokens, 1))) & (
+        np.arange(LONGEST_MATCH) < most[:, None]
+    )
     true = model.copy()
-    for length, share in enumerate(shares):
-        taken = np.where(longest > length, share, 0.0)[:, None]
-        true = (1 - taken) * true + taken * counts[half_life, :, length]
+    for length in range(max(len(shares), len(in_memory))):
+        matches = ((in_memory, counted[:, length], memory), (shares, longest > length, counts[half_life]))
+        for row, matched, found in matches:
+            taken = np.where(matched, row[length] if length < len(row) else 0.0, 0.0)[:, None]
+            true = (1 - taken) * true + taken * found[:, length]
     token = (true.cumsum(axis=1) < rng.random((tokens, 1))).sum(axis=1).clip(max=VOCAB - 1)
     allowed = (np.arange(tokens) % 3 > 0)[:, None] | (np.arange(VOCAB) < 2)
     kept = allowed[np.arange(tokens), token]
     of = {"token": np.eye(VOCAB)[token], "allowed": allowed.astype(float)}
-    token, all_ = (likelihood(each[kept], model[kept], counts[:, kept]) for each in of.values())
-    return Observations(token, all_, longest[kept], characters=1)
+    token, all_ = (likelihood(each[kept], model[kept], counts[:, kept], memory[kept]) for each in of.values())
+    return Observations(token, all_, longest[kept], counted[kept], characters=1)
 
 
-def likelihood(tokens: Floats, model: Floats, counts: Floats) -> Likelihood:
-    summed = np.einsum("nv,hnlv->hnl", tokens, counts)
-    return Likelihood(tokens.mean(axis=1), (tokens * model).sum(axis=1), summed)
+def likelihood(tokens: Floats, model: Floats, counts: Floats, memory: Floats) -> Likelihood:
+    summed, remembered = np.einsum("nv,hnlv->hnl", tokens, counts), np.einsum("nv,nlv->nl", tokens, memory)
+    return Likelihood(tokens.mean(axis=1), (tokens * model).sum(axis=1), summed, remembered)
 
 
 def test_a_known_optimum_is_found() -> None:
@@ -73,21 +85,42 @@ def test_a_known_optimum_is_found() -> None:
     assert cache.shares == pytest.approx(shares, abs=0.06)
 
 
+def test_the_shares_of_text_and_memory_are_found_together() -> None:
+    text, memory = (0.1, 0.4, 0.3), (0.0, 0.0, 0.5, 0.0, 0.3)
+    cache = fit_to(drawn(text, half_life=1, tokens=9000, in_memory=memory))
+    assert cache.half_life == HALF_LIVES[1]
+    assert cache.shares == pytest.approx(text, abs=0.07)
+    assert cache.memory_shares == pytest.approx(memory, abs=0.07)
+    assert fit_to(drawn(text, half_life=1)).memory_shares == ()
+
+
 def test_a_length_that_gains_nothing_is_left_out() -> None:
     assert len(fit_to(drawn((0.3, 0.5, 0.0, 0.0), half_life=0)).shares) == 2
 
 
 def test_what_is_fitted_is_what_the_local_cache_mixes(observer: Observer) -> None:
     """The likelihoods, put together with some shares, are the probabilities of the engine's own mixture."""
-    cache = NgramCache((0.3, 0.2, 0.6, 0.1), half_life=1000.0)
+    cache = NgramCache((0.3, 0.2, 0.6, 0.1), half_life=1000.0, memory_shares=(0.0, 0.0, 0.2, 0.5, 0.0, 0.4))
     seen = Mixed(cache)
     places = list(observer.places(DOCUMENTS, 12, random.Random(1)))
     observed = observer.observe(places)
-    token, allowed = mixture._mixtures(observed, HALF_LIVES.index(1000.0), np.array(cache.shares))
+    shares = mixture.MixtureShares(np.array(cache.shares), np.array(cache.memory_shares))
+    token, allowed = mixture._mixtures(observed, HALF_LIVES.index(1000.0), shares)
     expected = [pair for place in places for pair in seen.asked(observer, place)]
     np.testing.assert_allclose(np.stack([token, allowed], axis=1), expected, rtol=1e-4, atol=1e-7)
-    assert observed.longest.max() > 4
+    assert observed.longest.max() > 4 and observed.counted[:, 4:].any()
     assert (allowed < 0.999).any()
+
+
+def test_lengths_with_too_many_matches_in_memory_are_not_counted() -> None:
+    ids = np.tile(np.array([5, 6, 7], dtype=np.int32), 2000)
+    few, many = (
+        Memory().with_changes([], [MemoryDocument("a.py", bytes(16), ids[:size])]).without(()) for size in (300, 6000)
+    )
+    lengths = {
+        view: (np.flatnonzero(observation.MatchCounts(ids[:30], view).counted) + 1).tolist() for view in (few, many)
+    }
+    assert lengths == {few: list(range(LEAST, MOST + 1)), many: [MOST]}
 
 
 class Mixed:
@@ -99,7 +132,7 @@ class Mixed:
     def asked(self, observer: Observer, place: TargetPlace) -> list[tuple[float, float]]:
         found, stub, history = [], place.prompt.stub, place.prompt.history
         for token, probabilities in zip(place.target.tolist(), observer._distributions(place), strict=True):
-            mixed = self.cache.mix(probabilities, history)
+            mixed = self.cache.mix(probabilities, history, place.prompt.memory)
             spelled = observer.tokenizer.token_bytes
             fits = [not stub or (s != b"" and (s.startswith(stub) or stub.startswith(s))) for s in spelled]
             found.append((float(mixed[token]), float(mixed[np.array(fits)].sum())))
@@ -109,13 +142,15 @@ class Mixed:
 
 def test_a_place_is_asked_as_the_server_asks(observer: Observer) -> None:
     places = list(observer.places(DOCUMENTS, 40, random.Random(0)))
-    texts = {document.text for document in DOCUMENTS}
+    documents, memories = {each.text: each for each in DOCUMENTS}, PackageMemories(observer.tokenizer, DOCUMENTS)
     for place in places:
         tokenizer, prompt = observer.tokenizer, place.prompt
         parts = np.split(prompt.history, np.flatnonzero(prompt.history < 0))
         *others, below, above = (tokenizer.decode(part[part >= 0]) for part in parts)
         whole = above + prompt.stub.decode() + place.rest + "\n" + below
-        assert texts == {whole, *others}
+        assert {whole, *others} <= documents.keys() and whole not in others
+        opened = [documents[other] for other in others]
+        assert prompt.memory == memories.beside(documents[whole], opened)
         assert prompt.stub.decode() + place.rest + "\n" == tokenizer.decode(place.target)
         assert place.rest and "\n" not in place.rest
     assert any(place.prompt.head + place.prompt.tail < len(place.prompt.history) // 4 for place in places)
@@ -124,8 +159,9 @@ def test_a_place_is_asked_as_the_server_asks(observer: Observer) -> None:
 def test_files_of_the_same_folder_lie_nearest_and_other_projects_are_not_open() -> None:
     paths = ("a-1/x/one.py", "a-1/y/two.py", "a-1/x/three.py", "b-1/x/four.py")
     documents = [CodeDocument(path, path) for path in paths]
-    for seed in range(9):
-        assert observation._beside(documents[0], documents, random.Random(seed)) == ("a-1/y/two.py", "a-1/x/three.py")
+    found = [observation._beside(documents[0], documents, random.Random(seed)) for seed in range(40)]
+    opened = {tuple(each.path for each in some) for some in found}
+    assert opened == {(), ("a-1/x/three.py",), ("a-1/y/two.py", "a-1/x/three.py")}
 
 
 def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
@@ -137,6 +173,17 @@ def test_a_fit_is_written_beside_the_model_and_shown(tmp_path: Path) -> None:
     assert all(name in shown for name in ("model", "local cache", "mixture", "bits per character", "exact match"))
 
 
+def test_the_command_reads_a_folder_of_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in ("page/a.py", "line/b.py"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(CODE)
+    monkeypatch.setattr(mixture, "fit_in_place", lambda folder, found: f"{folder}: {[each.path for each in found]}")
+    assert main(["cache", "--model", "some", "--data", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "some: ['line/b.py', 'page/a.py']\n"
+
+
 def test_a_fit_depends_on_model_and_documents_alone(folder: Path) -> None:
     first = fit(folder, DOCUMENTS, fitted=12, judged=6)
     assert fit(folder, DOCUMENTS[::-1], fitted=12, judged=6) == first
@@ -145,10 +192,11 @@ def test_a_fit_depends_on_model_and_documents_alone(folder: Path) -> None:
 
 
 def test_of_a_model_that_knows_nothing_the_counts_make_something(folder: Path) -> None:
-    _, (model, counts, mixed) = fit(folder, DOCUMENTS, fitted=40, judged=20)
+    _, (model, counts, mixed, remembering) = fit(folder, DOCUMENTS, fitted=40, judged=20)
     assert mixed.bits_per_character < model.bits_per_character
     assert counts.bits_per_character < model.bits_per_character
     assert mixed.exact > model.exact
+    assert remembering.bits_per_character < mixed.bits_per_character
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
