@@ -111,7 +111,7 @@ class WorkspaceIndex:
         yield from self._walk()
         yield from self._publish()
         yield from self._write_again()
-        self._file.remove_gone()
+        self._file.remove([], for_good=True)  # what was kept for files that had only been renamed
         self._is_built = True
         self._tell()
 
