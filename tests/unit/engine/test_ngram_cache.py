@@ -17,6 +17,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, matches, read_ngram_cache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.memory import lookup
 from model_runtime.memory.memory import EMPTY, Memory
 from model_runtime.memory.segment import MemoryDocument
 
@@ -211,6 +212,13 @@ def test_a_small_mixture_with_a_memory_is_what_a_person_computes() -> None:
 def test_a_memory_that_holds_nothing_changes_no_bit(parts: list[int], history: list[int]) -> None:
     without = WITH_MEMORY.mix(distribution(parts), ids(*history))
     assert (WITH_MEMORY.mix(distribution(parts), ids(*history), EMPTY.without(())) == without).all()
+
+
+def test_lengths_with_too_many_matches_take_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "MOST_PLACES", 2)
+    view = memory_of([0, 1, 2, 3], [0, 1, 2, 3], [1, 0, 1, 2, 4]).without(())
+    made = WITH_MEMORY.mixture(even(), ids(1, 0, 1, 2), view)
+    np.testing.assert_allclose(made.chances, 0.75 * even() + np.array([0, 0, 0, 0, 0.25]), rtol=1e-6)
 
 
 def test_without_shares_for_it_a_memory_says_nothing() -> None:
