@@ -61,8 +61,11 @@ class DocumentFrames:
         return request if request.memory is self._memory else replace(request, memory=self._memory)
 
     def release_memory(self) -> None:
-        """Let go of the view in effect: of a document that is left, it would keep an old memory in RAM."""
-        self._memory = None
+        """Let go of the view in effect: of a document that is left, it would keep an old memory in RAM.
+
+        What was said there can no longer be traced to its places.
+        """
+        self._memory = self.spoken = None
 
     def plan(self, request: Request, stopped: ShouldStop) -> Frame:
         """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""

@@ -26,6 +26,7 @@ TO_ANYBODY = {"window/logMessage", "window/showMessage"}
 TO_THOSE_WHO = {
     ("window", "workDoneProgress"): {"window/workDoneProgress/create", "$/progress"},
     ("workspace", "configuration"): {"workspace/configuration"},
+    ("workspace", "didChangeWatchedFiles", "dynamicRegistration"): {"client/registerCapability"},
     ("experimental", "efimStatus"): {"efim/didChangeStatus"},
 }
 
