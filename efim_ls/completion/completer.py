@@ -183,6 +183,11 @@ class Completer:
             "suggestion": told,
         }
 
+    def forget_suggestions(self) -> None:
+        """Forget what was suggested in all documents: files that it came from may no longer be read."""
+        for document in self._documents.values():
+            document.forget_suggestions()
+
     def close_document(self, uri: str, save: bool) -> None:
         """Forget a document's suggestions and release its arenas; with `save`, its frames stay until saved."""
         if (document := self._documents.get(uri)) is not None:

@@ -67,6 +67,10 @@ class DocumentFrames:
         """
         self._memory = self.spoken = None
 
+    def forget_suggestions(self) -> None:
+        """Forget what was suggested, and what that was made from."""
+        self.suggestions, self._memory, self.spoken = RecentSuggestions(), None, None
+
     def plan(self, request: Request, stopped: ShouldStop) -> Frame:
         """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
         frame = self.planner.plan(request.text, request.cursor, stopped)
@@ -81,7 +85,8 @@ class DocumentFrames:
 
     def close(self) -> None:
         """Forget the suggestions; the frames stay until they are saved."""
-        self.closed, self.suggestions, self._memory, self.spoken = True, RecentSuggestions(), None, None
+        self.closed = True
+        self.forget_suggestions()
 
     def forget_frames(self) -> None:
         """Forget all but the saved plans."""

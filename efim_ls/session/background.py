@@ -17,6 +17,8 @@ STILL = 0.1  # seconds: a held key moves the cursor several times within it
 REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
 FLUSH_TIMEOUT, FLUSH_POLL = 60.0, 0.01  # seconds that pending writes may take, and between checks
 
+FORGETTING = object()  # key of the job that forgets suggestions; completions have URIs as keys
+
 logger = logging.getLogger(__name__)
 
 
@@ -62,6 +64,12 @@ class BackgroundWork:
         """Drop all work: a waiting request would reach a model that is being released."""
         for document in self._documents:
             self.drop(document)
+
+    def forget_suggestions(self) -> None:
+        """Make the model forget what it has suggested; nothing is typed through from then on."""
+        if (completer := self._completer) is not None:
+            forgetting = self._engine.run(FORGETTING, lambda _: completer.forget_suggestions())
+            forgetting.add_done_callback(_log_failure)
 
     def close_document(self, uri: str, save: bool) -> None:
         """Make the model forget a document; with `save`, what was computed for it is saved."""
@@ -132,4 +140,4 @@ def _saving(uri: str) -> tuple[str, str]:
 
 def _log_failure(done: asyncio.Future[None]) -> None:
     if not done.cancelled() and (error := done.exception()) and not isinstance(error, Superseded):
-        logger.error("the model failed to forget a closed document", exc_info=error)
+        logger.error("the model failed to forget a document", exc_info=error)

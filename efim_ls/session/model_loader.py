@@ -48,6 +48,10 @@ class CompletionBackend(Protocol):
         """Return the prompt that a request would send, its costs, and what the last answer there suggested."""
         ...
 
+    def forget_suggestions(self) -> None:
+        """Forget what was suggested in all documents."""
+        ...
+
     def close_document(self, uri: str, save: bool, /) -> None:
         """Forget a document; if `save`, keep what saving it needs until then."""
         ...

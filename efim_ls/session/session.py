@@ -240,6 +240,7 @@ class Session:
         wanted = folders and settings.enabled and settings.repository
         scope = Scope.of(settings, self.documents.rules, folders, tokenizer) if wanted and tokenizer else None
         if self.repository.adopt(scope):
+            self.background.forget_suggestions()
             for document in self.documents:
                 self._index_document(document)
 

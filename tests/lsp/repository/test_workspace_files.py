@@ -122,6 +122,18 @@ async def test_a_file_that_is_excluded_is_out_of_the_next_answer_and_off_the_dis
     ]
 
 
+async def test_a_suggestion_is_not_typed_through_once_its_file_is_excluded(folder: Path):
+    async with working_in(folder) as editor:
+        page = editor.open(VISIT, (folder / "visit.py").as_uri())
+        await editor.ask("efim/settled")
+        assert await page.ghost() == PHRASE
+        settings = {"min_confidence": 0, "disabled_files": ["*/store.py"]}
+        editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": settings}})
+        await editor.ask("efim/settled")  # the files that are left are known again
+        page.type("b")
+        assert "rushed" not in (await page.ghost() or "")
+
+
 async def test_the_document_itself_is_read_from_the_editor_alone(folder: Path):
     """What was deleted from a document is not suggested because its file on disk still has it."""
     (folder / "store.py").unlink()
