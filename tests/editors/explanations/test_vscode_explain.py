@@ -48,7 +48,7 @@ def explained(window: Window) -> FrameLocator:
     return view(window)
 
 
-def test_it_shows_who_said_what_and_follows_the_cursor(window: Window) -> None:
+def test_it_shows_who_said_what_follows_the_cursor_and_opens_places(window: Window) -> None:
     shown = explained(window)
     word = shown.locator("pre span", has_text="acitance").first
     assert "repository" in (word.get_attribute("class") or "")
@@ -59,15 +59,11 @@ def test_it_shows_who_said_what_and_follows_the_cursor(window: Window) -> None:
     }
     assert len(colours) == len(COSTS)
     window.picture("explain")
-    window.page.locator(".editor-instance .view-lines").first.click()
-    window.press("Control+Home")
-    shown.get_by_text("line 1, column 1").wait_for(timeout=1000 * HANG)
-
-
-def test_a_place_is_opened_by_its_link(window: Window) -> None:
-    explained(window).get_by_role("link", name="devices/flux.py:5").first.click()
+    shown.get_by_role("link", name="devices/flux.py:5").first.click()
     window.page.locator(".tab.active", has_text="flux.py").wait_for(timeout=1000 * HANG)
     window.see_line("    return sensor.flux_capacitance_of(window)")
+    window.press("Control+Home")
+    shown.get_by_text("line 1, column 1").wait_for(timeout=1000 * HANG)
 
 
 def test_a_folder_is_left_out_by_a_button_and_named_no_more(window: Window) -> None:
