@@ -102,6 +102,7 @@ class WorkspaceIndex:
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
         self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
+        self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""
         self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN
 
@@ -199,29 +200,34 @@ class WorkspaceIndex:
 
     def _read(self, files: Sequence[SourceFile]) -> Steps:
         """Read files, write them to the index file, and publish them now and then."""
-        written, unwritten, unpublished, least = list[IndexedFile](), 0, 0, FIRST_TOKENS
+        unpublished, least = 0, FIRST_TOKENS
         for done, file in enumerate(files):
             self._tell(done, len(files))
             if (text := read_source(file)) is None:
                 self._forget([file.path])
                 continue
             source = self._source(family_of(file.language), text, (file.size, file.mtime_ns))
-            self._files[file.path] = source
+            ids = self._ids[source.digest]
             yield
             private, content = self._is_private(file.path), None
             if private or not self._file.holds(source.digest, file.language):
-                content = content_of(text, file.language, self._ids[source.digest])
-            written.append(IndexedFile(file, source.digest, content, private))
+                content = content_of(text, file.language, ids)
+            # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
+            self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
+            self._files[file.path], self._ids[source.digest] = source, ids
             yield
-            unwritten, unpublished = unwritten + source.tokens, unpublished + source.tokens
-            if unwritten >= TOKENS_A_WRITE:
-                self._file.put(written)
-                written, unwritten = [], 0
+            unpublished += source.tokens
+            if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
+                self._write()
                 yield
             if unpublished >= least:
                 yield from self._publish()
                 unpublished, least = 0, 4 * least
-        self._file.put(written)
+        self._write()
+
+    def _write(self) -> None:
+        self._file.put(list(self._unwritten.values()))
+        self._unwritten.clear()
 
     def _write_again(self) -> Steps:
         """Read all files once more if the index file had to begin empty; the memories stay as they are."""
@@ -244,8 +250,8 @@ class WorkspaceIndex:
     def _forget(self, paths: Sequence[str]) -> None:
         """Forget files; of those that are still there, which the rules now exclude, no trace stays on disk."""
         for path in paths:
-            self._files.pop(path, None)
-            self._open.pop(path, None)
+            for each in (self._files, self._open, self._unwritten):
+                each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
         self._file.remove(sorted(set(paths) - set(excluded)), for_good=False)
         if excluded:  # what may have to be wiped takes as long as the index is large
@@ -271,7 +277,7 @@ class WorkspaceIndex:
             memory = memory.with_changes(removed, documents)
             snapshot[family] = memory.merged() if memory.needs_merge else memory
         self.snapshot = snapshot
-        kept = {source.digest for source in self._open.values()}
+        kept = {each.digest for each in (*self._open.values(), *self._unwritten.values())}
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
         self._tell()
 
