@@ -91,6 +91,9 @@ class StandIn:
         seen = {"forgotten": self.forgotten, "foreseen": self.foreseen, "kept": self.kept}
         return {"prompt": request.text[: request.cursor], "reason": None, **seen}
 
+    def forget_suggestions(self) -> None:
+        pass
+
     def close_document(self, uri: str, save: bool) -> None:
         if "crash" in uri:
             raise ValueError("".join(["sec", "ret"]))
