@@ -99,15 +99,13 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     summary = "print one completion at a place in a file"
     details = "The text to insert goes to stdout. Why there is none, or what editors hide of it, is said on stderr."
     lines = ("efim-ls complete src/app.py:12:5", "efim-ls complete src/app.py:12:5 --json")
-    complete = add_command(commands, "complete", summary, *lines, details=details)
-    complete.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
+    complete = _add_at_place(commands, "complete", summary, *lines, details=details)
     complete.add_argument("--json", action="store_true", help="print one JSON object with text, costs and reason")
     complete.set_defaults(run=_complete)
     summary = "print what a suggestion at a place in a file is made from"
     details = "The prompt's parts with their costs, each word with who said it, and the places that it comes from."
     lines = ("efim-ls context src/app.py:12:5", "efim-ls context src/app.py:12:5 --json")
-    context = add_command(commands, "context", summary, *lines, details=details)
-    context.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
+    context = _add_at_place(commands, "context", summary, *lines, details=details)
     context.add_argument("--json", action="store_true", help="print the JSON object that efim/explain answers")
     context.set_defaults(run=_context)
     summary = "check the installation, and measure how fast suggestions come"
@@ -116,6 +114,13 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     doctor = add_command(commands, "doctor", summary, *lines, details=details)
     doctor.set_defaults(run=_doctor)
     return headless, complete, context, doctor
+
+
+def _add_at_place(commands: Subparsers, name: str, summary: str, *examples: str, details: str) -> Parser:
+    """Add a command that is given a cursor in a file."""
+    command = add_command(commands, name, summary, *examples, details=details)
+    command.add_argument("place", metavar="FILE:LINE:COLUMN", help="the cursor; line and column count from 1")
+    return command
 
 
 def _add_cache(commands: Subparsers) -> None:

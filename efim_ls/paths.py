@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 import platformdirs
 
-from kv_store.atomic_files import make_folder
 from kv_store.block import tag
 
 SPEED = "speed.json"  # what passes cost on this machine; beside the models' folders
@@ -18,12 +17,6 @@ HASHES = "hashes.json"  # of models' files, which take seconds to make
 def cache_folder(setting: str) -> Path:
     """Return the folder for files kept on disk: the one that a setting names, else the system's cache folder."""
     return Path(os.path.expanduser(setting)) if setting else platformdirs.user_cache_path("efim-ls", appauthor=False)
-
-
-def private_folder(folder: Path) -> Path:
-    """Create a folder of the cache and its parents, mode 0700, and return it; raises OSError."""
-    make_folder(folder)
-    return folder
 
 
 def file_path(uri: str) -> str | None:

@@ -133,7 +133,7 @@ class Settings:
     repository: bool = setting(
         True,
         "Prefer phrases that occur in the workspace's other files, open or not. They are read on this machine, "
-        "except those that git ignores or the settings rule out; `efim-ls index` tells what is kept.",
+        "except those that git ignores or the settings rule out; `efim-ls index --status` shows what is kept.",
         "Suggestions",
     )
     disabled_workspaces: TEXTS = setting(
@@ -201,8 +201,8 @@ class Settings:
     )
     memory_mib: int = setting(
         32,
-        "Memory, in MiB, for the phrases of the workspace's files: 6 bytes for each of their tokens. If that is not "
-        "enough for all, those in the nearest folders count.",
+        "Memory, in MiB, for the phrases of the workspace's files: up to 6 bytes for each of their tokens. If that "
+        "is not enough for all, those in the nearest folders count.",
         "Memory and disk",
     )
     private_files: TEXTS = setting(

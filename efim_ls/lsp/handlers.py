@@ -115,7 +115,7 @@ def did_save(ls: EfimServer, params: object) -> None:
         case _:
             pass
     if document is not None:
-        ls.session.save_document(document)
+        ls.session.index_document(document)
 
 
 def did_close(ls: EfimServer, params: object) -> None:

@@ -46,7 +46,7 @@ class EfimServer(LanguageServer):
         self.documents, self.offers = self.session.documents, self.session.offers
         self.background = self.session.background
         self.status_reporter = StatusReporter(self.session, self._send_status)
-        self.session.index_told = self._index_told
+        self.session.on_index_status = self._on_index_status
         self.initial_settings: object = None
         self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`
         self.ends = SimpleQueue[int]()  # exit codes; reentrant, as a signal may interrupt a put
@@ -132,7 +132,7 @@ class EfimServer(LanguageServer):
         if not cast(EfimProtocol, self.protocol).is_shut_down:
             self.protocol.notify(DID_CHANGE_STATUS, status)
 
-    def _index_told(self, status: IndexStatus) -> None:
+    def _on_index_status(self, status: IndexStatus) -> None:
         """Pass the index's state to the event loop, from the repository's thread."""
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(self._show_index, status)

@@ -66,19 +66,32 @@ def source_files(folder: Path, rules: Rules) -> Iterator[SourceFile]:
 
 def readable(path: str, rules: Rules, folder: Path) -> SourceFile | None:
     """Return a file if a walk of its workspace folder would find it; made for single files that changed."""
-    top, path = os.path.realpath(folder), os.path.normpath(path)
+    path = os.path.normpath(path)
+    if not _may_be_source(os.path.basename(path)) or (ignored := _ignored_beside(path, folder)) is None:
+        return None
+    return None if ignored.holds(path, is_folder=False) else _judged(path, rules)
+
+
+def is_entered(path: str, folder: Path) -> bool:
+    """Return whether a folder is there and a walk of its workspace folder would enter it."""
+    path = os.path.normpath(path)
+    if not os.path.isdir(path) or not _may_be_entered(path, os.path.basename(path)):
+        return False
+    return (ignored := _ignored_beside(path, folder)) is not None and not ignored.holds(path, is_folder=True)
+
+
+def _ignored_beside(path: str, folder: Path) -> Ignored | None:
+    """Return what is ignored in the folder that holds a path, None if a walk of the workspace folder misses that."""
+    top = os.path.realpath(folder)
     if os.path.realpath(path) != path or not path.startswith(top.rstrip(os.sep) + os.sep):
         return None
     ignored, here = Ignored.above(os.path.dirname(top)).within(top), top
-    *names, last = path[len(top.rstrip(os.sep)) + 1 :].split(os.sep)
-    for name in names:
+    for name in path[len(top.rstrip(os.sep)) + 1 :].split(os.sep)[:-1]:
         here = os.path.join(here, name)
         if not _may_be_entered(here, name) or ignored.holds(here, is_folder=True):
             return None
         ignored = ignored.within(here)
-    if not _may_be_source(last) or ignored.holds(path, is_folder=False):
-        return None
-    return _judged(path, rules)
+    return ignored
 
 
 def read_source(file: SourceFile) -> str | None:

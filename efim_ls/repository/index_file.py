@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from efim_ls.repository.content import IndexedFile
 from efim_ls.repository.database.origin import IndexOrigin
-from efim_ls.repository.database.place import create_for_owner, remove_index
+from efim_ls.repository.database.place import remove_index
 from efim_ls.repository.database.queries import FoundDefinition, IndexQueries, Passage
 from efim_ls.repository.database.tables import Entry, IndexTables, create_tables
 from efim_ls.repository.outline import Outline
-from efim_ls.sqlite_errors import is_damage
+from efim_ls.sqlite_files import create_for_owner, is_damage
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
 LOCK_TIMEOUT = 5.0  # seconds to wait while another server writes
 RETRY_AFTER = 60.0  # seconds from a failure of the disk to the next attempt
-REMEDY = "the server works on with an index in memory: check the cache folder, or set cache_folder"
+REMEDY = "so the server works on with an index in memory: check the cache folder, or set 'cache_folder'"
 PRAGMAS = (
     "busy_timeout = 5000", "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "temp_store = MEMORY",
     "cache_size = -2048", "cell_size_check = ON", "mmap_size = 0",
@@ -108,10 +108,6 @@ class IndexFile:
         elif self._write(lambda tables: _remove_for_good(tables, removed)) is None:
             self._start_over()  # rather the whole index than a trace
 
-    def remove_gone(self) -> None:
-        """Remove what is kept of files that are gone: none of them was only renamed."""
-        self._write(lambda tables: tables.remove_gone())
-
     def ids(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, Ids]]:
         """Yield the token ids of those texts that the index has."""
         for digest in digests:
@@ -161,7 +157,7 @@ class IndexFile:
             return deed(self._path)
         except Exception as error:  # a text that is no UTF-8, for one, is no sqlite3.Error
             if is_damage(error, self._path):
-                self._tell("damage", f"was damaged ({error}): it is made again")
+                self._tell("damage", f"was damaged ({error}), so it is rebuilt from the files")
                 self._start_over()
             else:
                 self._fail(error)
@@ -204,7 +200,7 @@ class IndexFile:
 
     def _fail(self, error: Exception) -> None:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        self._tell("disk", f"cannot be kept on disk ({reason}): {REMEDY}")
+        self._tell("disk", f"cannot be kept on disk ({reason}), {REMEDY}")
         self._retry_at = monotonic() + RETRY_AFTER
 
     def _tell(self, kind: str, what: str) -> None:

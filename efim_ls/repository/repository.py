@@ -23,7 +23,6 @@ LOOK = 0.05  # seconds between looks at whether the user still types
 
 Work = Callable[[WorkspaceIndex], Steps]
 
-
 logger = logging.getLogger(__name__)
 
 
@@ -35,10 +34,10 @@ class Repository:
     noticed here.
     """
 
-    def __init__(self, is_typing: Callable[[], bool], told: Callable[[IndexStatus], None]) -> None:
-        """Start with nothing to index. `is_typing` is asked and `told` is called on the repository's thread."""
+    def __init__(self, is_typing: Callable[[], bool], on_status: Callable[[IndexStatus], None]) -> None:
+        """Start with nothing to index. `is_typing` and `on_status` are called on the repository's thread."""
         self.watches = False
-        self._is_typing, self._told = is_typing, told
+        self._is_typing, self._on_status = is_typing, on_status
         self._watcher: FileWatcher | None = None
         self._thread: threading.Thread | None = None
         self._made: WorkspaceIndex | None = None  # as far as the thread is; used by it alone, like its building
@@ -56,7 +55,8 @@ class Repository:
 
         What was read under earlier rules is out of the next view.
         """
-        if scope != self._scope:
+        if is_new := scope != self._scope:
+            self._stop_watching()
             with self._changed:
                 self._scope, self._index, self._begun = scope, None, False
                 self._work.clear()
@@ -64,10 +64,6 @@ class Repository:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="repository", daemon=True)
                 self._thread.start()
-            self._stop_watching()
-            is_new = True
-        else:
-            is_new = False
         if self.watches and scope and self._watcher is None:
             self._watcher = FileWatcher(scope.folders, self.refresh)
         return is_new
@@ -78,11 +74,11 @@ class Repository:
         self._post(lambda index: index.refresh(changed))
 
     def open(self, path: str, language: str, text: str) -> None:
-        """Let an open document's text stand for its file, or a newer text for an older one."""
+        """Count an open document's text in place of its file's, or a newer text in place of an older one."""
         self._post(lambda index: index.open(path, language, text))
 
     def close_document(self, path: str) -> None:
-        """Let a file stand for itself again."""
+        """Count a file's own text again."""
         self._post(lambda index: index.close_document(path))
 
     def view(self, language: str, without: Iterable[str]) -> MemoryView | None:
@@ -92,7 +88,7 @@ class Repository:
 
     @property
     def status(self) -> IndexStatus | None:
-        """What is indexed, None without an index."""
+        """What is indexed; None if nothing is."""
         return index.status if (index := self._index) else None
 
     def wait(self, seconds: float) -> bool:
@@ -153,7 +149,7 @@ class Repository:
             self._made.close()
         self._made = self._building = None
         try:
-            self._made = WorkspaceIndex(scope, open_index(scope, logger.warning), self._told) if scope else None
+            self._made = WorkspaceIndex(scope, open_index(scope, logger.warning), self._on_status) if scope else None
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)
         self._building = self._made.build() if self._made else None

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from watchfiles import Change, watch
-
-from efim_ls.languages import SUFFIXES
+from watchfiles import watch
 
 STEP = 500  # milliseconds between looks for changes, the only work while there are none
 
@@ -32,7 +30,7 @@ class FileWatcher:
         try:
             for changes in watch(
                 *self._folders,
-                watch_filter=_may_matter,
+                watch_filter=None,  # whoever is told knows what matters
                 step=STEP,
                 stop_event=self._ended,
                 raise_interrupt=False,
@@ -45,13 +43,3 @@ class FileWatcher:
                 "a restart: raise fs.inotify.max_user_watches, or open a smaller folder",
                 type(error).__name__,
             )
-
-
-def may_be_indexed(path: str) -> bool:
-    """Return whether a change at a path can matter, by its name: a source file, a folder, or a `.gitignore`."""
-    name = PurePath(path)
-    return (name.suffix.lower() in SUFFIXES or not name.suffix) and ".git" not in name.parts
-
-
-def _may_matter(_: Change, path: str) -> bool:
-    return may_be_indexed(path)

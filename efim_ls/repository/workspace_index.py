@@ -22,7 +22,7 @@ from efim_ls.paths import cache_folder
 from efim_ls.repository.content import IndexedFile, content_of, digest_of
 from efim_ls.repository.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.repository.database.place import index_path
-from efim_ls.repository.discovery import SourceFile, read_source, readable, source_files
+from efim_ls.repository.discovery import SourceFile, is_entered, read_source, readable, source_files
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
@@ -92,11 +92,11 @@ class IndexedText(NamedTuple):
 class WorkspaceIndex:
     """The index of one scope. Used on one thread, except `snapshot` and `status`."""
 
-    def __init__(self, scope: Scope, file: IndexFile, told: Callable[[IndexStatus], None]) -> None:
-        """Take over the scope's index file; `told` is called when the status changes."""
+    def __init__(self, scope: Scope, file: IndexFile, on_status: Callable[[IndexStatus], None]) -> None:
+        """Take over the scope's index file; `on_status` is called when the status changes."""
         self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
-        self._scope, self._told, self._told_at, self._is_built = scope, told, 0.0, False
+        self._scope, self._on_status, self._told_at, self._is_built = scope, on_status, 0.0, False
         self._file = file
         self._generation = self._file.generation
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
@@ -144,8 +144,8 @@ class WorkspaceIndex:
                 changed.append(file)
             elif path in self._files or path in self._open:
                 gone.append(path)
-            else:  # a folder, one that is gone, or a list of what git ignores
-                walks = True
+            else:
+                walks = walks or self._is_walked(path)
             yield
         self._forget(gone)
         yield from self._read(changed)
@@ -155,7 +155,7 @@ class WorkspaceIndex:
         yield from self._write_again()
 
     def open(self, path: str, language: str, text: str) -> Steps:
-        """Let an open document's text stand for its file."""
+        """Count an open document's text in place of its file's."""
         self._focus = str(PurePath(path).parent)
         if self._readable(path) is None:
             return
@@ -166,7 +166,7 @@ class WorkspaceIndex:
             yield from self._publish()
 
     def close_document(self, path: str) -> Steps:
-        """Let a file stand for itself again."""
+        """Count a file's own text again."""
         if self._open.pop(path, None):
             yield from self.refresh([path])
 
@@ -178,6 +178,13 @@ class WorkspaceIndex:
         """Return a file if it lies in one of the folders and may be read."""
         found = (readable(path, self._scope.rules, folder) for folder in self._scope.folders)
         return next((file for file in found if file), None)
+
+    def _is_walked(self, path: str) -> bool:
+        """Return whether a path is or was a folder with sources, or is a list of what git ignores."""
+        if os.path.basename(path) == ".gitignore" or any(is_entered(path, folder) for folder in self._scope.folders):
+            return True
+        below = os.path.join(path, "")
+        return not os.path.lexists(path) and any(each.startswith(below) for each in self._files)
 
     def _is_private(self, path: str) -> bool:
         """Return whether nothing of a file may reach the disk."""
@@ -259,15 +266,14 @@ class WorkspaceIndex:
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""
-        while missing := self._missing():
+        while missing := self._missing(wanted := self._wanted()):
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
                 self._ids.update(self._file.ids(part))
                 if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
                     self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
-        # No step from here on: what is wanted may not change.
-        wanted, snapshot = self._wanted(), dict(self.snapshot)
+        snapshot = dict(self.snapshot)  # no step from here on: what is wanted may not change
         for family in {*snapshot, *wanted}:
             memory, there = snapshot.get(family, EMPTY), wanted.get(family, {})
             held = memory.paths
@@ -281,11 +287,11 @@ class WorkspaceIndex:
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
         self._tell()
 
-    def _missing(self) -> list[bytes]:
+    def _missing(self, wanted: Mapping[str, Mapping[str, bytes]]) -> list[bytes]:
         """Return the digests that are wanted and neither in a memory nor at hand."""
         held = {path: digest for memory in self.snapshot.values() for path, digest in memory.paths.items()}
-        wanted = {path: digest for there in self._wanted().values() for path, digest in there.items()}
-        return sorted({digest for path, digest in wanted.items() if held.get(path) != digest} - self._ids.keys())
+        new = {digest for there in wanted.values() for path, digest in there.items() if held.get(path) != digest}
+        return sorted(new - self._ids.keys())
 
     def _wanted(self) -> dict[str, dict[str, bytes]]:
         """Return the digests of what memory has room for, by family and path; the nearest folders come first."""
@@ -323,7 +329,7 @@ class WorkspaceIndex:
         files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
         mib = round(sum(each.bytes for each in memories) / MIB, 1)
         self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
-        self._told(self.status)
+        self._on_status(self.status)
 
 
 def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:

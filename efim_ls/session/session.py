@@ -37,15 +37,15 @@ logger = logging.getLogger(__name__)
 class Session:
     """One client's session. Used on the event loop only; jobs that touch the model run on the engine thread.
 
-    `index_told` is called on the repository's thread when the state of its index changes.
+    `on_index_status` is called on the repository's thread when the state of its index changes.
     """
 
     def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch) -> None:
         self.settings = Settings()
-        self.index_told: Callable[[IndexStatus], None] = lambda _: None
+        self.on_index_status: Callable[[IndexStatus], None] = lambda _: None
         self._active_at = 0.0  # when the user last did something here, by `monotonic`
         self.repository = Repository(
-            lambda: monotonic() - self._active_at < STILL_TYPING, lambda status: self.index_told(status)
+            lambda: monotonic() - self._active_at < STILL_TYPING, lambda status: self.on_index_status(status)
         )
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add, self.history.add_to_bin)
@@ -56,7 +56,7 @@ class Session:
         self._load = load
         self._levels: Mapping[str, float] = {}  # by language, as they were when the model was loaded
         self._model = ModelLoader(self.engine, self._load_model, fetch, released=lambda: self.background.drop_all())
-        self.background = BackgroundWork(self.engine, self.documents, self._model, self._index_document)
+        self.background = BackgroundWork(self.engine, self.documents, self._model, self.index_document)
         self._folders: tuple[str, ...] = ()
 
     @property
@@ -92,7 +92,7 @@ class Session:
         """Open a document and return it."""
         document = self.documents.open(uri, language, text, version)
         self.background.rested(document)
-        self._index_document(document)
+        self.index_document(document)
         return document
 
     def edit(self, document: OpenDocument, changes: Iterable[Change | None], encoding: Encoding) -> None:
@@ -108,9 +108,10 @@ class Session:
                 return
             document.edit(change, encoding)
 
-    def save_document(self, document: OpenDocument) -> None:
-        """Let the repository see what was saved."""
-        self._index_document(document)
+    def index_document(self, document: OpenDocument) -> None:
+        """Count an open document's text in place of its file's, if the rules let others read it."""
+        if document.path and self.documents.may_be_read(document):
+            self.repository.open(document.path, document.language, document.text)
 
     def watch_files(self) -> None:
         """Watch the workspace's files here, because the client does not."""
@@ -233,7 +234,7 @@ class Session:
                 logger.error("a document could not be judged by new rules", exc_info=error)
 
     def _adopt_scope(self) -> None:
-        """Have the workspace indexed by the settings, rules, folders and model in use, with the open documents."""
+        """Index the workspace by the settings, rules, folders and model in use, and the open documents in it."""
         settings, completer = self.settings, self._model.completer
         folders = [Path(path) for uri in self._folders if (path := real_path(uri))]
         tokenizer = completer.tokenizer if completer else None
@@ -242,12 +243,7 @@ class Session:
         if self.repository.adopt(scope):
             self.background.forget_suggestions()
             for document in self.documents:
-                self._index_document(document)
-
-    def _index_document(self, document: OpenDocument) -> None:
-        """Let an open document's text stand for its file in the repository, if the rules let others read it."""
-        if document.path and self.documents.may_be_read(document):
-            self.repository.open(document.path, document.language, document.text)
+                self.index_document(document)
 
     def _drop_if_off(self, document: OpenDocument) -> None:
         if self.documents.why_off(document.uri):

@@ -16,10 +16,9 @@ from typing import TypeVar, cast, get_args
 
 from efim_ls.paths import cache_folder
 from efim_ls.settings import Settings
-from efim_ls.sqlite_errors import is_damage
+from efim_ls.sqlite_files import create_for_owner, is_damage
 from efim_ls.usage.confidence_bins import BIN_PERCENT, BinCount, BinCounts, ConfidenceBin
 from efim_ls.usage.counters import Count
-from kv_store.atomic_files import make_folder
 from kv_store.warn_once import WarnOnce
 
 STATISTICS = "statistics.sqlite3"  # beside the models' folders
@@ -129,10 +128,9 @@ def add_counts(
 
     Raises OSError, ValueError for a path that cannot be one, or sqlite3.Error; nothing was added then.
     """
-    make_folder(path.parent)
     rows = [(*key, *(counts.get(name, 0) for name in COLUMNS)) for key, counts in counted.items()]
     bin_rows = [(day, *bin, *(counts.get(name, 0) for name in BIN_COLUMNS)) for (day, bin), counts in bins.items()]
-    inode = _create_for_owner(path)
+    inode = create_for_owner(path)
     try:
         _add(path, rows, bin_rows)
     except Exception as error:  # a text that is no UTF-8, for one, is no sqlite3.Error
@@ -140,7 +138,7 @@ def add_counts(
             raise
         if inode == path.stat().st_ino:  # else another server has already replaced it
             os.replace(path, f"{path}{DAMAGED}")
-        _create_for_owner(path)
+        create_for_owner(path)
         _add(path, rows, bin_rows)
         return str(error)
     return None
@@ -198,15 +196,6 @@ def _numbers(sums: Sequence[object]) -> dict[Count, int]:
     if not all(isinstance(each, int) for each in sums):
         raise ValueError("a count is not a number")
     return dict(zip(COLUMNS, cast("Sequence[int]", sums), strict=True))
-
-
-def _create_for_owner(path: Path) -> int:
-    """Create the file with mode 0600, which SQLite's side files inherit, if it is missing; return its inode."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        return os.fstat(descriptor).st_ino
-    finally:
-        os.close(descriptor)
 
 
 def _add(path: Path, rows: Iterable[Row], bin_rows: Iterable[Row]) -> None:

@@ -52,7 +52,7 @@ def take(window: Window) -> None:
     keep(window, "status-bar", tooltip, item)
     window.page.set_viewport_size(LARGE)
     window.command("efim-ls: Explain Suggestion")
-    rendered = window.page.frame_locator("iframe.webview").frame_locator("iframe")
+    rendered = window.page.frame_locator("iframe.webview").frame_locator("#active-frame")
     rendered.get_by_text("What the model reads").wait_for()
     window.page.locator(".editor-instance").first.hover()
     tooltip.wait_for(state="hidden")

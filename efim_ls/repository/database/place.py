@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 
-from efim_ls.paths import private_folder
-
 REPOSITORIES = "repositories"  # folder in the cache folder
 SUFFIX = ".sqlite3"
 SIDE_FILES = ("-wal", "-shm", "-journal")  # beside a file, by SQLite
@@ -19,16 +17,6 @@ def index_path(cache: Path, folders: Iterable[str | Path]) -> Path:
     real = sorted({os.path.realpath(folder) for folder in folders})
     name = blake2b("\0".join(real).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
     return cache / REPOSITORIES / f"{name}{SUFFIX}"
-
-
-def create_for_owner(path: Path) -> int:
-    """Create the file with mode 0600, which SQLite's side files inherit, if it is missing; return its inode."""
-    private_folder(path.parent)
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        return os.fstat(descriptor).st_ino
-    finally:
-        os.close(descriptor)
 
 
 def index_size(path: Path) -> int:

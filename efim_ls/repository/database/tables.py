@@ -133,11 +133,6 @@ class IndexTables(IndexQueries):
             self._remove_gone()
         return self.connection.execute("SELECT unwiped FROM about").fetchone() == (1,)
 
-    def remove_gone(self) -> None:
-        """Remove what is kept of files that are gone."""
-        with self._transaction():
-            self._remove_gone()
-
     def wipe(self) -> None:
         """Overwrite what was removed: in the full-text index, where it is only marked, and in the log.
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.explanations import part, word
+
 from ..conftest import need
 from ..drivers.neovim import RECORDER, SETUP, Neovim, neovim
 from ..drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
@@ -30,19 +32,6 @@ for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(buf, page.namespace, 0, -1, 
 end
 return found
 """
-
-
-def word(
-    text: str, probability: float, shares: tuple[float, ...] = (), *places: tuple[str, int]
-) -> dict[str, object]:
-    model, file, repository = shares or (None, None, None)
-    found = [{"path": path, "line": line, "tokens": 5} for path, line in places]
-    said = {"model": model, "file": file, "repository": repository}
-    return {"text": text, "probability": probability, **said, "from": found}
-
-
-def part(name: str, text: str, tokens: int, cost: str) -> dict[str, object]:
-    return {"part": name, "text": text, "tokens": tokens, "cost": cost}
 
 
 def explained(path: str) -> dict[str, Any]:

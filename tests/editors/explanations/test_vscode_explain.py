@@ -29,7 +29,7 @@ def window(opened: Opening, tmp_path: Path) -> Window:
 
 
 def view(window: Window) -> FrameLocator:
-    return window.page.frame_locator("iframe.webview").frame_locator("iframe")
+    return window.page.frame_locator("iframe.webview").frame_locator("#active-frame")
 
 
 def explained(window: Window) -> FrameLocator:

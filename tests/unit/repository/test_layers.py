@@ -13,7 +13,7 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.sqlite_errors",
+    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.sqlite_files",
     "efim_ls.version",
     "model_runtime.errors", "model_runtime.ids", "model_runtime.machine", "model_runtime.c_sources",
     "efim_lab.errors", "efim_lab.documents", "efim_lab.package_memories", "efim_lab.simulation",

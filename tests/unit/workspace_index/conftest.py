@@ -16,7 +16,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")
-ORIGIN = IndexOrigin(("/work",), DEFAULTS)
+ORIGIN = IndexOrigin(("/project",), DEFAULTS)
 
 
 def indexed(path: str, text: str, language: str = "python", *, private: bool = False) -> IndexedFile:

@@ -22,18 +22,18 @@ from tests.unit.workspace_index.conftest import TOKENIZER, Open, indexed
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))
 OTHER = "other_name = 1\n"
-FILES = [indexed(f"/work/{n}.py", f"# {n}\n{TEXT}") for n in range(8)]
+FILES = [indexed(f"/project/{n}.py", f"# {n}\n{TEXT}") for n in range(8)]
 DAMAGED = "was damaged"
 IN_MEMORY = "works on with an index in memory"
 
 
 def check_it_works(index: IndexFile) -> None:
     """It takes files and finds them, wherever it keeps them."""
-    index.put([indexed("/work/other.py", OTHER)])
-    assert index.has_name("other_name") and "/work/other.py" in index.entries()
+    index.put([indexed("/project/other.py", OTHER)])
+    assert index.has_name("other_name") and "/project/other.py" in index.entries()
     assert [ids.tolist() for _, ids in index.ids([digest_of(OTHER)])] == [TOKENIZER.encode(OTHER).tolist()]
-    index.remove(["/work/other.py"], for_good=True)
-    assert not index.has_name("other_name") and "/work/other.py" not in index.entries()
+    index.remove(["/project/other.py"], for_good=True)
+    assert not index.has_name("other_name") and "/project/other.py" not in index.entries()
 
 
 def check_all(index: IndexFile) -> None:
@@ -46,7 +46,7 @@ def check_all(index: IndexFile) -> None:
         assert content and ids.tolist() == content.ids.tolist()
     for question in (index.has_name, index.definitions, lambda name: index.similar([name], 3)):
         question("function_7")
-    index.outline("/work/1.py")
+    index.outline("/project/1.py")
 
 
 def flip(path: Path) -> None:
@@ -130,8 +130,8 @@ def test_a_file_that_another_process_removes_is_made_again(place: Path, open_ind
     index = open_index()
     index.put(FILES)
     remove_index(place)
-    index.put([indexed("/work/other.py", OTHER)])
-    assert index.entries().keys() == {"/work/other.py"} and index.generation == 1 and reports == []
+    index.put([indexed("/project/other.py", OTHER)])
+    assert index.entries().keys() == {"/project/other.py"} and index.generation == 1 and reports == []
     assert place.stat().st_mode & 0o777 == 0o600
 
 
@@ -191,9 +191,9 @@ def test_what_cannot_be_removed_from_a_full_disk_goes_with_the_whole_file(place:
     index = open_index()
     index.put(FILES)
     with full_disk(4096):
-        index.remove(["/work/1.py"], for_good=True)
+        index.remove(["/project/1.py"], for_good=True)
         assert not place.exists() or place.stat().st_size <= 4096
-    assert "/work/1.py" not in index.entries() and index.generation == 1
+    assert "/project/1.py" not in index.entries() and index.generation == 1
 
 
 @pytest.mark.parametrize("kind", ["a folder in its place", "a folder in place of its log", "no folder"])
@@ -226,7 +226,7 @@ def test_a_folder_that_is_read_only_is_done_without(tmp_path: Path) -> None:
         reports = []
         path = c.Path(sys.argv[1]) / "repositories" / "index.sqlite3"
         index = c.IndexFile(path, c.ORIGIN, c.TOKENIZER, reports.append)
-        index.put([c.indexed("/work/a.py", "name = 1")])
+        index.put([c.indexed("/project/a.py", "name = 1")])
         print(index.has_name("name"), len(reports), reports)
     """
     for each in tmp_path.parents[:2]:  # pytest's own folders, which only their owner may enter
@@ -257,7 +257,7 @@ PUTS = """if True:
     first = int(sys.argv[2])
     print("ready", flush=True)
     for n in range(100):
-        index.put([c.indexed(f"/work/{first + n % 7}.py", f"value_{first}_{n} = {n}\\n" * 50)])
+        index.put([c.indexed(f"/project/{first + n % 7}.py", f"value_{first}_{n} = {n}\\n" * 50)])
     index.close()
 """
 

@@ -39,20 +39,20 @@ def renamed(file: IndexedFile, path: str) -> IndexedFile:
 
 
 def test_what_is_put_is_found(index: IndexFile) -> None:
-    index.put([indexed("/work/a.py", TEXT), indexed("/work/b.ts", "const x = 1", "typescript")])
+    index.put([indexed("/project/a.py", TEXT), indexed("/project/b.ts", "const x = 1", "typescript")])
     assert index.entries() == {
-        "/work/a.py": Entry(len(TEXT), 1, digest_of(TEXT), "python"),
-        "/work/b.ts": Entry(11, 1, digest_of("const x = 1"), "typescript"),
+        "/project/a.py": Entry(len(TEXT), 1, digest_of(TEXT), "python"),
+        "/project/b.ts": Entry(11, 1, digest_of("const x = 1"), "typescript"),
     }
     assert ids_of(index, TEXT) == TOKENIZER.encode(TEXT).tolist()
     assert ids_of(index, "something else") is None
-    found = index.outline("/work/a.py")
+    found = index.outline("/project/a.py")
     assert found and found.imports == (Import("os", ()),)
-    assert index.outline("/work/c.py") is None
+    assert index.outline("/project/c.py") is None
 
 
 def test_names_are_told_apart_by_case_and_to_their_end(index: IndexFile) -> None:
-    index.put([indexed("/work/a.py", TEXT + "größe = Ärger\nx" + "y" * 100)])
+    index.put([indexed("/project/a.py", TEXT + "größe = Ärger\nx" + "y" * 100)])
     for name in ("load_user", "Name", "os", "größe", "Ärger", "x" + "y" * 100):
         assert index.has_name(name), name
     for name in ("name", "load", "user", "Load_user", "load_use", "load_user2", "", '"', "a b", "^", "NOT"):
@@ -60,88 +60,88 @@ def test_names_are_told_apart_by_case_and_to_their_end(index: IndexFile) -> None
 
 
 def test_definitions_of_a_name_in_all_files(index: IndexFile) -> None:
-    index.put([indexed("/work/b.py", TEXT), indexed("/work/a.py", "x = 1\nclass load_user: pass\n")])
+    index.put([indexed("/project/b.py", TEXT), indexed("/project/a.py", "x = 1\nclass load_user: pass\n")])
     assert index.definitions("load_user") == [
-        ("/work/a.py", Definition("load_user", "class", 1, "class load_user")),
-        ("/work/b.py", Definition("load_user", "function", 2, "def load_user(Name)")),
+        ("/project/a.py", Definition("load_user", "class", 1, "class load_user")),
+        ("/project/b.py", Definition("load_user", "function", 2, "def load_user(Name)")),
     ]
     assert index.definitions("Name") == []
 
 
 def test_similar_passages_share_the_rarest_words(index: IndexFile) -> None:
     text = "".join(f"common = {n}\n" for n in range(45)) + "rare = common\n"
-    index.put([indexed("/work/a.py", text), indexed("/work/b.py", "common = 1\n")])
-    assert index.similar(["rare", "missing"], 5) == [Passage("/work/a.py", 40, 46)]
-    assert index.similar(["common", "rare"], 5)[0] == Passage("/work/a.py", 40, 46)
+    index.put([indexed("/project/a.py", text), indexed("/project/b.py", "common = 1\n")])
+    assert index.similar(["rare", "missing"], 5) == [Passage("/project/a.py", 40, 46)]
+    assert index.similar(["common", "rare"], 5)[0] == Passage("/project/a.py", 40, 46)
     assert len(index.similar(["common", "rare"], 2)) == 2
     assert index.similar(["RARE", '"', "^", ""], 5) == [] == index.similar([], 5)
 
 
 def test_words_that_stand_everywhere_are_not_compared(index: IndexFile) -> None:
     text = ("common = 1\n" * 40) * (MOST_COMPARED + 1) + "rare = common\n"
-    index.put([indexed("/work/a.py", text)])
+    index.put([indexed("/project/a.py", text)])
     assert index.similar(["common"], 5) == []
     assert len(index.similar(["common", "rare"], 5)) == 1
 
 
 def test_a_changed_file_replaces_itself(index: IndexFile) -> None:
-    index.put([indexed("/work/a.py", TEXT)])
-    index.put([indexed("/work/a.py", "y = 2\n")])
-    assert index.entries().keys() == {"/work/a.py"}
+    index.put([indexed("/project/a.py", TEXT)])
+    index.put([indexed("/project/a.py", "y = 2\n")])
+    assert index.entries().keys() == {"/project/a.py"}
     assert ids_of(index, TEXT) is None and not index.has_name("load_user") and not index.definitions("load_user")
     assert index.has_name("y")
 
 
 def test_a_copy_shares_what_is_derived_from_its_text(index: IndexFile) -> None:
-    first = indexed("/work/a.py", TEXT)
+    first = indexed("/project/a.py", TEXT)
     index.put([first])
     assert index.holds(first.digest, "python") and not index.holds(first.digest, "go")
-    index.put([renamed(first, "/work/b.py")])
-    assert [each.path for each in index.definitions("load_user")] == ["/work/a.py", "/work/b.py"]
-    index.remove(["/work/a.py"], for_good=True)
+    index.put([renamed(first, "/project/b.py")])
+    assert [each.path for each in index.definitions("load_user")] == ["/project/a.py", "/project/b.py"]
+    index.remove(["/project/a.py"], for_good=True)
     assert index.has_name("load_user") and ids_of(index, TEXT) is not None
-    index.remove(["/work/b.py"], for_good=True)
+    index.remove(["/project/b.py"], for_good=True)
     assert not index.has_name("load_user") and ids_of(index, TEXT) is None
 
 
 def test_a_renamed_file_is_not_derived_again(open_index: Open) -> None:
-    index, file = open_index(), indexed("/work/a.py", TEXT)
+    index, file = open_index(), indexed("/project/a.py", TEXT)
     index.put([file])
-    index.remove(["/work/a.py"], for_good=False)
+    index.remove(["/project/a.py"], for_good=False)
     assert index.entries() == {} and not index.has_name("load_user") and not index.definitions("load_user")
-    assert index.similar(["load_user"], 5) == [] and index.outline("/work/a.py") is None
+    assert index.similar(["load_user"], 5) == [] and index.outline("/project/a.py") is None
     assert index.holds(file.digest, "python") and not index.holds(file.digest, "go")
-    index.put([renamed(file, "/work/b.py")])
-    index.remove_gone()
-    assert index.entries().keys() == {"/work/b.py"} and index.has_name("load_user")
+    index.put([renamed(file, "/project/b.py")])
+    index.remove([], for_good=True)
+    assert index.entries().keys() == {"/project/b.py"} and index.has_name("load_user")
     assert ids_of(index, TEXT) == TOKENIZER.encode(TEXT).tolist()
 
 
 def test_what_is_gone_does_not_come_back(open_index: Open) -> None:
-    index, file = open_index(), indexed("/work/a.py", TEXT)
+    index, file = open_index(), indexed("/project/a.py", TEXT)
     index.put([file])
-    index.remove(["/work/a.py", "/work/unknown.py"], for_good=False)
-    index.remove_gone()
+    index.remove(["/project/a.py", "/project/unknown.py"], for_good=False)
+    index.remove([], for_good=True)
     assert not index.holds(file.digest, "python")
-    index.put([renamed(file, "/work/b.py")])
+    index.put([renamed(file, "/project/b.py")])
     assert index.entries() == {}
 
 
 def test_a_restart_finds_everything(open_index: Open) -> None:
     index = open_index()
-    index.put([indexed("/work/a.py", TEXT)])
-    before = index.entries(), index.outline("/work/a.py")
+    index.put([indexed("/project/a.py", TEXT)])
+    before = index.entries(), index.outline("/project/a.py")
     index.close()
     again = open_index()
-    assert (again.entries(), again.outline("/work/a.py")) == before
+    assert (again.entries(), again.outline("/project/a.py")) == before
     assert again.has_name("load_user") and ids_of(again, TEXT) == TOKENIZER.encode(TEXT).tolist()
     assert again.generation == 0
 
 
 def test_two_indexes_of_a_file_see_each_others_work(open_index: Open) -> None:
     first, second = open_index(), open_index()
-    first.put([indexed("/work/a.py", TEXT)])
-    second.put([indexed("/work/b.py", "y = 2\n")])
+    first.put([indexed("/project/a.py", TEXT)])
+    second.put([indexed("/project/b.py", "y = 2\n")])
     assert first.entries() == second.entries() and first.has_name("y")
 
 
@@ -150,7 +150,7 @@ def test_ids_of_another_tokenizer_are_kept_apart(place: Path, reports: list[str]
         index = IndexFile(place, ORIGIN, tokenizer, reports.append)
         try:
             if ids_of(index, TEXT) is None:
-                file = indexed("/work/a.py", TEXT)
+                file = indexed("/project/a.py", TEXT)
                 assert file.content and not index.holds(file.digest, "python")
                 index.put([file._replace(content=file.content._replace(ids=tokenizer.encode(TEXT)))])
                 return None
@@ -168,7 +168,7 @@ def test_ids_of_another_tokenizer_are_kept_apart(place: Path, reports: list[str]
 def test_ids_beyond_two_bytes(place: Path, reports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TOKENIZER, "token_bytes", [b""] * 100_000)
     index = IndexFile(place, ORIGIN, TOKENIZER, reports.append)
-    file = indexed("/work/a.py", TEXT)
+    file = indexed("/project/a.py", TEXT)
     assert file.content
     ids = np.array([1, 65_536, 99_999], dtype=np.int32)
     index.put([file._replace(content=file.content._replace(ids=ids))])
@@ -185,12 +185,12 @@ def test_the_path_names_a_set_of_folders(tmp_path: Path) -> None:
 
 def test_the_file_says_whose_it_is(place: Path, reports: list[str]) -> None:
     settings = Settings(private_files=("*/client/*",), persist=True, model="/models/x", max_lines=3)
-    for origin in (ORIGIN, IndexOrigin(("/work", "/other"), settings)):
+    for origin in (ORIGIN, IndexOrigin(("/project", "/other"), settings)):
         index = IndexFile(place, origin, TOKENIZER, reports.append)
-        index.put([indexed("/work/a.py", TEXT), indexed("/work/b.py", "")])
+        index.put([indexed("/project/a.py", TEXT), indexed("/project/b.py", "")])
         index.close()
     found = read_summary(place)
-    assert found and found.files == {"python": 2} and found.origin.folders == ("/work", "/other")
+    assert found and found.files == {"python": 2} and found.origin.folders == ("/project", "/other")
     kept = found.origin.settings
     assert (kept.private_files, kept.model) == (settings.private_files, settings.model)
     assert kept.max_lines == DEFAULTS.max_lines, "only what decides about files is kept"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.unit.workspace_index.conftest import TOKENIZER, Open, indexed
 
 KILLS = 100
-FILES = [indexed(f"/work/{n}.py", f"def name_{n}():\n    return {n}\n" * 40) for n in range(40)]
+FILES = [indexed(f"/project/{n}.py", f"def name_{n}():\n    return {n}\n" * 40) for n in range(40)]
 
 # One process is killed again and again: each of its children inherits what took seconds to import.
 SCRIPT = """if True:

@@ -107,19 +107,18 @@ def test_earlier_texts_of_an_excluded_file_leave_too(place: Path, open_index: Op
 
 def test_a_file_that_was_renamed_or_deleted_before_leaves_too(place: Path, open_index: Open) -> None:
     index = open_index()
-    index.put([indexed("/work/a.py", SOURCE), indexed("/work/b.py", "x = 1")])
-    index.remove(["/work/a.py"], for_good=False)
+    index.put([indexed("/project/a.py", SOURCE), indexed("/project/b.py", "x = 1")])
+    index.remove(["/project/a.py"], for_good=False)
     assert traces(place.parent), "kept in case that it was renamed"
-    index.remove_gone()
     index.remove([], for_good=True)
-    assert traces(place.parent) == set() and index.entries().keys() == {"/work/b.py"}
+    assert traces(place.parent) == set() and index.entries().keys() == {"/project/b.py"}
 
 
 def test_the_same_text_in_an_allowed_file_stays(open_index: Open) -> None:
     index = open_index()
-    index.put([indexed("/work/a.py", SOURCE), indexed("/work/b.py", SOURCE)])
-    index.remove(["/work/a.py"], for_good=True)
-    assert index.has_name(SECRET) and index.entries().keys() == {"/work/b.py"}
+    index.put([indexed("/project/a.py", SOURCE), indexed("/project/b.py", SOURCE)])
+    index.remove(["/project/a.py"], for_good=True)
+    assert index.has_name(SECRET) and index.entries().keys() == {"/project/b.py"}
 
 
 def test_without_a_path_nothing_is_written(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +140,7 @@ def test_only_the_owner_may_read(place: Path, open_index: Open, folder: Path) ->
 
 def test_one_file_is_removed_by_command(place: Path, open_index: Open) -> None:
     index = open_index()
-    index.put([indexed("/work/a.py", SOURCE), indexed("/work/b.py", "x = 1")])
+    index.put([indexed("/project/a.py", SOURCE), indexed("/project/b.py", "x = 1")])
     index.close()
-    assert index_file.remove_file(place, "/work/a.py") and not index_file.remove_file(place, "/work/a.py")
-    assert traces(place.parent) == set() and open_index().entries().keys() == {"/work/b.py"}
+    assert index_file.remove_file(place, "/project/a.py") and not index_file.remove_file(place, "/project/a.py")
+    assert traces(place.parent) == set() and open_index().entries().keys() == {"/project/b.py"}

@@ -116,7 +116,7 @@ THREADS = """if True:
     from pathlib import Path
     from tests.unit.workspace_index.conftest import indexed
     print(len(list(Path("/proc/self/task").iterdir())))
-    indexed("/work/long.py", "name = 'some text'\\n" * 9000)
+    indexed("/project/long.py", "name = 'some text'\\n" * 9000)
     print(len(list(Path("/proc/self/task").iterdir())))
 """
 

@@ -156,3 +156,25 @@ def test_closing_ends_a_build_between_two_steps(
     repository.adopt(scope_of(folder, tmp_path))
     assert not repository.wait(0.05)
     assert repository.close(SOON)
+
+
+@pytest.mark.parametrize(("name", "found"), [("src.v2", 2), ("plain", 2), (".hidden", 0), ("node_modules", 0)])
+def test_a_folder_that_is_moved_in_or_out_is_read_or_forgotten(
+    repository: Repository, folder: Path, tmp_path: Path, name: str, found: int
+) -> None:
+    def files() -> int:
+        assert repository.wait(SOON)
+        return repository.status.files if repository.status else 0
+
+    repository.adopt(scope_of(folder, tmp_path))
+    assert files() == 2
+    outside = tmp_path / "outside"
+    (outside / "deep.er").mkdir(parents=True)
+    for each in (outside / "c.py", outside / "deep.er" / "d.py"):
+        each.write_text(CODE + f"# {each.name}\n", "utf-8")
+    outside.rename(folder / name)
+    repository.refresh([str(folder / name)])
+    assert files() == 2 + found
+    (folder / name).rename(outside)
+    repository.refresh([str(folder / name)])
+    assert files() == 2

@@ -1,5 +1,6 @@
 --- What explains a suggestion, as a page: each colour is told in words as well.
 local pages = require("efim_ls.page")
+local report = require("efim_ls.report")
 local M = {}
 
 local SPEAKERS = { model = "EfimModel", file = "EfimFile", repository = "EfimRepository" }
@@ -26,15 +27,7 @@ for group, target in pairs(LINKS) do
   vim.api.nvim_set_hl(0, group, { default = true, link = target })
 end
 
----@return boolean
-local function is_set(value)
-  return value ~= nil and value ~= vim.NIL
-end
-
----@param share number?
-local function percent(share)
-  return is_set(share) and ("%d %%"):format(math.floor(share * 100 + 0.5)) or "-"
-end
+local is_set, percent = report.is_set, report.percent
 
 --- Return who said most of a word, nil if that is not known.
 ---@param word table

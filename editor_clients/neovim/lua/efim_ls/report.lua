@@ -2,13 +2,13 @@
 local M = {}
 
 ---@return boolean
-local function is_set(value)
+function M.is_set(value)
   return value ~= nil and value ~= vim.NIL
 end
 
 ---@param share number?
-local function percent(share)
-  return is_set(share) and ("%d %%"):format(math.floor(share * 100 + 0.5)) or "-"
+function M.percent(share)
+  return M.is_set(share) and ("%d %%"):format(math.floor(share * 100 + 0.5)) or "-"
 end
 
 ---@param counters table
@@ -17,8 +17,8 @@ local function of_suggestions(counters)
     counters.shown,
     counters.accepted,
     counters.partially_accepted,
-    percent(counters.acceptance_rate),
-    percent(counters.kept_rate)
+    M.percent(counters.acceptance_rate),
+    M.percent(counters.kept_rate)
   )
 end
 
@@ -32,21 +32,21 @@ end
 ---@return string[]
 function M.status(status)
   local lines = { "# efim-ls: " .. status.state, "" }
-  if is_set(status.message) and status.message ~= "" then
+  if M.is_set(status.message) and status.message ~= "" then
     lines[#lines + 1] = "- " .. status.message
   end
-  if is_set(status.notice) then
+  if M.is_set(status.notice) then
     lines[#lines + 1] = "- " .. status.notice
   end
   for _, name in ipairs({ "model", "device" }) do
-    if is_set(status[name]) then
+    if M.is_set(status[name]) then
       lines[#lines + 1] = ("- %s: %s"):format(name, status[name])
     end
   end
-  if is_set(status.last) then
+  if M.is_set(status.last) then
     lines[#lines + 1] = ("- last answer: %.1f ms, %s"):format(status.last.ms, of_tokens(status.last))
   end
-  if is_set(status.counters) then
+  if M.is_set(status.counters) then
     lines[#lines + 1] = "- suggestions: " .. of_suggestions(status.counters)
   end
   return lines
@@ -60,7 +60,7 @@ function M.stats(stats)
     lines[#lines + 1] = ("  - %s: %d"):format(outcome, count)
   end
   vim.list_extend(lines, { "- suggestions: " .. of_suggestions(stats), "- " .. of_tokens(stats.tokens) })
-  if is_set(stats.ms.p50) then
+  if M.is_set(stats.ms.p50) then
     lines[#lines + 1] = ("- answers: %.1f ms (median), %.1f ms (95th percentile)"):format(stats.ms.p50, stats.ms.p95)
   end
   return lines

@@ -16,9 +16,7 @@ local by_client = {} ---@type table<integer, efim_ls.Status>
 local is_starting = false -- a server was started, and has not reported a status yet
 local by_buffer = {} ---@type table<integer, efim_ls.Status> where it differs: rules leave out files and languages
 
-local function is_set(value)
-  return value ~= nil and value ~= vim.NIL
-end
+local is_set = require("efim_ls.report").is_set
 
 --- Return the status of a buffer; nil if no server is attached or has reported one.
 ---@param buf integer?

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from efim_ls.commands.context import page
 from tests.editors.drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
+from tests.explanations import part, word
 from tests.lsp.wire import ENV, HANG, ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "commands"
@@ -37,17 +38,6 @@ def printed(explained: dict[str, Any]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().splitlines())
 
 
-def word(text: str, probability: float, shares: tuple[float, ...] = (), places: tuple[tuple[str, int], ...] = ()):
-    model, file, repository = shares or (None, None, None)
-    found = [{"path": path, "line": line, "tokens": 5} for path, line in places]
-    said = {"model": model, "file": file, "repository": repository}
-    return {"text": text, "probability": probability, **said, "from": found}
-
-
-def part(name: str, text: str, tokens: int, cost: str) -> dict[str, object]:
-    return {"part": name, "text": text, "tokens": tokens, "cost": cost}
-
-
 EXPLAINED: dict[str, Any] = {
     "parts": [
         part("marker", "<|fim_prefix|>", 1, "kept"),
@@ -67,7 +57,7 @@ EXPLAINED: dict[str, Any] = {
         "words": [
             word("shape", 0.93, (0.9, 0.1, 0.0)),
             word(".", 1.0, (1.0, 0.0, 0.0)),
-            word("[red]width", 0.5, (0.1, 0.2, 0.7), ((f"{FOLDER}/shapes/square.py", 12), ("/usr/lib/ring.py", 3))),
+            word("[red]width", 0.5, (0.1, 0.2, 0.7), (f"{FOLDER}/shapes/square.py", 12), ("/usr/lib/ring.py", 3)),
             word(" *", 0.25),
             word("\n", 0.05),
         ],

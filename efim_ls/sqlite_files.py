@@ -1,10 +1,12 @@
-"""Tells the errors of SQLite that come from a damaged file from those of the disk and of other processes."""
+"""Creates SQLite files that only their owner may read, and tells damage from other failures."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from pathlib import Path
+
+from kv_store.atomic_files import make_folder
 
 # Errors of the disk, of other processes or of this machine's memory; any other error comes from a damaged file.
 NO_DAMAGE_CODES = (
@@ -18,6 +20,21 @@ NO_DAMAGE_CODES = (
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_READONLY,
 )
+
+
+def create_for_owner(path: Path) -> int:
+    """Create a file and its folder where they are missing, and return the file's inode.
+
+    It is the owner's alone (0600), and the side files that SQLite makes inherit that.
+
+    Raises OSError.
+    """
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        return os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
 
 
 def is_damage(error: Exception, path: Path) -> bool:
