@@ -50,6 +50,11 @@ class Window:
         return self.page.evaluate("looking.painted(() => looking.line())")
 
     @property
+    def place(self) -> str:
+        """The cursor's place as the status bar tells it."""
+        return self.page.locator(r"#status\.editor\.selection").inner_text()
+
+    @property
     def ghost(self) -> str:
         """The ghost text, all of its lines."""
         return self.page.evaluate("looking.painted(() => looking.ghost())")
@@ -73,8 +78,15 @@ class Window:
         self.press("Escape")
         self.file.write_text(text, "utf-8")
         self.command("File: Revert File")
-        self.page.locator(".tab.active:not(.dirty)").wait_for()
-        self.press("Control+End")
+        lines = text.split("\n")
+        place = f"Ln {len(lines)}, Col {len(lines[-1]) + 1}"
+
+        def at_end() -> bool:
+            self.press("Control+End")
+            return self.line == lines[-1] and self.place == place
+
+        # VS Code reads the file later than it says.
+        eventually(at_end, lambda: f"the cursor is at {self.place}, not {place}, and the line is {self.line!r}")
 
     def see_saved(self, text: str) -> None:
         """Save the file, and wait until the disk holds this text."""
