@@ -1,93 +1,170 @@
-/* Attention of one row over an arena's keys and values, for a few of the query heads that share one key head. */
+/* Attention of rows over an arena's keys and values: a block of keys is transposed and used by all queries of a task
+   before the next one is read, with a running maximum (FlashAttention, arXiv 2205.14135).
+
+   Blocks begin at multiples of KEYS, and a query's sums run over them in order: its bits depend on its place alone. */
 
 #pragma once
 #include "lanes.h"
 #include "pass.h"
 
+#define TILE 6  /* queries whose sums stay in registers while keys or values pass by */
 
-/* Dot products of `count` queries, `dim` apart, with four keys, to scores that lie `stride` apart. */
-INLINE void score_four(
-    const float *q, int count, const float *const *keys, int64_t dim, float scale, float *scores, int64_t stride) {
-    Floats sums[MOST_QUERIES][4] = {0};
-    for (int64_t d = 0; d < dim; d += LANES) {
-        Floats key[4];
-        for (int i = 0; i < 4; i++) key[i] = *(const Floats *)(keys[i] + d);
-        for (int j = 0; j < count; j++) {
-            Floats query = *(const Floats *)(q + j * dim + d);
-            for (int i = 0; i < 4; i++) sums[j][i] = fused(query, key[i], sums[j][i]);
+/* What a task keeps of its queries between two blocks; `attention_scratch` lays it out. */
+typedef struct {
+    float *queries; /* [MOST_QUERIES][dim], in units whose scores are exponents of two */
+    float *out;     /* [MOST_QUERIES][dim], sums of values in shares of the likeliest key so far */
+    Floats *totals; /* [MOST_QUERIES], sums of shares in lanes */
+    float *peaks;   /* [MOST_QUERIES], the highest score so far */
+    float *keys;    /* [dim][KEYS], the block at hand */
+} Attention;
+
+static Attention attention_scratch(float *memory, int64_t dim) {
+    Attention a = {.queries = memory};
+    a.out = a.queries + MOST_QUERIES * dim;
+    a.keys = a.out + MOST_QUERIES * dim;
+    a.totals = (Floats *)(a.keys + KEYS * dim);
+    a.peaks = (float *)(a.totals + MOST_QUERIES);
+    return a;
+}
+
+/* Two to the x for x of at most 0, within 3 units in the last place; 0 below -126. Coefficients: a least maximum. */
+INLINE Floats power_of_two(Floats x) {
+    __m512 whole = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    Floats r = x - (Floats)whole, p = spread(1.3381302537e-03f);
+    p = fused(p, r, spread(9.6663685154e-03f));
+    p = fused(p, r, spread(5.5503810138e-02f));
+    p = fused(p, r, spread(2.4022349038e-01f));
+    p = fused(p, r, spread(6.9314718056e-01f));
+    p = fused(p, r, spread(1.0f));
+    __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ); /* not a number, too */
+    return (Floats)_mm512_maskz_scalef_ps(counts, (__m512)p, whole);
+}
+
+/* Transpose 16 keys of 16 dimensions: rows[i][d] becomes out[d * KEYS + i]. Quarters come from memory, which spares
+   half of the shuffles. */
+INLINE void transpose_keys(const float *const *rows, int64_t d, float *out) {
+    __m512 v[16];
+    for (int i = 0; i < 4; i++)
+        for (int q = 0; q < 4; q++) {
+            __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(rows[i] + d + 4 * q));
+            x = _mm512_insertf32x4(x, _mm_loadu_ps(rows[i + 4] + d + 4 * q), 1);
+            x = _mm512_insertf32x4(x, _mm_loadu_ps(rows[i + 8] + d + 4 * q), 2);
+            v[4 * q + i] = _mm512_insertf32x4(x, _mm_loadu_ps(rows[i + 12] + d + 4 * q), 3);
+        }
+    for (int q = 0; q < 4; q++) {
+        __m512d low = (__m512d)_mm512_unpacklo_ps(v[4 * q], v[4 * q + 1]);
+        __m512d high = (__m512d)_mm512_unpackhi_ps(v[4 * q], v[4 * q + 1]);
+        __m512d next_low = (__m512d)_mm512_unpacklo_ps(v[4 * q + 2], v[4 * q + 3]);
+        __m512d next_high = (__m512d)_mm512_unpackhi_ps(v[4 * q + 2], v[4 * q + 3]);
+        float *to = out + 4 * q * KEYS;
+        _mm512_storeu_ps(to, (__m512)_mm512_unpacklo_pd(low, next_low));
+        _mm512_storeu_ps(to + KEYS, (__m512)_mm512_unpackhi_pd(low, next_low));
+        _mm512_storeu_ps(to + 2 * KEYS, (__m512)_mm512_unpacklo_pd(high, next_high));
+        _mm512_storeu_ps(to + 3 * KEYS, (__m512)_mm512_unpackhi_pd(high, next_high));
+    }
+}
+
+/* Lay out a block of `count` keys [count][dim] as [dim][KEYS]; lanes beyond them repeat the last one. */
+static void load_keys(const float *k, int64_t count, int64_t dim, float *out) {
+    for (int64_t t = 0; t < count; t += LANES) {
+        const float *rows[LANES];
+        for (int i = 0; i < LANES; i++) rows[i] = k + (t + i < count ? t + i : count - 1) * dim;
+        for (int64_t d = 0; d < dim; d += LANES) transpose_keys(rows, d, out + d * KEYS + t);
+    }
+}
+
+/* Scores [n][KEYS] of `n` queries with the block's keys; those from `count` on are -inf. */
+INLINE void score(const Attention *a, int64_t first, int n, int64_t count, int64_t dim, float *scores) {
+    Floats sums[TILE][KEYS / LANES] = {0};
+    const float *q = a->queries + first * dim;
+    for (int64_t d = 0; d < dim; d++) {
+        Floats key[KEYS / LANES];
+        for (int i = 0; i < KEYS / LANES; i++) key[i] = *(const Floats *)(a->keys + d * KEYS + i * LANES);
+        for (int j = 0; j < n; j++) {
+            Floats query = spread(q[j * dim + d]);
+            for (int i = 0; i < KEYS / LANES; i++) sums[j][i] = fused(query, key[i], sums[j][i]);
         }
     }
-    for (int j = 0; j < count; j++)
-        *(Four *)(scores + j * stride) = folded(sums[j][0], sums[j][1], sums[j][2], sums[j][3]) * scale;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < KEYS / LANES; i++) *(Floats *)(scores + j * KEYS + i * LANES) = sums[j][i];
+    for (int64_t t = count; t < KEYS; t++)
+        for (int j = 0; j < n; j++) scores[j * KEYS + t] = -INFINITY;
 }
 
-/* Scores of `count` queries with keys [keys][dim]; `dim` is a multiple of 16. Beyond them, up to whole lanes, scores are -inf. */
-INLINE void score(
-    const float *q, int count, const float *k, int64_t keys, int64_t dim, float scale, float *scores, int64_t stride) {
-    for (int64_t t = 0; t < keys; t += 4) {
-        const float *four[4];
-        for (int i = 0; i < 4; i++) four[i] = k + (t + i < keys ? t + i : keys - 1) * dim;
-        score_four(q, count, four, dim, scale, scores + t, stride);
+/* Turn scores into shares of the likeliest key so far; factors[j] brings what was summed before into the same unit. */
+INLINE void weigh(const Attention *a, int64_t first, int n, float *scores, float *factors) {
+    for (int j = 0; j < n; j++) {
+        float *row = scores + j * KEYS, before = a->peaks[first + j];
+        Floats most = *(const Floats *)row, sum = {0};
+        for (int i = 1; i < KEYS / LANES; i++) most = larger(most, *(const Floats *)(row + i * LANES));
+        float peak = largest(most);
+        peak = peak > before ? peak : before;
+        Floats factor = power_of_two(spread(before - peak));
+        for (int i = 0; i < KEYS / LANES; i++) {
+            Floats share = power_of_two(*(const Floats *)(row + i * LANES) - peak);
+            *(Floats *)(row + i * LANES) = share;
+            sum += share;
+        }
+        a->totals[first + j] = fused(a->totals[first + j], factor, sum);
+        a->peaks[first + j] = peak;
+        factors[j] = factor[0];
     }
-    for (int j = 0; j < count; j++)
-        for (int64_t t = keys; t % LANES; t++) scores[j * stride + t] = -INFINITY;
 }
 
-/* Turn scores into unnormalized shares; returns one over their sum. */
-static float weigh(float *scores, int64_t keys) {
-    Floats sum = {0}, none = {0}, most = spread(-INFINITY);
-    for (int64_t t = 0; t < keys; t += LANES) most = larger(most, *(const Floats *)(scores + t));
-    float peak = largest(most);
-    for (int64_t t = 0; t < keys; t += LANES) {
-        Floats score = *(const Floats *)(scores + t);
-        Floats share = chosen(score == -INFINITY, none, exponential(score - peak));
-        *(Floats *)(scores + t) = share;
-        sum += share;
-    }
-    return 1.0f / total(sum);
-}
-
-/* out[d] = norm * sum of shares[t] * v[t][d] for `count` queries; 64 dimensions at a time stay in registers. */
-INLINE void gather_some(
-    const float *shares, int64_t stride, int count, const float *v, int64_t keys, int64_t dim, int lanes,
-    const float *norms, float *out) {
-    Floats sums[MOST_QUERIES][4] = {0};
-    for (int64_t t = 0; t < keys; t++) {
+/* Add the values of `count` keys in their shares, for `lanes` * LANES dimensions of `n` queries. */
+INLINE void gather_some(const float *shares, const float *factors, int n, const float *v, int64_t count, int64_t dim,
+                        int lanes, float *out) {
+    Floats sums[TILE][4];
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < lanes; i++) sums[j][i] = *(const Floats *)(out + j * dim + i * LANES) * factors[j];
+    for (int64_t t = 0; t < count; t++) {
         Floats value[4];
         for (int i = 0; i < lanes; i++) value[i] = *(const Floats *)(v + t * dim + i * LANES);
-        for (int j = 0; j < count; j++) {
-            Floats share = spread(shares[j * stride + t]);
+        for (int j = 0; j < n; j++) {
+            Floats share = spread(shares[j * KEYS + t]);
             for (int i = 0; i < lanes; i++) sums[j][i] = fused(share, value[i], sums[j][i]);
         }
     }
-    for (int j = 0; j < count; j++)
-        for (int i = 0; i < lanes; i++) *(Floats *)(out + j * dim + i * LANES) = sums[j][i] * norms[j];
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < lanes; i++) *(Floats *)(out + j * dim + i * LANES) = sums[j][i];
 }
 
-INLINE void gather(
-    const float *shares, int64_t stride, int count, const float *v, int64_t keys, int64_t dim, const float *norms,
-    float *out) {
+INLINE void attend_tile(const Attention *a, int64_t first, int n, const float *v, int64_t count, int64_t dim) {
+    float scores[TILE * KEYS] __attribute__((aligned(64))), factors[TILE];
+    float *out = a->out + first * dim;
+    score(a, first, n, count, dim, scores);
+    weigh(a, first, n, scores, factors);
     int64_t d = 0;
-    for (; d + 64 <= dim; d += 64) gather_some(shares, stride, count, v + d, keys, dim, 4, norms, out + d);
-    for (; d < dim; d += LANES) gather_some(shares, stride, count, v + d, keys, dim, 1, norms, out + d);
+    for (; d + 64 <= dim; d += 64) gather_some(scores, factors, n, v + d, count, dim, 4, out + d);
+    for (; d < dim; d += LANES) gather_some(scores, factors, n, v + d, count, dim, 1, out + d);
 }
 
-INLINE void attend_some(const float *q, int count, const float *k, const float *v, int64_t keys, int64_t dim,
-                        float *scores, int64_t stride, float *out) {
-    float norms[MOST_QUERIES];
-    score(q, count, k, keys, dim, 1.0f / sqrtf(dim), scores, stride);
-    for (int j = 0; j < count; j++) norms[j] = weigh(scores + j * stride, keys);
-    gather(scores, stride, count, v, keys, dim, norms, out);
+/* Let the queries from `first` to `last` attend to the block's first `count` keys and their values v [count][dim]. */
+static void attend_block(
+    const Attention *a, int64_t first, int64_t last, const float *v, int64_t count, int64_t dim) {
+    for (; first + TILE <= last; first += TILE) attend_tile(a, first, TILE, v, count, dim);
+    switch (last - first) { /* constants: sums become registers */
+        case 5: attend_tile(a, first, 5, v, count, dim); break;
+        case 4: attend_tile(a, first, 4, v, count, dim); break;
+        case 3: attend_tile(a, first, 3, v, count, dim); break;
+        case 2: attend_tile(a, first, 2, v, count, dim); break;
+        case 1: attend_tile(a, first, 1, v, count, dim); break;
+    }
 }
 
-/* out [count][dim] = attention of q [count][dim]; `scores` is scratch, [MOST_QUERIES][stride]. */
-static void attend_heads(const float *q, int count, const float *k, const float *v, int64_t keys, int64_t dim,
-                         float *scores, int64_t stride, float *out) {
-    switch (count) { /* constants: sums become registers */
-        case 1: attend_some(q, 1, k, v, keys, dim, scores, stride, out); break;
-        case 2: attend_some(q, 2, k, v, keys, dim, scores, stride, out); break;
-        case 3: attend_some(q, 3, k, v, keys, dim, scores, stride, out); break;
-        case 4: attend_some(q, 4, k, v, keys, dim, scores, stride, out); break;
-        default: attend_some(q, 5, k, v, keys, dim, scores, stride, out);
+/* Attend from `rows` rows of `heads` queries each to keys and values k, v [position][dim]. The first row sees those up
+   to `position`, each further row one more. */
+static void attend_rows(
+    const Attention *a, int64_t rows, int64_t heads, int64_t position, const float *k, const float *v, int64_t dim) {
+    int64_t end = position + rows;
+    for (int64_t i = 0; i < rows * heads; i++) a->peaks[i] = -INFINITY, a->totals[i] = (Floats){0};
+    memset(a->out, 0, rows * heads * dim * sizeof(float));
+    for (int64_t t = 0; t < end; t += KEYS) {
+        int64_t count = end - t < KEYS ? end - t : KEYS, whole = t + KEYS - 1 <= position ? 0 : t + KEYS - 1 - position;
+        load_keys(k + t * dim, count, dim, a->keys);
+        /* Rows before `whole` see a part of the block: what is not theirs to see must not even be multiplied by 0. */
+        for (int64_t row = t <= position ? 0 : t - position; row < rows && row < whole; row++)
+            attend_block(a, row * heads, (row + 1) * heads, v + t * dim, position + row + 1 - t, dim);
+        if (whole < rows) attend_block(a, whole * heads, rows * heads, v + t * dim, KEYS, dim);
     }
 }

@@ -25,13 +25,8 @@ static int64_t begin_of(int64_t count, int64_t unit, int threads, int thread) {
 
 static void share_product(Pass *p, int thread, const Matrix *m, int64_t rows, float *out, int64_t stride) {
     int64_t first = begin_of(m->out, SHARED, p->threads, thread), last = begin_of(m->out, SHARED, p->threads, thread + 1);
-    if (p->panels && rows >= TILED) {
-        SHARE(group, (rows + 7) / 8) tiles_pack(&p->input, group, m->in, p->panels);
-        meet(p);
-        tiles_multiply(m, &p->input, p->panels, rows, first, last, out, stride);
-    } else {
-        multiply(m, p->model->is_int8, &p->input, rows, first, last, out, stride);
-    }
+    if (p->has_tiles && rows >= TILED) tiles_multiply(m, &p->input, rows, first, last, out, stride);
+    else multiply(m, p->model->is_int8, &p->input, rows, first, last, out, stride);
     for (int64_t j = 0; m->bias && j < rows; j++) add_bias(m, first, last, out + j * stride);
     meet(p);
 }
@@ -71,18 +66,56 @@ static void place(Pass *p, int64_t layer, int64_t row) {
     }
 }
 
-static int64_t parts_of(const Model *m) { return (m->heads / m->kv_heads + MOST_QUERIES - 1) / MOST_QUERIES; }
+/* Rows of one task of attention: all that fit, or fewer if threads would be idle. */
+static int64_t rows_a_task(const Pass *p) {
+    const Model *m = p->model;
+    int64_t fair = p->rows * m->kv_heads / p->threads, most = MOST_QUERIES / (m->heads / m->kv_heads);
+    fair = fair < p->rows ? fair : p->rows;
+    return fair < 1 || most < 1 ? 1 : fair < most ? fair : most;
+}
 
-/* One task of attention: a row, a key head, and one of `parts` even parts of its query heads. */
+/* Parts of the query heads of one key head: more than one if they are too many, or threads would be idle. */
+static int64_t parts_of(const Pass *p) {
+    const Model *m = p->model;
+    int64_t group = m->heads / m->kv_heads, idle = p->threads / (p->rows * m->kv_heads);
+    int64_t least = (group + MOST_QUERIES - 1) / MOST_QUERIES, parts = idle > least ? idle : least;
+    return parts < group ? parts : group;
+}
+
+/* The rows from `row` on, before `last`, that follow each other in one arena. */
+static int64_t run_of(const Place *places, int64_t row, int64_t last) {
+    int64_t count = 1;
+    while (row + count < last && places[row + count].k == places[row].k &&
+           places[row + count].position == places[row].position + count)
+        count++;
+    return count;
+}
+
+/* One task of attention: some rows, a key head, and one of its parts. */
 static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in) {
     const Model *m = p->model;
-    int64_t group = m->heads / m->kv_heads, parts = parts_of(m), dim = m->head_dim;
-    int64_t part = task % parts, kv_head = task / parts % m->kv_heads, row = task / parts / m->kv_heads;
-    int64_t first = group * part / parts, count = group * (part + 1) / parts - first;
-    const Place *at = p->places + row;
-    int64_t slot = (layer * m->kv_heads + kv_head) * at->capacity * dim, head = (kv_head * group + first) * dim;
-    attend_heads(p->wide + row * p->wide_stride + head, (int)count, at->k + slot, at->v + slot, at->position + 1, dim,
-                 p->scores + thread * MOST_QUERIES * m->longest, m->longest, p->input.wide + row * in + head);
+    int64_t group = m->heads / m->kv_heads, parts = parts_of(p), dim = m->head_dim, height = rows_a_task(p);
+    int64_t part = task % parts, kv_head = task / parts % m->kv_heads, row = task / parts / m->kv_heads * height;
+    int64_t skipped = group * part / parts, heads = group * (part + 1) / parts - skipped;
+    int64_t last = row + height < p->rows ? row + height : p->rows, first_head = kv_head * group + skipped;
+    float unit = 1.44269504f / sqrtf(dim); /* scores become exponents of two */
+    Attention a = attention_scratch(p->scratch + thread * attention_size(dim), dim);
+    for (int64_t count; row < last; row += count) {
+        const Place *at = p->places + row;
+        int64_t slot = (layer * m->kv_heads + kv_head) * at->capacity * dim;
+        count = run_of(p->places, row, last);
+        for (int64_t j = 0; j < count; j++) {
+            const float *q = p->wide + (row + j) * p->wide_stride + first_head * dim;
+            for (int64_t i = 0; i < heads * dim; i += LANES)
+                *(Floats *)(a.queries + j * heads * dim + i) = *(const Floats *)(q + i) * unit;
+        }
+        attend_rows(&a, count, heads, at->position, at->k + slot, at->v + slot, dim);
+        for (int64_t j = 0; j < count * heads; j++) {
+            float *out = p->input.wide + (row + j / heads) * in + (first_head + j % heads) * dim;
+            float norm = 1.0f / total(a.totals[j]);
+            for (int64_t i = 0; i < dim; i += LANES) *(Floats *)(out + i) = *(const Floats *)(a.out + j * dim + i) * norm;
+        }
+    }
 }
 
 /* The input of the last product: activated(gate) * up, or activated(up) without a gate. */
@@ -109,7 +142,8 @@ static void attention_block(Pass *p, int thread, int64_t i) {
     share_product(p, thread, &layer->qkv, p->rows, p->wide, p->wide_stride);
     SHARE(row, p->rows) place(p, i, row);
     meet(p);
-    SHARE(task, p->rows * m->kv_heads * parts_of(m)) attend(p, thread, i, task, in);
+    int64_t height = rows_a_task(p);
+    SHARE(task, (p->rows + height - 1) / height * m->kv_heads * parts_of(p)) attend(p, thread, i, task, in);
     meet(p);
     SHARE(row, p->rows) {
         memset(p->input.wide + row * in + used, 0, (in - used) * sizeof(float));
@@ -131,7 +165,7 @@ static void mlp_block(Pass *p, int thread, int64_t i) {
 
 static void pass_share(Pass *p, int thread) {
     const Model *m = p->model;
-    if (p->panels) tiles_begin();
+    if (p->has_tiles) tiles_begin();
     for (int64_t i = 0; i < m->layer_count; i++) {
         attention_block(p, thread, i);
         mlp_block(p, thread, i);
@@ -139,5 +173,5 @@ static void pass_share(Pass *p, int thread) {
     SHARE(n, p->wanted) add_and_norm(p, p->wanted_rows[n], 1, &m->norm, n);
     meet(p);
     share_product(p, thread, &m->head, p->wanted, p->logits, m->head.out);
-    if (p->panels) tiles_end();
+    if (p->has_tiles) tiles_end();
 }

@@ -108,7 +108,7 @@ class NativeDecoder:
             layers, self._norm(norm(config, weights, "model.norm")), self._rope.data_ptr(),
             self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
             _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
-            _round_up(config.context, 16), form == "int8", config.gated,
+            form == "int8", config.gated,
             config.activation == "gelu_tanh", config.norm_eps,
         )  # fmt: skip
 
@@ -141,9 +141,17 @@ class NativeDecoder:
         stored = self._memory.zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
         self._tensors.append(stored)
-        # numpy, since torch would convert all of it to int32 first
-        sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128) if form == "int8" else 0
+        sums = self._interleave(stored) if form == "int8" else 0
         return c.NativeMatrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
+
+    def _interleave(self, stored: torch.Tensor) -> int:
+        """Lay weights [out, in] out in lanes of outputs, in place, and return where 128 times their sums are kept."""
+        rows = stored.numpy()  # torch would convert all of it to int32 to sum it
+        sums = self._keep(torch.as_tensor(rows.sum(1, dtype=np.int32)) * 128)
+        outputs, inputs = rows.shape
+        lanes = rows.reshape(outputs // 16, 16, inputs // 4, 4).transpose(0, 2, 1, 3)
+        rows[:] = np.ascontiguousarray(lanes).reshape(outputs, inputs)
+        return sums
 
     def _vector(self, values: torch.Tensor, length: int) -> int:
         return self._keep(F.pad(values.float(), (0, length - len(values))))

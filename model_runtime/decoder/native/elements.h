@@ -33,11 +33,12 @@ static void layer_norm(const float *x, int64_t width, int64_t count, const Norm 
             fused(*(const Floats *)(out + i) * scale, *(const Floats *)(norm->weight + i), *(const Floats *)(norm->bias + i));
 }
 
+/* Turn each pair of numbers by its angle; rope [dim] holds cosine and sine of each. `dim` is in whole lanes. */
 static void rotate(const float *from, const float *rope, int64_t dim, float *to) {
-    for (int64_t i = 0; i < dim; i += 2) {
-        float a = from[i], b = from[i + 1], c = rope[i], s = rope[i + 1];
-        to[i] = a * c - b * s;
-        to[i + 1] = a * s + b * c;
+    for (int64_t i = 0; i < dim; i += LANES) {
+        __m512 x = _mm512_loadu_ps(from + i), angles = _mm512_loadu_ps(rope + i);
+        __m512 crossed = _mm512_mul_ps(_mm512_permute_ps(x, 0xb1), _mm512_movehdup_ps(angles));
+        _mm512_storeu_ps(to + i, _mm512_fmaddsub_ps(x, _mm512_moveldup_ps(angles), crossed));
     }
 }
 

@@ -28,42 +28,42 @@ static inline Floats widened(const uint16_t *halves) {
 /* Store the lowest byte of each lane. */
 static inline void narrowed(Ints x, uint8_t *bytes) { _mm_storeu_si128((__m128i *)bytes, _mm512_cvtepi32_epi8((__m512i)x)); }
 
-/* Add products of 64 bytes without sign and 64 with sign, to sixteen sums; exact. */
-static inline Ints dotted(Ints sums, const uint8_t *bytes, const int8_t *with_sign) {
-    return (Ints)_mm512_dpbusd_epi32((__m512i)sums, _mm512_loadu_si512(bytes), _mm512_loadu_si512(with_sign));
+/* Four bytes in every lane. */
+static inline Ints repeated(const uint8_t *bytes) {
+    int32_t four;
+    memcpy(&four, bytes, sizeof four);
+    return (Ints)_mm512_set1_epi32(four);
 }
 
-/* The sums of the lanes of four vectors, in one register of four. A macro serves both kinds of numbers. */
-#define FOLDED(NAME, WIDE, NARROW)                                                                                   \
-    static inline NARROW NAME(WIDE a, WIDE b, WIDE c, WIDE d) {                                                      \
-        Ints low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29}, high = low + 2;                       \
-        WIDE ab = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);                                      \
-        WIDE cd = __builtin_shuffle(c, d, low) + __builtin_shuffle(c, d, high);                                      \
-        Ints even = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, odd = even + 2;                      \
-        union { WIDE all; NARROW quarter[4]; } x;                                                                    \
-        x.all = __builtin_shuffle(ab, cd, even) + __builtin_shuffle(ab, cd, odd);                                    \
-        return (x.quarter[0] + x.quarter[1]) + (x.quarter[2] + x.quarter[3]);                                        \
-    }
+/* Add to sixteen sums the products of four bytes without sign and four with sign each; exact. */
+static inline Ints dotted(Ints sums, Ints bytes, Ints with_sign) {
+    return (Ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)bytes, (__m512i)with_sign);
+}
 
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t FourInts __attribute__((vector_size(16), aligned(4), may_alias));
-FOLDED(folded, Floats, Four)
-FOLDED(folded_ints, Ints, FourInts)
+
+/* The sums of the lanes of four vectors, in one register of four. */
+static inline Four folded(Floats a, Floats b, Floats c, Floats d) {
+    Ints low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29}, high = low + 2;
+    Floats ab = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);
+    Floats cd = __builtin_shuffle(c, d, low) + __builtin_shuffle(c, d, high);
+    Ints even = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, odd = even + 2;
+    union { Floats all; Four quarter[4]; } x;
+    x.all = __builtin_shuffle(ab, cd, even) + __builtin_shuffle(ab, cd, odd);
+    return (x.quarter[0] + x.quarter[1]) + (x.quarter[2] + x.quarter[3]);
+}
 
 static inline float total(Floats x) {
     Floats none = {0};
     return folded(x, none, none, none)[0];
 }
 
-static inline float largest(Floats x) {
-    float most = x[0];
-    for (int i = 1; i < LANES; i++) most = x[i] > most ? x[i] : most;
-    return most;
-}
+static inline float largest(Floats x) { return _mm512_reduce_max_ps((__m512)x); }
 
 static inline Floats chosen(Ints where, Floats a, Floats b) { return (Floats)(((Ints)a & where) | ((Ints)b & ~where)); }
 
-static inline Floats larger(Floats a, Floats b) { return chosen(a > b, a, b); }
+/* The second where one is not a number. */
+static inline Floats larger(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m512)a, (__m512)b); }
 
 /* e to the x within 2 units in the last place: Cody-Waite reduction, then the series to the sixth power. */
 static inline Floats exponential(Floats x) {

@@ -65,7 +65,6 @@ class NativeModel(Structure):
         ("kv_heads", c_int64),
         ("head_dim", c_int64),
         ("intermediate", c_int64),
-        ("longest", c_int64),
         ("is_int8", c_int64),
         ("is_gated", c_int64),
         ("is_gelu", c_int64),

@@ -99,9 +99,9 @@ static int allocate(Runner *r) {
     p->input.units = calloc(MOST_ROWS, sizeof(float));
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
-    p->panels = m->is_int8 && tiles_allowed() ? calloc(MOST_ROWS * 2 * deep, 1) : NULL;
-    p->scores = calloc(p->threads * MOST_QUERIES * m->longest, sizeof(float));
-    return p->input.wide && p->input.digits && p->input.units && p->delta && p->wide && p->scores;
+    p->has_tiles = m->is_int8 && tiles_allowed();
+    p->scratch = calloc(p->threads * attention_size(m->head_dim), sizeof(float));
+    return p->input.wide && p->input.digits && p->input.units && p->delta && p->wide && p->scratch;
 }
 
 void efim_close(Runner *r) {
@@ -110,7 +110,7 @@ void efim_close(Runner *r) {
     for (int i = 0; i < r->helping; i++) pthread_join(r->helpers[i], NULL);
     Pass *p = &r->pass;
     free(p->input.wide), free(p->input.digits), free(p->input.units);
-    free(p->panels), free(p->delta), free(p->wide), free(p->scores);
+    free(p->delta), free(p->wide), free(p->scratch);
     free(r);
 }
 

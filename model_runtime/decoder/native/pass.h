@@ -5,10 +5,12 @@
 #include <stdint.h>
 
 #define DIGIT 254      /* see products.h */
-#define MOST_QUERIES 5 /* of one key head, whose sums stay in registers while a key or value is there */
+#define KEYS 64          /* of a block of attention: with their values they stay in the first cache */
+#define MOST_QUERIES 320 /* of one task of attention, whose sums stay in the second cache */
 
 typedef struct {
-    const void *weights; /* uint16_t fp16 or int8_t, [out][in]; in padded to 64, out to 16 */
+    /* fp16: uint16_t [out][in]. int8: int8_t [out / 16][in / 4][16][4], lanes of four inputs. In padded to 64, out to 16. */
+    const void *weights;
     const float *scales; /* [out], int8 only */
     const int32_t *sums; /* [out], 128 times the sum of the row's weights, int8 only */
     const float *bias;   /* [out] or NULL */
@@ -32,7 +34,6 @@ typedef struct {
     const float *rope; /* [context][head_dim], cosine and sine of each pair */
     Matrix head;
     int64_t layer_count, hidden, padded, heads, kv_heads, head_dim, intermediate;
-    int64_t longest; /* tokens of a context, padded to 16 */
     int64_t is_int8, is_gated, is_gelu; /* the activation is silu or gelu by tanh */
     float epsilon;
 } Model;
@@ -59,10 +60,14 @@ typedef struct {
     float *x;                   /* [rows][padded], embedded tokens; changed */
     float *logits;              /* [wanted][head.out] */
     Rows input;
-    uint8_t *panels; /* for tiles, [rows][2][in], or NULL without tiles */
-    float *delta, *wide, *scores; /* [rows][padded], [rows][wide_stride], [threads][MOST_QUERIES][longest] */
+    int has_tiles;
+    float *delta, *wide; /* [rows][padded], [rows][wide_stride] */
+    float *scratch;      /* of attention, [threads][attention_size] */
     atomic_int arrived, epoch;
 } Pass;
+
+/* Floats of scratch that a thread's task of attention takes; attention.h lays it out. */
+static inline int64_t attention_size(int64_t dim) { return MOST_QUERIES * (2 * dim + 16 + 1) + KEYS * dim; }
 
 /* Wait until all threads of the pass are here. */
 void meet(Pass *p);

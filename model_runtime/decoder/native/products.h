@@ -7,7 +7,8 @@
 #include "lanes.h"
 #include "pass.h"
 
-#define BLOCK 4 /* weight rows of one inner loop */
+#define BLOCK 4 /* weight rows of one inner loop, fp16 */
+#define SIDE 4  /* vectors of outputs of one, int8 */
 #define WIDTH 6 /* rows of activations, or of their digits, of one: 24 sums stay in registers */
 
 /* Digits of one row; `in` is a multiple of 64. */
@@ -49,25 +50,27 @@ INLINE void block_fp16(
         *(Four *)(out + j * stride) = folded(sums[j][0], sums[j][1], sums[j][2], sums[j][3]);
 }
 
-/* The same for int8; two digits make a row of activations, so `count` is at most WIDTH / 2. */
-INLINE void block_int8(
-    const Matrix *m, int64_t n, const uint8_t *x, const float *units, int count, int fetch, float *out,
-    int64_t stride) {
+/* Sums of SIDE vectors of outputs with `rows` rows of two digits each. Lanes are outputs, so nothing is folded. */
+INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float *units, int rows, int side, float *out,
+                       int64_t stride) {
     const int8_t *w = (const int8_t *)m->weights + n * m->in;
-    Ints sums[WIDTH][BLOCK] = {0};
-    for (int64_t k = 0; k < m->in; k += 64) {
-        if (fetch)
-            for (int i = 0; i < BLOCK; i++) __builtin_prefetch(w + (BLOCK + i) * m->in + k, 0, 2);
-        for (int j = 0; j < 2 * count; j++)
-            for (int i = 0; i < BLOCK; i++) sums[j][i] = dotted(sums[j][i], x + j * m->in + k, w + i * m->in + k);
+    Ints sums[WIDTH][SIDE] = {0};
+    for (int64_t k = 0; k < m->in; k += 4) {
+        Ints weights[SIDE];
+        for (int i = 0; i < side; i++) weights[i] = *(const Ints *)(w + i * LANES * m->in + LANES * k);
+        for (int j = 0; j < 2 * rows; j++) {
+            Ints digits = repeated(x + j * m->in + k);
+            for (int i = 0; i < side; i++) sums[j][i] = dotted(sums[j][i], digits, weights[i]);
+        }
     }
-    FourInts base = *(const FourInts *)(m->sums + n);
-    Four scale = *(const Four *)(m->scales + n);
-    for (int j = 0; j < count; j++) {
-        Ints *high = sums[2 * j], *low = sums[2 * j + 1];
-        Four h = __builtin_convertvector(folded_ints(high[0], high[1], high[2], high[3]) - base, Four);
-        Four l = __builtin_convertvector(folded_ints(low[0], low[1], low[2], low[3]) - base, Four);
-        *(Four *)(out + j * stride) = (h * (float)DIGIT + l) * scale * units[j];
+    for (int i = 0; i < side; i++) {
+        Ints base = *(const Ints *)(m->sums + n + i * LANES);
+        Floats scale = *(const Floats *)(m->scales + n + i * LANES);
+        for (int j = 0; j < rows; j++) {
+            Floats high = __builtin_convertvector(sums[2 * j][i] - base, Floats);
+            Floats low = __builtin_convertvector(sums[2 * j + 1][i] - base, Floats);
+            *(Floats *)(out + j * stride + i * LANES) = (high * (float)DIGIT + low) * scale * units[j];
+        }
     }
 }
 
@@ -83,15 +86,11 @@ static void some_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, f
     if (j < rows) block_fp16(m, n, x->wide + j * in, 1, 0, out + j * stride, stride);
 }
 
-static void some_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
+INLINE void rows_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, int side, float *out, int64_t stride) {
     int64_t j = 0, in = 2 * m->in;
-    if (rows == 1) block_int8(m, n, x->digits, x->units, 1, 1, out, stride), j = 1;
-    else block_int8(m, n, x->digits, x->units, 2, 1, out, stride), j = 2;
-    for (; j + 3 <= rows; j += 3)
-        block_int8(m, n, x->digits + j * in, x->units + j, 3, 0, out + j * stride, stride);
-    for (; j + 2 <= rows; j += 2)
-        block_int8(m, n, x->digits + j * in, x->units + j, 2, 0, out + j * stride, stride);
-    if (j < rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, 0, out + j * stride, stride);
+    for (; j + 3 <= rows; j += 3) block_int8(m, n, x->digits + j * in, x->units + j, 3, side, out + j * stride, stride);
+    if (j + 2 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 2, side, out + j * stride, stride);
+    if (j + 1 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, side, out + j * stride, stride);
 }
 
 /* Add the bias of the outputs from `first` up to `last` to a row. */
@@ -102,6 +101,11 @@ static void add_bias(const Matrix *m, int64_t first, int64_t last, float *out) {
 /* out[j][n] = weights[n] . x[j] for the outputs from `first` up to `last`, multiples of LANES. */
 static void multiply(
     const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
-    for (int64_t n = first; rows > 0 && n < last; n += BLOCK)
-        (is_int8 ? some_int8 : some_fp16)(m, n, x, rows, out + n, stride);
+    int64_t n = first;
+    if (!is_int8) {
+        for (; rows > 0 && n < last; n += BLOCK) some_fp16(m, n, x, rows, out + n, stride);
+        return;
+    }
+    for (; n + SIDE * LANES <= last; n += SIDE * LANES) rows_int8(m, n, x, rows, SIDE, out + n, stride);
+    for (; n < last; n += LANES) rows_int8(m, n, x, rows, 1, out + n, stride);
 }

@@ -85,7 +85,7 @@ static Matrix matrix(Case *c, int64_t outputs, int64_t inputs, int biased, Real 
         for (int64_t i = 0; i < inputs; i++) {
             if (scales) {
                 int8_t w = (int8_t)between(-127, 127);
-                weights[n * m.in + i] = w, sums[n] += 128 * w;
+                weights[n / 16 * 16 * m.in + i / 4 * 64 + n % 16 * 4 + i % 4] = w, sums[n] += 128 * w;
                 copy->real[n * inputs + i] = (double)w * scales[n];
             } else {
                 uint16_t half = _cvtss_sh((float)(real(1.5) / sqrt(inputs)), 0);
@@ -113,8 +113,7 @@ static void make(Case *c) {
     m->kv_heads = kv_heads, m->heads = kv_heads * group, m->head_dim = 16 * between(1, draw() % 4 ? 3 : 8);
     m->intermediate = between(1, 150), m->layer_count = between(1, 3), m->epsilon = 1e-5f;
     m->is_int8 = draw() % 2, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
-    c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 150);
-    m->longest = rounded_up(c->capacity, 16);
+    c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 200);
     float *rope = owned(c, c->capacity * m->head_dim * sizeof(float));
     for (int64_t i = 0; i < c->capacity * m->head_dim; i += 2) {
         double angle = real(3.2);

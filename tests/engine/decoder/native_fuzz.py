@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -14,16 +15,17 @@ NATIVE = ROOT / "model_runtime" / "decoder" / "native"
 FUZZ = Path(__file__).with_suffix(".c")
 FLAGS = ("-O1", "-g", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
+TILES = ("-include", str(FUZZ.with_name("emulated_tiles.h")))  # few CPUs have them
 
 
-def build_fuzz(folder: Path, sanitizers: str, native: Path = NATIVE) -> Path:
+def build_fuzz(folder: Path, sanitizers: str, native: Path = NATIVE, options: tuple[str, ...] = ()) -> Path:
     """Compile the decoder and its fuzz with gcc's sanitizers of these names; return the program."""
     stop = ("-fno-sanitize-recover=all",) if "undefined" in sanitizers else ()
     watched = (*FLAGS, f"-fsanitize={sanitizers}", *stop)
     # The reference is not watched: it would take most of the time.
     subprocess.run(["gcc", "-O2", "-g", f"-I{native}", "-c", FUZZ, "-o", folder / "fuzz.o"], check=True)
     sources = sorted(native.glob("*.c"))
-    command = ["gcc", *watched, f"-I{native}", *sources, folder / "fuzz.o", "-lm", "-o", folder / "fuzz"]
+    command = ["gcc", *watched, *options, f"-I{native}", *sources, folder / "fuzz.o", "-lm", "-o", folder / "fuzz"]
     subprocess.run(command, check=True)
     return folder / "fuzz"
 
@@ -35,11 +37,12 @@ def run_fuzz(program: Path, seconds: float, seed: int = 0) -> subprocess.Complet
 
 
 def main() -> int:
-    """Look for faults of memory, then for races, half of the time each."""
+    """Look for faults of memory, then for races, with tiles and without, for an equal time each."""
     seconds, seed, worst = float(sys.argv[1]), int(time.time()), 0
-    for what, sanitizers in SANITIZERS.items():
+    for (what, sanitizers), options in product(SANITIZERS.items(), ((), TILES)):
         with tempfile.TemporaryDirectory() as folder:
-            ran = run_fuzz(build_fuzz(Path(folder), sanitizers), seconds / len(SANITIZERS), seed)
+            program = build_fuzz(Path(folder), sanitizers, options=options)
+            ran = run_fuzz(program, seconds / (2 * len(SANITIZERS)), seed)
         print(f"{what}: {ran.stdout}{ran.stderr}", end="")
         worst = max(worst, abs(ran.returncode))
     return worst
