@@ -152,19 +152,30 @@ static void attend_block(
     }
 }
 
-/* Attend from `rows` rows of `heads` queries each to keys and values k, v [position][dim]. The first row sees those up
-   to `position`, each further row one more. */
-static void attend_rows(
-    const Attention *a, int64_t rows, int64_t heads, int64_t position, const float *k, const float *v, int64_t dim) {
-    int64_t end = position + rows;
-    for (int64_t i = 0; i < rows * heads; i++) a->peaks[i] = -INFINITY, a->totals[i] = (Floats){0};
-    memset(a->out, 0, rows * heads * dim * sizeof(float));
+static void begin_queries(const Attention *a, int64_t count, int64_t dim) {
+    for (int64_t i = 0; i < count; i++) a->peaks[i] = -INFINITY, a->totals[i] = (Floats){0};
+    memset(a->out, 0, count * dim * sizeof(float));
+}
+
+/* Let `count` queries attend to all of keys and values k, v [position][dim] before `end`, a multiple of KEYS. */
+static void attend_prefix(const Attention *a, int64_t count, const float *k, const float *v, int64_t end, int64_t dim) {
     for (int64_t t = 0; t < end; t += KEYS) {
+        load_keys(k + t * dim, KEYS, dim, a->keys);
+        attend_block(a, 0, count, v + t * dim, KEYS, dim);
+    }
+}
+
+/* Let the queries from `first` on, `heads` for each of `rows` rows, attend to keys and values k, v [position][dim] from
+   `begin` on, a multiple of KEYS. The first row sees those up to `position`, each further row one more. */
+static void attend_rows(const Attention *a, int64_t first, int64_t rows, int64_t heads, int64_t begin, int64_t position,
+                        const float *k, const float *v, int64_t dim) {
+    int64_t end = position + rows;
+    for (int64_t t = begin; t < end; t += KEYS) {
         int64_t count = end - t < KEYS ? end - t : KEYS, whole = t + KEYS - 1 <= position ? 0 : t + KEYS - 1 - position;
         load_keys(k + t * dim, count, dim, a->keys);
         /* Rows before `whole` see a part of the block: what is not theirs to see must not even be multiplied by 0. */
         for (int64_t row = t <= position ? 0 : t - position; row < rows && row < whole; row++)
-            attend_block(a, row * heads, (row + 1) * heads, v + t * dim, position + row + 1 - t, dim);
-        if (whole < rows) attend_block(a, whole * heads, rows * heads, v + t * dim, KEYS, dim);
+            attend_block(a, first + row * heads, first + (row + 1) * heads, v + t * dim, position + row + 1 - t, dim);
+        if (whole < rows) attend_block(a, first + whole * heads, first + rows * heads, v + t * dim, KEYS, dim);
     }
 }

@@ -91,30 +91,34 @@ static int64_t run_of(const Place *places, int64_t row, int64_t last) {
     return count;
 }
 
-/* One task of attention: some rows, a key head, and one of its parts. */
+/* One task of attention: some rows, a key head, and one of its parts. What arenas have in common is read once. */
 static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in) {
     const Model *m = p->model;
     int64_t group = m->heads / m->kv_heads, parts = parts_of(p), dim = m->head_dim, height = rows_a_task(p);
-    int64_t part = task % parts, kv_head = task / parts % m->kv_heads, row = task / parts / m->kv_heads * height;
+    int64_t part = task % parts, kv_head = task / parts % m->kv_heads, first = task / parts / m->kv_heads * height;
     int64_t skipped = group * part / parts, heads = group * (part + 1) / parts - skipped;
-    int64_t last = row + height < p->rows ? row + height : p->rows, first_head = kv_head * group + skipped;
+    int64_t rows = first + height < p->rows ? height : p->rows - first, head = kv_head * group + skipped;
     float unit = 1.44269504f / sqrtf(dim); /* scores become exponents of two */
     Attention a = attention_scratch(p->scratch + thread * attention_size(dim), dim);
-    for (int64_t count; row < last; row += count) {
-        const Place *at = p->places + row;
-        int64_t slot = (layer * m->kv_heads + kv_head) * at->capacity * dim;
-        count = run_of(p->places, row, last);
-        for (int64_t j = 0; j < count; j++) {
-            const float *q = p->wide + (row + j) * p->wide_stride + first_head * dim;
-            for (int64_t i = 0; i < heads * dim; i += LANES)
-                *(Floats *)(a.queries + j * heads * dim + i) = *(const Floats *)(q + i) * unit;
-        }
-        attend_rows(&a, count, heads, at->position, at->k + slot, at->v + slot, dim);
-        for (int64_t j = 0; j < count * heads; j++) {
-            float *out = p->input.wide + (row + j / heads) * in + (first_head + j % heads) * dim;
-            float norm = 1.0f / total(a.totals[j]);
-            for (int64_t i = 0; i < dim; i += LANES) *(Floats *)(out + i) = *(const Floats *)(a.out + j * dim + i) * norm;
-        }
+    const Place *places = p->places + first;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *q = p->wide + (first + row) * p->wide_stride + head * dim;
+        for (int64_t i = 0; i < heads * dim; i += LANES)
+            *(Floats *)(a.queries + row * heads * dim + i) = *(const Floats *)(q + i) * unit;
+    }
+    begin_queries(&a, rows * heads, dim);
+    int64_t slot = layer * m->kv_heads + kv_head;
+    float *shared_k = places->k + slot * places->capacity * dim, *shared_v = places->v + slot * places->capacity * dim;
+    attend_prefix(&a, rows * heads, shared_k, shared_v, p->shared, dim);
+    for (int64_t row = 0, count; row < rows; row += count) {
+        const Place *at = places + row;
+        count = run_of(places, row, rows);
+        attend_rows(&a, row * heads, count, heads, p->shared, at->position, at->k + slot * at->capacity * dim,
+                    at->v + slot * at->capacity * dim, dim);
+    }
+    for (int64_t j = 0; j < rows * heads; j++) {
+        float *out = p->input.wide + (first + j / heads) * in + (head + j % heads) * dim, norm = 1.0f / total(a.totals[j]);
+        for (int64_t i = 0; i < dim; i += LANES) *(Floats *)(out + i) = *(const Floats *)(a.out + j * dim + i) * norm;
     }
 }
 

@@ -21,7 +21,7 @@ from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.errors import Fp16Overflow
-from model_runtime.ids import Ids
+from model_runtime.ids import Ids, common_prefix
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
@@ -62,7 +62,7 @@ class NativeDecoder:
             raise MemoryError("no memory or no threads for the decoder")
         # Not at exit, when another thread may still be in a pass.
         weakref.finalize(self, lib.efim_close, self._runner).atexit = False
-        self._x = torch.zeros(MOST_ROWS, self._model.padded)
+        self._x = np.zeros((MOST_ROWS, self._model.padded), dtype=np.float32)
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
@@ -73,32 +73,40 @@ class NativeDecoder:
         """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
         return self.forward_spans([Span(ids, arena, rows)])
 
-    @torch.inference_mode()
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
         places = np.concatenate([_row_places(span, self.config.context) for span in spans])
         wanted = np.concatenate(list(_logit_rows(spans)))
-        logits = torch.empty(len(wanted), self._model.head.outputs)
+        logits = np.empty((len(wanted), self._model.head.outputs), dtype=np.float32)
+        shared = _shared(spans)
         for start in range(0, len(ids), MOST_ROWS):
-            self._pass(ids[start : start + MOST_ROWS], places[start : start + MOST_ROWS], start, wanted, logits)
+            part = slice(start, start + MOST_ROWS)
+            self._pass(ids[part], places[part], shared, start, wanted, logits)
         for span in spans:
             span.arena.append(span.ids)
-        return logits[:, : self.config.vocab]
+        return torch.from_numpy(logits)[:, : self.config.vocab]  # pyright: ignore
 
     def _pass(
-        self, ids: Ids, places: npt.NDArray[np.void], start: int, wanted: npt.NDArray[np.int64], logits: torch.Tensor
+        self,
+        ids: Ids,
+        places: npt.NDArray[np.void],
+        shared: int,
+        start: int,
+        wanted: npt.NDArray[np.int64],
+        logits: npt.NDArray[np.float32],
     ) -> None:
         first, last = np.searchsorted(wanted, (start, start + len(ids)))
         here = wanted[first:last] - start
-        self._x[: len(ids), self.config.hidden :] = 0  # an earlier pass may have left NaN there
-        embedded = self._x[: len(ids), : self.config.hidden]
-        embedded.copy_(self._embed[torch.from_numpy(ids)])  # pyright: ignore
+        x = self._x[: len(ids)]
+        x[:, self.config.hidden :] = 0  # an earlier pass may have left NaN there
+        rows = self._embed[torch.from_numpy(ids)]  # pyright: ignore
+        x[:, : self.config.hidden] = rows.float().numpy()
         if self.config.embedding_scale != 1:
-            embedded *= self.config.embedding_scale
+            x[:, : self.config.hidden] *= self.config.embedding_scale
         self._library.efim_pass(
-            self._runner, len(ids), places.ctypes.data, self._x.data_ptr(),
-            len(here), here.ctypes.data, logits[first:].data_ptr(),
+            self._runner, len(ids), shared, places.ctypes.data, self._x.ctypes.data,
+            len(here), here.ctypes.data, logits[first:].ctypes.data,
         )  # fmt: skip
 
     def _native_model(self, weights: Weights, form: Format) -> c.NativeModel:
@@ -177,6 +185,16 @@ def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
     places["capacity"] = arena.capacity
     places["position"] = np.arange(arena.length, arena.length + new)
     return places
+
+
+def _shared(spans: Sequence[Span]) -> int:
+    """Count the tokens at the start of all spans' arenas with the same keys and values: no row changes a bit of them.
+
+    Those of one arena are not counted: its rows are a run, which reads a key once without that.
+    """
+    first, *others = (span.arena for span in spans)
+    counts = [common_prefix(first.ids, arena.ids) for arena in others]
+    return min([*counts, *(min(arena.length, arena.exact) for arena in (first, *others))]) if others else 0
 
 
 def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:

@@ -92,7 +92,7 @@ def library() -> ctypes.CDLL | str:
     lib.efim_close.restype = None
     lib.efim_close.argtypes = (c_void_p,)
     lib.efim_pass.restype = None
-    lib.efim_pass.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+    lib.efim_pass.argtypes = (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
     return lib
 
 

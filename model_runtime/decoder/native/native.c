@@ -129,10 +129,10 @@ Runner *efim_open(const Model *model, int threads) {
 }
 
 /* At most MOST_ROWS rows; fields as in Pass. One pass at a time. */
-void efim_pass(Runner *r, int64_t rows, const Place *places, float *x, int64_t wanted, const int64_t *wanted_rows,
-               float *logits) {
+void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x, int64_t wanted,
+               const int64_t *wanted_rows, float *logits) {
     Pass *p = &r->pass;
-    p->rows = rows, p->places = places, p->x = x;
+    p->rows = rows, p->shared = shared / KEYS * KEYS, p->places = places, p->x = x;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
     if (p->threads > 1) begin(r);
     share_avx512(p, 0);

@@ -55,6 +55,7 @@ typedef struct {
     const Model *model;
     int threads;
     int64_t rows, wanted, wide_stride;
+    int64_t shared; /* tokens at the start of all rows' arenas with the same keys and values, a multiple of KEYS */
     const Place *places;        /* [rows], of one arena in order of position */
     const int64_t *wanted_rows; /* [wanted], whose logits are asked for */
     float *x;                   /* [rows][padded], embedded tokens; changed */

@@ -20,8 +20,8 @@
 typedef struct Runner Runner;
 Runner *efim_open(const Model *model, int threads);
 void efim_close(Runner *r);
-void efim_pass(Runner *r, int64_t rows, const Place *places, float *x, int64_t wanted, const int64_t *wanted_rows,
-               float *logits);
+void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x, int64_t wanted,
+               const int64_t *wanted_rows, float *logits);
 int efim_supported(void);
 
 /* A matrix as the decoder has it, and as numbers [outputs][inputs]. */
@@ -219,9 +219,12 @@ static void reference(const Case *c, const float *embedded, int64_t tokens, doub
     free(k), free(v);
 }
 
-/* One pass over the next tokens[a] tokens of each arena; logits of every row are asked for, or of some. */
-static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *tokens, int all) {
+/* One pass over the next tokens[a] tokens of each arena; logits of every row are asked for, or of some. Both arenas
+   begin with the same `alike` tokens. */
+static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *tokens, int64_t alike, int all) {
     const Model *m = &c->model;
+    int64_t shared = alike;
+    for (int a = 0; a < ARENAS; a++) shared = arenas[a].length < shared ? arenas[a].length : shared;
     int64_t rows = tokens[0] + tokens[1], row = 0, wanted = 0, which[MOST_ROWS], from[MOST_ROWS];
     Place *places = malloc(rows * sizeof(Place));
     float *x = malloc(rows * m->padded * sizeof(float));
@@ -235,7 +238,7 @@ static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *to
             arena->length++;
         }
     float *logits = malloc(wanted * m->head.out * sizeof(float) + 1);
-    efim_pass(runner, rows, places, x, wanted, asked, logits);
+    efim_pass(runner, rows, shared, places, x, wanted, asked, logits);
     for (int64_t i = 0; i < wanted; i++)
         memcpy(arenas[which[i]].logits + from[i] * c->vocab, logits + i * m->head.out, c->vocab * sizeof(float));
     free(places), free(x), free(asked), free(logits);
@@ -259,7 +262,7 @@ static void check(Case *c, const Arena *found) {
     memcpy(alone->x, found->x, c->capacity * m->padded * sizeof(float));
     Runner *runner = efim_open(m, 1);
     if (!runner) fail("no runner", 0);
-    while (alone->length < found->length) pass(c, runner, alone, one, 1);
+    while (alone->length < found->length) pass(c, runner, alone, one, 0, 1);
     efim_close(runner);
     double *exact = malloc(c->capacity * c->vocab * sizeof(double)), largest = 1e-3;
     reference(c, found->x, found->length, exact);
@@ -282,6 +285,8 @@ static void run(Case *c, long *passes) {
         for (int64_t t = 0; t < c->capacity; t++)
             for (int64_t i = 0; i < c->model.hidden; i++)
                 arenas[a].x[t * c->model.padded + i] = (float)real(draw() % 8 ? 2 : 200);
+    int64_t alike = draw() % 2 ? between(0, c->capacity) : 0;
+    memcpy(arenas[1].x, arenas[0].x, alike * c->model.padded * sizeof(float));
     Runner *runner = efim_open(&c->model, (int)between(1, 3));
     if (!runner) fail("no runner", 0);
     while (arenas[0].length + arenas[1].length < ARENAS * c->capacity) { /* full at the end, to the last token */
@@ -291,7 +296,7 @@ static void run(Case *c, long *passes) {
             tokens[a] = between(0, left < most ? left : most);
             room -= tokens[a] = tokens[a] < room ? tokens[a] : room;
         }
-        if (tokens[0] + tokens[1]) pass(c, runner, arenas, tokens, 0), ++*passes;
+        if (tokens[0] + tokens[1]) pass(c, runner, arenas, tokens, alike, 0), ++*passes;
     }
     efim_close(runner);
     for (int a = 0; a < ARENAS; a++) check(c, arenas + a);
