@@ -31,7 +31,8 @@ static void split_digits(const float *x, int64_t in, uint8_t *digits, float *uni
     *unit = step;
 }
 
-/* Sums of BLOCK weight rows with `count` activation rows, fp16. */
+/* Sums of BLOCK weight rows with `count` activation rows, fp16. With `fetch`, each line of weights that is read asks for
+   the one of the next block: memory is slow to begin. */
 INLINE void block_fp16(
     const Matrix *m, int64_t n, const float *x, int count, int fetch, float *out, int64_t stride) {
     const uint16_t *w = (const uint16_t *)m->weights + n * m->in;
@@ -50,14 +51,15 @@ INLINE void block_fp16(
         *(Four *)(out + j * stride) = folded(sums[j][0], sums[j][1], sums[j][2], sums[j][3]);
 }
 
-/* Sums of SIDE vectors of outputs with `rows` rows of two digits each. Lanes are outputs, so nothing is folded. */
-INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float *units, int rows, int side, float *out,
-                       int64_t stride) {
-    const int8_t *w = (const int8_t *)m->weights + n * m->in;
+/* Sums of `side` vectors of outputs with `rows` rows of two digits each. Lanes are outputs, so nothing is folded. */
+INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float *units, int rows, int side, int fetch,
+                       float *out, int64_t stride) {
+    const int8_t *w = (const int8_t *)m->weights + n * m->in, *next = w + side * LANES * m->in;
     Ints sums[WIDTH][SIDE] = {0};
     for (int64_t k = 0; k < m->in; k += 4) {
         Ints weights[SIDE];
         for (int i = 0; i < side; i++) weights[i] = *(const Ints *)(w + i * LANES * m->in + LANES * k);
+        for (int i = 0; fetch && i < side; i++) __builtin_prefetch(next + i * LANES * m->in + LANES * k, 0, 2);
         for (int j = 0; j < 2 * rows; j++) {
             Ints digits = repeated(x + j * m->in + k);
             for (int i = 0; i < side; i++) sums[j][i] = dotted(sums[j][i], digits, weights[i]);
@@ -74,7 +76,6 @@ INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float
     }
 }
 
-/* Of the first rows, each line of weights that is read asks for the one of the next block: memory is slow to begin. */
 static void some_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
     int64_t j = 0, in = m->in;
     if (rows == 1) block_fp16(m, n, x->wide, 1, 1, out, stride), j = 1;
@@ -87,10 +88,14 @@ static void some_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, f
 }
 
 INLINE void rows_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, int side, float *out, int64_t stride) {
-    int64_t j = 0, in = 2 * m->in;
-    for (; j + 3 <= rows; j += 3) block_int8(m, n, x->digits + j * in, x->units + j, 3, side, out + j * stride, stride);
-    if (j + 2 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 2, side, out + j * stride, stride);
-    if (j + 1 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, side, out + j * stride, stride);
+    int64_t in = 2 * m->in, j = rows < 3 ? rows : 3;
+    if (rows == 1) block_int8(m, n, x->digits, x->units, 1, side, 1, out, stride);
+    else if (rows == 2) block_int8(m, n, x->digits, x->units, 2, side, 1, out, stride);
+    else block_int8(m, n, x->digits, x->units, 3, side, 1, out, stride);
+    for (; j + 3 <= rows; j += 3)
+        block_int8(m, n, x->digits + j * in, x->units + j, 3, side, 0, out + j * stride, stride);
+    if (j + 2 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 2, side, 0, out + j * stride, stride);
+    if (j + 1 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, side, 0, out + j * stride, stride);
 }
 
 /* Add the bias of the outputs from `first` up to `last` to a row. */
@@ -101,9 +106,9 @@ static void add_bias(const Matrix *m, int64_t first, int64_t last, float *out) {
 /* out[j][n] = weights[n] . x[j] for the outputs from `first` up to `last`, multiples of LANES. */
 static void multiply(
     const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
-    int64_t n = first;
+    int64_t n = rows > 0 ? first : last;
     if (!is_int8) {
-        for (; rows > 0 && n < last; n += BLOCK) some_fp16(m, n, x, rows, out + n, stride);
+        for (; n < last; n += BLOCK) some_fp16(m, n, x, rows, out + n, stride);
         return;
     }
     for (; n + SIDE * LANES <= last; n += SIDE * LANES) rows_int8(m, n, x, rows, SIDE, out + n, stride);

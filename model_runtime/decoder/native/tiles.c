@@ -34,7 +34,8 @@ void tiles_end(void) { _tile_release(); }
 
 /* Sums of one or two groups of rows with 16 or 32 outputs; constants, so that tiles have names. Two by two, each tile that
    is loaded is used twice. A tile of weights is as they lie in memory, one of digits has the lines of a group. */
-INLINE void block(const Matrix *m, int64_t n, const uint8_t *digits, int two_groups, int two_sides, int32_t *sums) {
+INLINE void block(
+    const Matrix *m, int64_t n, const uint8_t *digits, int two_groups, int two_sides, int fetch, int32_t *sums) {
     const int8_t *w = (const int8_t *)m->weights + n * m->in;
     int64_t in = m->in, group = 2 * GROUP * in, side = LANES * in;
     _tile_zero(0);
@@ -42,6 +43,8 @@ INLINE void block(const Matrix *m, int64_t n, const uint8_t *digits, int two_gro
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t k = 0; k < in; k += 64) {
+        for (int i = 0; fetch && i < 32; i++) /* what the next block loads: memory is slow to begin */
+            __builtin_prefetch(w + (2 + i / 16) * side + LANES * k + i % 16 * 64, 0, 2);
         _tile_loadd(4, digits + k, in);
         _tile_loadd(6, w + LANES * k, 64);
         _tile_dpbusd(0, 4, 6);
@@ -61,11 +64,12 @@ INLINE void block(const Matrix *m, int64_t n, const uint8_t *digits, int two_gro
     _tile_stored(3, sums + 768, 64);
 }
 
-static void block_of(const Matrix *m, int64_t n, const uint8_t *digits, int two_groups, int two_sides, int32_t *sums) {
-    if (two_groups && two_sides) block(m, n, digits, 1, 1, sums);
-    else if (two_groups) block(m, n, digits, 1, 0, sums);
-    else if (two_sides) block(m, n, digits, 0, 1, sums);
-    else block(m, n, digits, 0, 0, sums);
+static void block_of(
+    const Matrix *m, int64_t n, const uint8_t *digits, int two_groups, int two_sides, int fetch, int32_t *sums) {
+    if (two_groups && two_sides) block(m, n, digits, 1, 1, fetch, sums);
+    else if (two_groups) block(m, n, digits, 1, 0, fetch, sums);
+    else if (two_sides) block(m, n, digits, 0, 1, fetch, sums);
+    else block(m, n, digits, 0, 0, fetch, sums);
 }
 
 /* Scale the sums [GROUP][2 digits][16 outputs] of a tile and write them to out[row][n]. */
@@ -87,7 +91,7 @@ void tiles_multiply(const Matrix *m, const Rows *x, int64_t rows, int64_t first,
     for (int64_t n = first; n < last; n += 2 * LANES)
         for (int64_t row = 0; row < rows; row += 2 * GROUP) {
             int two_sides = n + LANES < last, two_groups = row + GROUP < rows;
-            block_of(m, n, x->digits + 2 * row * m->in, two_groups, two_sides, sums[0]);
+            block_of(m, n, x->digits + 2 * row * m->in, two_groups, two_sides, row == 0, sums[0]);
             for (int i = 0; i < 4; i++) {
                 if ((i & 1 && !two_sides) || (i & 2 && !two_groups)) continue;
                 int64_t from = row + (i & 2 ? GROUP : 0), left = rows - from < GROUP ? rows - from : GROUP;
