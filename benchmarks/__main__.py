@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import memory, store
-from benchmarks.decoding import hf, speed
+from benchmarks.decoding import contexts, hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
     first_token,
@@ -39,6 +39,7 @@ def main(path: Path | None = None) -> None:
         "replays": replayed,
         "keystrokes": first_token.measure(part, replayed["efim"]),
         "speed": speed.measure(),
+        "contexts": contexts.measure(),
         "foreign": hf.measure(),
         "typing": round_trips.measure(),
         "through": suggestions.measure(),

@@ -53,12 +53,13 @@ def _of_size(size: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder, ggufs = checkpoint(size, Path(temporary) / "model"), Path(temporary)
         if not llama_missing():
-            _write_ggufs(folder, ggufs)
+            write_ggufs(folder, ggufs)
         threads = [each for each in THREADS if each <= (os.cpu_count() or 1)]
         return {str(each): _with_threads(size, folder, ggufs, each) for each in threads}
 
 
-def _write_ggufs(folder: Path, target: Path) -> None:
+def write_ggufs(folder: Path, target: Path) -> None:
+    """Write a checkpoint's weights as GGUF files of each kind."""
     from benchmarks.decoding.gguf_file import Kind, write  # gguf is installed for `make bench` only
 
     config = read_config(folder)

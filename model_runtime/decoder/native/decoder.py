@@ -149,17 +149,11 @@ class NativeDecoder:
         stored = self._memory.zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
         self._tensors.append(stored)
-        sums = self._interleave(stored) if form == "int8" else 0
+        sums = 0
+        if form == "int8":  # numpy, since torch would convert all of it to int32 first
+            sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128)
+        _interleave(stored.numpy(), 4 if form == "int8" else 1)
         return c.NativeMatrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
-
-    def _interleave(self, stored: torch.Tensor) -> int:
-        """Lay weights [out, in] out in lanes of outputs, in place, and return where 128 times their sums are kept."""
-        rows = stored.numpy()  # torch would convert all of it to int32 to sum it
-        sums = self._keep(torch.as_tensor(rows.sum(1, dtype=np.int32)) * 128)
-        outputs, inputs = rows.shape
-        lanes = rows.reshape(outputs // 16, 16, inputs // 4, 4).transpose(0, 2, 1, 3)
-        rows[:] = np.ascontiguousarray(lanes).reshape(outputs, inputs)
-        return sums
 
     def _vector(self, values: torch.Tensor, length: int) -> int:
         return self._keep(F.pad(values.float(), (0, length - len(values))))
@@ -170,6 +164,13 @@ class NativeDecoder:
     def _kept(self, tensor: torch.Tensor) -> torch.Tensor:
         self._tensors.append(self._memory.zeros(tensor.shape, tensor.dtype).copy_(tensor))
         return self._tensors[-1]
+
+
+def _interleave(weights: npt.NDArray[np.generic], inputs: int) -> None:
+    """Lay weights [out, in] out as [out / 16, in / inputs, 16, inputs], in place."""
+    rows = len(weights)
+    lanes = weights.reshape(rows // 16, 16, -1, inputs).transpose(0, 2, 1, 3)
+    weights[:] = np.ascontiguousarray(lanes).reshape(weights.shape)
 
 
 def _round_up(size: int, unit: int) -> int:

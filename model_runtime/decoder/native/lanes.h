@@ -40,23 +40,7 @@ static inline Ints dotted(Ints sums, Ints bytes, Ints with_sign) {
     return (Ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)bytes, (__m512i)with_sign);
 }
 
-typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* The sums of the lanes of four vectors, in one register of four. */
-static inline Four folded(Floats a, Floats b, Floats c, Floats d) {
-    Ints low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29}, high = low + 2;
-    Floats ab = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);
-    Floats cd = __builtin_shuffle(c, d, low) + __builtin_shuffle(c, d, high);
-    Ints even = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, odd = even + 2;
-    union { Floats all; Four quarter[4]; } x;
-    x.all = __builtin_shuffle(ab, cd, even) + __builtin_shuffle(ab, cd, odd);
-    return (x.quarter[0] + x.quarter[1]) + (x.quarter[2] + x.quarter[3]);
-}
-
-static inline float total(Floats x) {
-    Floats none = {0};
-    return folded(x, none, none, none)[0];
-}
+static inline float total(Floats x) { return _mm512_reduce_add_ps((__m512)x); }
 
 static inline float largest(Floats x) { return _mm512_reduce_max_ps((__m512)x); }
 

@@ -9,7 +9,7 @@
 #define MOST_QUERIES 320 /* of one task of attention, whose sums stay in the second cache */
 
 typedef struct {
-    /* fp16: uint16_t [out][in]. int8: int8_t [out / 16][in / 4][16][4], lanes of four inputs. In padded to 64, out to 16. */
+    /* Lanes are outputs. fp16: uint16_t [out / 16][in][16]. int8: int8_t [out / 16][in / 4][16][4]. */
     const void *weights;
     const float *scales; /* [out], int8 only */
     const int32_t *sums; /* [out], 128 times the sum of the row's weights, int8 only */

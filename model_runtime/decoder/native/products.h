@@ -7,9 +7,9 @@
 #include "lanes.h"
 #include "pass.h"
 
-#define BLOCK 4 /* weight rows of one inner loop, fp16 */
-#define SIDE 4  /* vectors of outputs of one, int8 */
-#define WIDTH 6 /* rows of activations, or of their digits, of one: 24 sums stay in registers */
+/* Of an inner loop at most: vectors of outputs, and rows of activations or of their digits. 24 sums stay in registers. */
+#define SIDE 4
+#define WIDTH 6
 
 /* Digits of one row; `in` is a multiple of 64. */
 static void split_digits(const float *x, int64_t in, uint8_t *digits, float *unit) {
@@ -31,27 +31,29 @@ static void split_digits(const float *x, int64_t in, uint8_t *digits, float *uni
     *unit = step;
 }
 
-/* Sums of BLOCK weight rows with `count` activation rows, fp16. With `fetch`, each line of weights that is read asks for
-   the one of the next block: memory is slow to begin. */
+/* Sums of `side` vectors of outputs with `rows` rows, fp16. Lanes are outputs, so nothing is folded; inputs with even and
+   with odd numbers have sums of their own, since one sum waits for itself. With `fetch`, the weights of the next block
+   are asked for: memory is slow to begin. */
 INLINE void block_fp16(
-    const Matrix *m, int64_t n, const float *x, int count, int fetch, float *out, int64_t stride) {
-    const uint16_t *w = (const uint16_t *)m->weights + n * m->in;
-    Floats sums[WIDTH][BLOCK] = {0};
-    for (int64_t k = 0; k < m->in; k += LANES) {
-        Floats row[BLOCK];
-        for (int i = 0; i < BLOCK; i++) row[i] = widened(w + i * m->in + k);
-        if (fetch && k % 32 == 0)
-            for (int i = 0; i < BLOCK; i++) __builtin_prefetch(w + (BLOCK + i) * m->in + k, 0, 2);
-        for (int j = 0; j < count; j++) {
-            Floats v = *(const Floats *)(x + j * m->in + k);
-            for (int i = 0; i < BLOCK; i++) sums[j][i] = fused(row[i], v, sums[j][i]);
+    const Matrix *m, int64_t n, const float *x, int rows, int side, int fetch, float *out, int64_t stride) {
+    const uint16_t *w = (const uint16_t *)m->weights + n * m->in, *next = w + side * LANES * m->in;
+    Floats sums[2][WIDTH][SIDE] = {0};
+    for (int64_t k = 0; k < m->in; k += 2) {
+        for (int i = 0; fetch && i < side; i++) __builtin_prefetch(next + i * LANES * m->in + LANES * k, 0, 2);
+        for (int odd = 0; odd < 2; odd++) {
+            Floats weights[SIDE];
+            for (int i = 0; i < side; i++) weights[i] = widened(w + i * LANES * m->in + LANES * (k + odd));
+            for (int j = 0; j < rows; j++) {
+                Floats v = spread(x[j * m->in + k + odd]);
+                for (int i = 0; i < side; i++) sums[odd][j][i] = fused(weights[i], v, sums[odd][j][i]);
+            }
         }
     }
-    for (int j = 0; j < count; j++)
-        *(Four *)(out + j * stride) = folded(sums[j][0], sums[j][1], sums[j][2], sums[j][3]);
+    for (int j = 0; j < rows; j++)
+        for (int i = 0; i < side; i++) *(Floats *)(out + j * stride + i * LANES) = sums[0][j][i] + sums[1][j][i];
 }
 
-/* Sums of `side` vectors of outputs with `rows` rows of two digits each. Lanes are outputs, so nothing is folded. */
+/* The same of rows of two digits each, int8. */
 INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float *units, int rows, int side, int fetch,
                        float *out, int64_t stride) {
     const int8_t *w = (const int8_t *)m->weights + n * m->in, *next = w + side * LANES * m->in;
@@ -76,26 +78,27 @@ INLINE void block_int8(const Matrix *m, int64_t n, const uint8_t *x, const float
     }
 }
 
-static void some_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, float *out, int64_t stride) {
-    int64_t j = 0, in = m->in;
-    if (rows == 1) block_fp16(m, n, x->wide, 1, 1, out, stride), j = 1;
-    else if (rows < 4) block_fp16(m, n, x->wide, 2, 1, out, stride), j = 2;
-    else block_fp16(m, n, x->wide, 4, 1, out, stride), j = 4;
-    for (; j + 6 <= rows; j += 6) block_fp16(m, n, x->wide + j * in, 6, 0, out + j * stride, stride);
-    for (; j + 4 <= rows; j += 4) block_fp16(m, n, x->wide + j * in, 4, 0, out + j * stride, stride);
-    for (; j + 2 <= rows; j += 2) block_fp16(m, n, x->wide + j * in, 2, 0, out + j * stride, stride);
-    if (j < rows) block_fp16(m, n, x->wide + j * in, 1, 0, out + j * stride, stride);
+INLINE void rows_fp16(const Matrix *m, int64_t n, const Rows *x, int64_t rows, int side, float *out, int64_t stride) {
+    for (int64_t j = 0; j < rows;) {
+        const float *row = x->wide + j * m->in;
+        float *to = out + j * stride;
+        int64_t left = rows - j;
+        if (left >= 6) block_fp16(m, n, row, 6, side, j == 0, to, stride), j += 6;
+        else if (left >= 4) block_fp16(m, n, row, 4, side, j == 0, to, stride), j += 4;
+        else if (left >= 2) block_fp16(m, n, row, 2, side, j == 0, to, stride), j += 2;
+        else block_fp16(m, n, row, 1, side, j == 0, to, stride), j += 1;
+    }
 }
 
 INLINE void rows_int8(const Matrix *m, int64_t n, const Rows *x, int64_t rows, int side, float *out, int64_t stride) {
-    int64_t in = 2 * m->in, j = rows < 3 ? rows : 3;
-    if (rows == 1) block_int8(m, n, x->digits, x->units, 1, side, 1, out, stride);
-    else if (rows == 2) block_int8(m, n, x->digits, x->units, 2, side, 1, out, stride);
-    else block_int8(m, n, x->digits, x->units, 3, side, 1, out, stride);
-    for (; j + 3 <= rows; j += 3)
-        block_int8(m, n, x->digits + j * in, x->units + j, 3, side, 0, out + j * stride, stride);
-    if (j + 2 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 2, side, 0, out + j * stride, stride);
-    if (j + 1 == rows) block_int8(m, n, x->digits + j * in, x->units + j, 1, side, 0, out + j * stride, stride);
+    for (int64_t j = 0; j < rows;) {
+        const uint8_t *row = x->digits + 2 * j * m->in;
+        float *to = out + j * stride;
+        int64_t left = rows - j;
+        if (left >= 3) block_int8(m, n, row, x->units + j, 3, side, j == 0, to, stride), j += 3;
+        else if (left == 2) block_int8(m, n, row, x->units + j, 2, side, j == 0, to, stride), j += 2;
+        else block_int8(m, n, row, x->units + j, 1, side, j == 0, to, stride), j += 1;
+    }
 }
 
 /* Add the bias of the outputs from `first` up to `last` to a row. */
@@ -106,11 +109,12 @@ static void add_bias(const Matrix *m, int64_t first, int64_t last, float *out) {
 /* out[j][n] = weights[n] . x[j] for the outputs from `first` up to `last`, multiples of LANES. */
 static void multiply(
     const Matrix *m, int is_int8, const Rows *x, int64_t rows, int64_t first, int64_t last, float *out, int64_t stride) {
-    int64_t n = rows > 0 ? first : last;
-    if (!is_int8) {
-        for (; n < last; n += BLOCK) some_fp16(m, n, x, rows, out + n, stride);
-        return;
+    int64_t n = first;
+    if (is_int8) {
+        for (; n + 4 * LANES <= last; n += 4 * LANES) rows_int8(m, n, x, rows, 4, out + n, stride);
+        for (; n < last; n += LANES) rows_int8(m, n, x, rows, 1, out + n, stride);
+    } else {
+        for (; n + 2 * LANES <= last; n += 2 * LANES) rows_fp16(m, n, x, rows, 2, out + n, stride);
+        for (; n < last; n += LANES) rows_fp16(m, n, x, rows, 1, out + n, stride);
     }
-    for (; n + SIDE * LANES <= last; n += SIDE * LANES) rows_int8(m, n, x, rows, SIDE, out + n, stride);
-    for (; n < last; n += LANES) rows_int8(m, n, x, rows, 1, out + n, stride);
 }

@@ -89,7 +89,7 @@ static Matrix matrix(Case *c, int64_t outputs, int64_t inputs, int biased, Real 
                 copy->real[n * inputs + i] = (double)w * scales[n];
             } else {
                 uint16_t half = _cvtss_sh((float)(real(1.5) / sqrt(inputs)), 0);
-                memcpy(weights + 2 * (n * m.in + i), &half, 2);
+                memcpy(weights + 2 * (n / 16 * 16 * m.in + i * 16 + n % 16), &half, 2);
                 copy->real[n * inputs + i] = _cvtsh_ss(half);
             }
         }
