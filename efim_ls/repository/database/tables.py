@@ -155,10 +155,12 @@ class IndexTables(IndexQueries):
         ).fetchone()
         if row is None:
             return None
-        ids, checksum = row
-        if not isinstance(ids, bytes) or _checksum_of_ids(digest, ids) != checksum:
-            raise Damage("token ids do not match their checksum")
-        return np.frombuffer(ids, self._width).astype(np.int32)
+        return np.frombuffer(_checked(digest, *row), self._width).astype(np.int32)
+
+    def check_ids(self) -> None:
+        """Raise Damage if token ids of any tokenizer do not match their checksum."""
+        for row in self.connection.execute("SELECT digest, ids, checksum FROM tokens JOIN contents ON id = content"):
+            _checked(*row)
 
     def _put(self, each: IndexedFile) -> None:
         path, size, mtime_ns, language = each.file
@@ -270,6 +272,13 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 def _checksum(path: str, entry: Entry, gone: int) -> bytes:
     return xxhash.xxh3_64_digest(repr((path, tuple(entry), gone)).encode("utf-8", "surrogatepass"))
+
+
+def _checked(digest: bytes, ids: object, checksum: bytes) -> bytes:
+    """Return the token ids of a text as they are kept; raises Damage."""
+    if not isinstance(ids, bytes) or _checksum_of_ids(digest, ids) != checksum:
+        raise Damage("token ids do not match their checksum")
+    return ids
 
 
 def _checksum_of_ids(digest: bytes, ids: bytes) -> bytes:
