@@ -9,7 +9,7 @@ from tests.compiled import DECODER_FLAGS, require, require_compiled
 
 from .native_fuzz import SANITIZERS, build_fuzz, run_fuzz
 
-SECONDS = 20
+SECONDS = 5
 
 
 def test_random_models_are_right_to_the_bit_and_touch_no_memory_of_others(tmp_path: Path) -> None:
