@@ -95,16 +95,20 @@ def _ignored_beside(path: str, folder: Path) -> Ignored | None:
 
 
 def read_source(file: SourceFile) -> str | None:
-    """Return the text of a file; None if it is gone, no text, written by a program, or changes while it is read."""
-    content = _read(file.path)
-    if content is None or b"\0" in content:
+    """Return the text of a file, empty if it is no text or written by a program.
+
+    None if it is gone, cannot be read, or changes while it is.
+    """
+    if (content := _read(file.path)) is None:
         return None
+    if b"\0" in content:
+        return ""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return None
+        return ""
     longest = max(map(len, text.splitlines()), default=0)
-    return None if longest > LONGEST_LINE or GENERATED.search(text, 0, HEADER) else text
+    return "" if longest > LONGEST_LINE or GENERATED.search(text, 0, HEADER) else text
 
 
 def _listed(folder: str) -> tuple[list[str], list[str]]:

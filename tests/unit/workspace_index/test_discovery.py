@@ -163,7 +163,7 @@ def test_text_is_read_as_an_editor_shows_it(tmp_path: Path) -> None:
 def test_what_is_no_text_or_written_by_a_program_is_not_read(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(content)
-    assert read_source(source(path)) is None
+    assert read_source(source(path)) == ""
 
 
 def test_a_file_that_grows_while_it_is_read_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

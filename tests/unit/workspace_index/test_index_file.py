@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from efim_ls.repository.content import IndexedFile, digest_of
 from efim_ls.repository.database.origin import IndexOrigin, read_summary
@@ -195,3 +198,19 @@ def test_the_file_says_whose_it_is(place: Path, reports: list[str]) -> None:
     assert (kept.private_files, kept.model) == (settings.private_files, settings.model)
     assert kept.max_lines == DEFAULTS.max_lines, "only what decides about files is kept"
     assert read_summary(place.with_name("missing")) is None
+
+
+@given(names=st.sets(st.text("abä/𝕏", min_size=1, max_size=4)), most=st.integers(1, 5), hidden=st.integers(0, 7))
+@settings(deadline=None, max_examples=25)
+def test_entries_come_in_parts(names: set[str], most: int, hidden: int) -> None:
+    with TemporaryDirectory() as folder:
+        index = IndexFile(Path(folder, "index.sqlite3"), ORIGIN, TOKENIZER, print)
+        files = [indexed(f"/{name}", name, private=n < hidden) for n, name in enumerate(sorted(names))]
+        index.put(files)
+        found, last = dict[str, object](), ""
+        while page := index.entries(last, most):
+            assert len(page) <= most and not found.keys() & page.keys()
+            found.update(page)
+            last = max(page)
+        assert found == index.entries() and found.keys() == {each.file.path for each in files}
+        index.close()
