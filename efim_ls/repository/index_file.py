@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class IndexFile:
-    """An index, changed by one thread; `has_name`, `similar`, `definitions` and `outline` may be asked on any.
+    """An index, changed by one thread; `similar`, `definitions` and `outline` may be asked on any.
 
     `generation` grows when the index has begun empty again, so that all files must be put again.
     """
@@ -129,10 +129,6 @@ class IndexFile:
                 found = self._memory.ids(digest)
             if found is not None:
                 yield digest, found
-
-    def has_name(self, name: str) -> bool:
-        """Return whether a name stands in any file, defined or used."""
-        return any(self._ask(lambda queries: queries.has_name(name)))
 
     def similar(self, words: Sequence[str], most: int) -> list[Passage]:
         """Return at most so many passages with the rarest of these words, the most similar first."""

@@ -15,7 +15,7 @@ from efim_ls.repository import workspace_index as module
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
 from efim_ls.settings import DEFAULTS, Settings
-from tests.unit.workspace_index.conftest import TOKENIZER, Open
+from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name
 
 
 class Counted:
@@ -65,7 +65,7 @@ def test_what_has_not_changed_is_not_read_again(work: Counted, open_index: Open)
     assert work.update(again) == ([], [])
     (work.folder / "b.py").write_text("other = 1\n")
     assert work.update(again) == (["b.py"], ["other = 1\n"])
-    assert again.has_name("other") and not again.has_name("name_of_b")
+    assert has_name(again, "other") and not has_name(again, "name_of_b")
 
 
 def test_a_file_that_was_only_touched_is_not_tokenized(work: Counted, open_index: Open) -> None:
@@ -93,7 +93,7 @@ def test_what_is_gone_is_removed(work: Counted, open_index: Open) -> None:
     shutil.rmtree(work.folder / "sub")
     (work.folder / "a.py").write_bytes(b"no text any more\0")
     assert work.update(index) == (["a.py"], [])
-    assert {os.path.basename(each) for each in index.entries()} == {"b.py"} and not index.has_name("name_of_c")
+    assert {os.path.basename(each) for each in index.entries()} == {"b.py"} and not has_name(index, "name_of_c")
 
 
 def test_an_update_that_was_left_is_taken_up(
@@ -140,9 +140,9 @@ def test_what_a_program_wrote_is_read_once_until_it_changes_or_goes(work: Counte
     again = open_index()
     assert work.update(again) == ([], []) and again.skipped().keys() == {str(generated)}
     generated.write_text("written_by_hand = 1\n")
-    assert work.update(again)[0] == ["b.py"] and again.has_name("written_by_hand") and again.skipped() == {}
+    assert work.update(again)[0] == ["b.py"] and has_name(again, "written_by_hand") and again.skipped() == {}
     generated.write_text("# @generated\nx = 2\n")
-    assert work.update(again)[0] == ["b.py"] and not again.has_name("written_by_hand")
+    assert work.update(again)[0] == ["b.py"] and not has_name(again, "written_by_hand")
     generated.unlink()
     assert work.update(again) == ([], []) and again.skipped() == {}
 
