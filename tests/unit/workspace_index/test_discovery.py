@@ -45,7 +45,7 @@ def test_sources_are_found_with_their_state_and_language(tmp_path: Path) -> None
 
 def test_what_is_hidden_vendored_or_no_code_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, "a.py", ".hidden.py", ".git/b.py", "node_modules/c.js", "x/site-packages/d.py", "env/pyvenv.cfg")
-    write(tmp_path, "env/lib/e.py", "Vendor/f.go", "g.min.js", "h.json", "i.bin", "Makefile", "j_pb2.py")
+    write(tmp_path, "env/lib/e.py", "Vendor/f.go", "g.min.js", "h.json", "i.bin", "LICENSE", "j_pb2.py")
     assert found(tmp_path) == ["a.py"]
 
 
@@ -181,3 +181,9 @@ def test_a_file_that_grows_while_it_is_read_is_not_read(tmp_path: Path, monkeypa
     assert read_source(before) == "x = 1\ny = 2\n"
     path.unlink()
     assert read_source(before) is None
+
+
+def test_well_known_names_without_a_suffix_are_sources(tmp_path: Path) -> None:
+    write(tmp_path, "Makefile", "docker/Dockerfile", "LICENSE", "py", ".makefile")
+    languages = {os.path.basename(each.path): each.language for each in source_files(tmp_path, Rules(Settings()))}
+    assert languages == {"Makefile": "makefile", "Dockerfile": "dockerfile"}
