@@ -146,7 +146,7 @@ def _judged(path: str, rules: Rules) -> SourceFile | None:
         state, language = os.lstat(path), language_of(path)
         if not stat.S_ISREG(state.st_mode) or not 0 < state.st_size <= LARGEST_SOURCE:
             return None
-        if not rules.verdict(Path(path).as_uri(), language).may_be_read(state.st_size):
+        if not rules.verdict_of_file(path, language).may_be_read(state.st_size):
             return None
     except (OSError, ValueError):
         return None
