@@ -23,7 +23,7 @@ from efim_ls.repository.content import IndexedFile, content_of, digest_of
 from efim_ls.repository.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.repository.database.place import index_path
 from efim_ls.repository.database.tables import Entry
-from efim_ls.repository.discovery import SourceFile, is_entered, read_source, readable, source_files
+from efim_ls.repository.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
@@ -127,9 +127,9 @@ class WorkspaceIndex:
             last = max(page)
             yield
         self._skipped = dict(self._file.skipped())
-        gone, unpublished, least = list[str](), 0, FIRST_TOKENS
+        gone, unpublished, least, known = list[str](), 0, FIRST_TOKENS, KnownFolders()
         for count, path in enumerate(self._nearest(entries)):
-            file, entry = self._readable(path), entries[path]
+            file, entry = self._readable(path, known), entries[path]
             if file is None or self._is_private(path):
                 gone.append(path)
             elif (entry.size, entry.mtime_ns) == file[1:3]:
@@ -147,9 +147,9 @@ class WorkspaceIndex:
 
     def refresh(self, paths: Collection[str]) -> Steps:
         """Read again what may have changed on disk: files, or folders with all that they hold or held."""
-        changed, gone, walks = list[SourceFile](), list[str](), False
+        changed, gone, walks, known = list[SourceFile](), list[str](), False, KnownFolders()
         for path in paths:
-            if file := self._readable(path):
+            if file := self._readable(path, known):
                 changed.append(file)
             elif path in self._files or path in self._open or path in self._skipped:
                 gone.append(path)
@@ -183,9 +183,9 @@ class WorkspaceIndex:
         """Close the index file."""
         self._file.close()
 
-    def _readable(self, path: str) -> SourceFile | None:
+    def _readable(self, path: str, known: KnownFolders | None = None) -> SourceFile | None:
         """Return a file if it lies in one of the folders and may be read."""
-        found = (readable(path, self._scope.rules, folder) for folder in self._scope.folders)
+        found = (readable(path, self._scope.rules, folder, known) for folder in self._scope.folders)
         return next((file for file in found if file), None)
 
     def _is_walked(self, path: str) -> bool:

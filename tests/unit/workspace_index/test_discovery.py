@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository.discovery import LARGEST_SOURCE, SourceFile, read_source, readable, source_files
+from efim_ls.repository.discovery import LARGEST_SOURCE, KnownFolders, SourceFile, read_source, readable, source_files
 from efim_ls.settings import Settings
 
 
@@ -24,6 +24,9 @@ def found(folder: Path, **settings: object) -> list[str]:
     files = [os.path.relpath(each.path, folder) for each in source_files(folder, rules)]
     single = [each for each in all_names(folder) if readable(str(folder / each), rules, folder)]
     assert sorted(files) == sorted(single), "a single file is judged unlike the same file in a walk"
+    known = KnownFolders()
+    many = [each for each in all_names(folder) if readable(str(folder / each), rules, folder, known)]
+    assert many == single, "many files are judged unlike each alone"
     return sorted(files)
 
 
