@@ -13,6 +13,7 @@ from benchmarks.decoding import contexts, hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
     first_token,
+    large_workspace,
     policies,
     replays,
     round_trips,
@@ -46,6 +47,7 @@ def main(path: Path | None = None) -> None:
         "memory": memory.measure(),
         "store": store.measure(),
         "busy": busy_machine.measure(),
+        "workspace": large_workspace.measure(),
     }
     print(json.dumps(results))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
-from pathlib import PurePath
 
 ANY = "*"  # in place of a language: all of them
-# LSP's name, people's, and the suffixes of files. Others are called as LSP names them.
+# LSP's name, people's, and how names of files end; without a point, the whole names, in small letters. Others are
+# called as LSP names them.
 TABLE = (
     ("c", "C", ".c .h"),
     ("clojure", "Clojure", ".clj"),
@@ -16,7 +17,7 @@ TABLE = (
     ("cuda-cpp", "CUDA C++", ".cu"),
     ("cython", "Cython", ".pyx .pxd"),
     ("dart", "Dart", ".dart"),
-    ("dockerfile", "Dockerfile", ".dockerfile"),
+    ("dockerfile", "Dockerfile", ".dockerfile containerfile dockerfile"),
     ("elixir", "Elixir", ".ex .exs"),
     ("erlang", "Erlang", ".erl"),
     ("fsharp", "F#", ".fs"),
@@ -30,7 +31,7 @@ TABLE = (
     ("julia", "Julia", ".jl"),
     ("kotlin", "Kotlin", ".kt .kts"),
     ("lua", "Lua", ".lua"),
-    ("makefile", "Makefile", ".mk"),
+    ("makefile", "Makefile", ".mk gnumakefile makefile"),
     ("markdown", "Markdown", ".md"),
     ("objective-c", "Objective-C", ".m"),
     ("ocaml", "OCaml", ".ml .mli"),
@@ -38,9 +39,9 @@ TABLE = (
     ("php", "PHP", ".php"),
     ("plaintext", "plain text", ".txt"),
     ("powershell", "PowerShell", ".ps1"),
-    ("python", "Python", ".py .pyi .pyw"),
+    ("python", "Python", ".py .pyi .pyw sconscript sconstruct"),
     ("r", "R", ".r"),
-    ("ruby", "Ruby", ".rb"),
+    ("ruby", "Ruby", ".rb gemfile podfile rakefile vagrantfile"),
     ("rust", "Rust", ".rs"),
     ("scala", "Scala", ".scala"),
     ("scss", "SCSS", ".scss"),
@@ -66,12 +67,13 @@ FAMILIES = {
     "cython": "python",
     "scss": "css",
 }
-SUFFIXES = {suffix: language for language, _, suffixes in TABLE for suffix in suffixes.split()}
+ENDINGS = {ending: language for language, _, endings in TABLE for ending in endings.split()}
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file by its suffix; empty if the suffix is not listed."""
-    return SUFFIXES.get(PurePath(path).suffix.lower(), "")
+    """Return the language of a file by its suffix, or by its name if that has none; empty if it is not listed."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    return "" if stem.startswith(".") and not suffix else ENDINGS.get((suffix or stem).lower(), "")
 
 
 def family_of(language: str) -> str:

@@ -6,16 +6,15 @@ Linux only: CPU time is read from /proc.
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from benchmarks.children import children_seconds, others_seconds
 from benchmarks.keystrokes.demo_session import demo_session
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
@@ -99,9 +98,9 @@ async def _typed_in_turns() -> tuple[dict[str, list[BusyKeystroke]], float]:
     async with editor(SETTINGS, SharedSession) as headless:
         await _typed(headless, pace=0.0)
         for _ in range(ROUNDS):
-            began = perf_counter(), _others_seconds()
+            began = perf_counter(), others_seconds()
             typed["quiet"] += await _typed(headless)
-            others.append((_others_seconds() - began[1]) / (perf_counter() - began[0]))
+            others.append((others_seconds() - began[1]) / (perf_counter() - began[0]))
             with _busy_processes():
                 typed["busy"] += await _typed(headless)
     return typed, max(others)
@@ -146,26 +145,9 @@ async def _idle() -> float:
     """CPU seconds a minute of a server that has answered and is left alone."""
     async with editor(SETTINGS) as headless:
         await _typed(headless, pace=0.0)
-        before = _childrens_seconds()
+        before = children_seconds()
         await asyncio.sleep(IDLE_SECONDS)
-        return (_childrens_seconds() - before) / IDLE_SECONDS * 60
-
-
-def _others_seconds() -> float:
-    """CPU seconds of all programs but this process and its children."""
-    user, nice, system = Path("/proc/stat").read_text().split()[1:4]
-    ours = _childrens_seconds() + os.times().user + os.times().system
-    return (int(user) + int(nice) + int(system)) / os.sysconf("SC_CLK_TCK") - ours
-
-
-def _childrens_seconds() -> float:
-    """Of all children of this process that live."""
-    ticks, mine = 0, str(os.getpid())
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it may have ended meanwhile
-            fields = path.read_text().rpartition(")")[2].split()
-            ticks += (int(fields[11]) + int(fields[12])) * (fields[1] == mine)
-    return ticks / os.sysconf("SC_CLK_TCK")
+        return (children_seconds() - before) / IDLE_SECONDS * 60
 
 
 if __name__ == "__main__":

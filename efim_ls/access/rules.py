@@ -7,7 +7,8 @@ workspace, the language, the file and its size.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -50,13 +51,21 @@ class Rules:
     def __init__(self, settings: Settings, folders: Iterable[str] = ()) -> None:
         """Take the settings and the URIs of the workspace folders; a document outside all of them belongs to each."""
         self._settings = settings
-        self._folders = [_paths(uri) for uri in folders]
+        self._folders = Paths().union(*map(_paths, folders))
         self._languages = {language.lower() for language in settings.disabled_languages}
 
     def verdict(self, uri: str, language: str) -> Verdict:
         """Return the verdict by name and language; follows links, which is too slow to do for every key."""
+        return self._judged(lambda: _paths(uri), language)
+
+    def verdict_of_file(self, path: str, language: str) -> Verdict:
+        """Return the verdict on a file by its real path, which holds no links to follow."""
+        name = path.replace(os.sep, "/").lower()
+        return self._judged(lambda: Paths({name if name.startswith("/") else f"/{name}"}), language)
+
+    def _judged(self, paths_of: Callable[[], Paths], language: str) -> Verdict:
         try:
-            paths = _paths(uri)
+            paths = paths_of()
             return Verdict(self._off(paths, language), looks_secret(paths), self._settings.max_file_kib * 1024)
         except Exception as error:  # a document that cannot be judged must not stop the others
             logger.error("a document could not be judged, so it is off", exc_info=error)
@@ -78,9 +87,9 @@ class Rules:
 
     def _places(self, paths: Paths) -> Paths:
         """Return a document's paths, and all workspace folders if it lies in none of them."""
-        if any(_lies_in(path, folder) for path in paths for folder in frozenset[str]().union(*self._folders)):
+        if any(_lies_in(path, folder) for path in paths for folder in self._folders):
             return paths
-        return paths.union(*self._folders)
+        return paths | self._folders
 
 
 def _paths(uri: str) -> Paths:

@@ -64,7 +64,7 @@ def looks_secret(paths: Collection[str]) -> bool:
 
 def is_secret_data(paths: Collection[str]) -> bool:
     """Return the same for files that are not code: `secrets.py` is usually a module, not a list of passwords."""
-    return looks_secret([path for path in paths if not _is_code(PurePosixPath(path))])
+    return any(_is_secret(path) and not _is_code(PurePosixPath(path)) for path in paths)
 
 
 @lru_cache(64)  # several questions are asked of each path

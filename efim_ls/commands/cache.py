@@ -17,7 +17,8 @@ from rich.table import Table
 
 from efim_ls.completion.frame_notes import uri_of
 from efim_ls.paths import HASHES, SPEED, document_tag, file_path
-from efim_ls.repository.database.origin import read_summary
+from efim_ls.repository.database.inspection import find_damage
+from efim_ls.repository.database.origin import IndexSummary, read_summary
 from efim_ls.repository.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
 from efim_ls.repository.index_file import remove_file
 from kv_store.atomic_files import TEMPORARY_PREFIX
@@ -62,7 +63,7 @@ def show(cache: Path) -> int:
             console.print(table)
     for path in _indexes(cache):
         found = read_summary(path)
-        what = f"index of {', '.join(found.origin.folders)}: {found.total:,} files," if found else "a damaged index:"
+        what = f"{_index_name(found)}: {found.total:,} files," if found else "a damaged index:"
         print(f"{what} {index_size(path) / MB:.1f} MB in {path}")
     if not any((*_folders(cache), *_indexes(cache))):
         print(f"nothing is cached in {cache}")
@@ -70,8 +71,8 @@ def show(cache: Path) -> int:
 
 
 def check(cache: Path) -> int:
-    """Read all blocks and remove damaged ones; return 1 if there were any."""
-    damaged = 0
+    """Read all blocks and remove damaged ones, and check all indexes; return 1 if there was damage."""
+    damaged = sum([_check_index(path) for path in _indexes(cache)])
     for model in _models(cache):
         if isinstance(model.file, str):
             damaged += 1
@@ -139,6 +140,24 @@ def _clear_from_index(index: Path, file: Path) -> bool:
     except (sqlite3.Error, ValueError):
         remove_index(index)
         return True
+
+
+def _check_index(path: Path) -> bool:
+    """Tell whether an index is whole, and return whether it is damaged."""
+    found = read_summary(path)
+    name = f"{_index_name(found)} in {path}" if found else f"index in {path}"
+    try:
+        damage = find_damage(path)
+    except sqlite3.OperationalError:
+        print(f"{name}: not checked, because a server is writing to it; try again")
+        return False
+    remedy = "remove it with `efim-ls index FOLDER --clear`, or all with `efim-ls cache clear`"
+    print(f"{name}: damaged ({damage}); {remedy}" if damage else f"{name}: whole")
+    return bool(damage)
+
+
+def _index_name(found: IndexSummary) -> str:
+    return f"index of {', '.join(found.origin.folders)}"
 
 
 def _indexes(cache: Path) -> list[Path]:

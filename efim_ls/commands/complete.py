@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import Failure, Mistake, check_model
+from efim_ls.commands.memory import read_memory
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
@@ -34,7 +35,7 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     document = read(place.path)
     check_model(model)
     cursor = cursor_at(document, place)
-    answer, unasked, notice = _answer(document, cursor, model, is_told=not as_json)
+    answer, unasked, notice = _answer(document, cursor, place.path.resolve(), model, is_told=not as_json)
     why = refusal(answer.reason, confidence=answer.confidence, least=0.0).why if answer.reason else None
     if as_json:
         print(json.dumps(asdict(answer) | {"why": why, "notice": notice}))
@@ -78,10 +79,13 @@ def load(model: str) -> Completer:
         raise Failure(str(error)) from error
 
 
-def _answer(document: Document, cursor: int, model: str, is_told: bool) -> tuple[Answer, Answer | None, str | None]:
+def _answer(
+    document: Document, cursor: int, path: Path, model: str, is_told: bool
+) -> tuple[Answer, Answer | None, str | None]:
     """Return the answers to a key and, if that `is_told`, to typing, and what to say of an unknown language."""
     completer = load(model)
-    request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
+    memory = read_memory(path, document.language, model, completer.tokenizer)
+    request = Request(document.uri, document.text, cursor, explicit=True, language=document.language, memory=memory)
     typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
     asked = completer.complete(request, lambda: False)
     unasked = completer.complete(typing, lambda: False) if is_told else None

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -17,18 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from efim_ls.access.reasons import as_dict, refusal
-from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import check_model
 from efim_ls.commands.complete import FilePlace, cursor_at, load, read
-from efim_ls.languages import family_of
-from efim_ls.paths import cache_folder
-from efim_ls.repository.database.origin import read_summary
-from efim_ls.repository.database.place import index_path
-from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
+from efim_ls.commands.memory import read_memory
 from efim_ls.request import Request
 from efim_ls.settings import DEFAULTS
-from model_runtime.memory.view import MemoryView
-from model_runtime.prompt.tokenizer import Tokenizer
 
 COSTS = {"kept": "green", "ahead": "cyan", "disk": "blue", "recomputed": "yellow"}
 SPEAKERS = ("model", "file", "repository")
@@ -50,7 +40,7 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     cursor = cursor_at(document, place)
     completer = load(model)
     path = place.path.resolve()
-    memory = _memory(path, document.language, model, completer.tokenizer) if completer.tokenizer else None
+    memory = read_memory(path, document.language, model, completer.tokenizer)
     request = Request(
         document.uri,
         document.text,
@@ -69,31 +59,6 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     for each in page(explained, os.getcwd()):
         console.print(each, markup=False, highlight=False)
     return 0
-
-
-def _memory(path: Path, language: str, model: str, tokenizer: Tokenizer) -> MemoryView | None:
-    """Return what the repository around a file says in its language without that file, None if that is nothing.
-
-    The repository is the nearest folder that has an index or is git's. An index that was made with this model is
-    brought up to date; without one, the files are read into memory alone.
-    """
-    cache = cache_folder("")
-    places = {each: index_path(cache, [each]) for each in path.parents}
-    folder = next((each for each in places if places[each].exists() or (each / ".git").exists()), None)
-    if folder is None:
-        return None
-    found = read_summary(places[folder])
-    settings = found.origin.settings if found else DEFAULTS
-    if not found or settings.model != model:
-        settings = replace(settings, persist=False)
-    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer)
-    index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
-    with Console(stderr=True).status(f"reading {folder}"):
-        for _ in index.build():
-            pass
-    snapshot = index.snapshot.get(family_of(language))
-    index.close()
-    return snapshot.without([str(path)]) if snapshot else None
 
 
 def page(explained: Explained, folder: str) -> Iterator[RenderableType]:

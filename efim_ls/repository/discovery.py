@@ -46,6 +46,10 @@ class SourceFile(NamedTuple):
     language: str
 
 
+# What git ignores in folders of a workspace folder, None for those that a walk of it misses.
+KnownFolders = dict[tuple[str, Path], Ignored | None]
+
+
 def source_files(folder: Path, rules: Rules) -> Iterator[SourceFile]:
     """Yield the files of a workspace folder that may be read for suggestions in other files, sorted by folder.
 
@@ -64,29 +68,38 @@ def source_files(folder: Path, rules: Rules) -> Iterator[SourceFile]:
         folders += [(path, ignored) for path in reversed(below) if not ignored.holds(path, is_folder=True)]
 
 
-def readable(path: str, rules: Rules, folder: Path) -> SourceFile | None:
-    """Return a file if a walk of its workspace folder would find it; made for single files that changed."""
+def readable(path: str, rules: Rules, folder: Path, known: KnownFolders | None = None) -> SourceFile | None:
+    """Return a file if a walk of its workspace folder would find it.
+
+    For many files at once, `known` keeps what is found out about their folders.
+    """
     path = os.path.normpath(path)
-    if not _may_be_source(os.path.basename(path)) or (ignored := _ignored_beside(path, folder)) is None:
+    if not _may_be_source(os.path.basename(path)):
         return None
-    return None if ignored.holds(path, is_folder=False) else _judged(path, rules)
+    known, where = {} if known is None else known, (os.path.dirname(path), folder)
+    if where not in known:
+        known[where] = _ignored_in(*where)
+    ignored = known[where]
+    return None if ignored is None or ignored.holds(path, is_folder=False) else _judged(path, rules)
 
 
 def is_entered(path: str, folder: Path) -> bool:
     """Return whether a folder is there and a walk of its workspace folder would enter it."""
     path = os.path.normpath(path)
-    if not os.path.isdir(path) or not _may_be_entered(path, os.path.basename(path)):
+    if os.path.islink(path) or not os.path.isdir(path) or not _may_be_entered(path, os.path.basename(path)):
         return False
-    return (ignored := _ignored_beside(path, folder)) is not None and not ignored.holds(path, is_folder=True)
+    ignored = _ignored_in(os.path.dirname(path), folder)
+    return ignored is not None and not ignored.holds(path, is_folder=True)
 
 
-def _ignored_beside(path: str, folder: Path) -> Ignored | None:
-    """Return what is ignored in the folder that holds a path, None if a walk of the workspace folder misses that."""
+def _ignored_in(where: str, folder: Path) -> Ignored | None:
+    """Return what is ignored in a folder, None if a walk of the workspace folder misses it."""
     top = os.path.realpath(folder)
-    if os.path.realpath(path) != path or not path.startswith(top.rstrip(os.sep) + os.sep):
+    below = os.path.join(top, "")
+    if os.path.realpath(where) != where or not os.path.join(where, "").startswith(below):
         return None
     ignored, here = Ignored.above(os.path.dirname(top)).within(top), top
-    for name in path[len(top.rstrip(os.sep)) + 1 :].split(os.sep)[:-1]:
+    for name in filter(None, where[len(below) :].split(os.sep)):
         here = os.path.join(here, name)
         if not _may_be_entered(here, name) or ignored.holds(here, is_folder=True):
             return None
@@ -95,16 +108,20 @@ def _ignored_beside(path: str, folder: Path) -> Ignored | None:
 
 
 def read_source(file: SourceFile) -> str | None:
-    """Return the text of a file; None if it is gone, no text, written by a program, or changes while it is read."""
-    content = _read(file.path)
-    if content is None or b"\0" in content:
+    """Return the text of a file, empty if it is no text or written by a program.
+
+    None if it is gone, cannot be read, or changes while it is.
+    """
+    if (content := _read(file.path)) is None:
         return None
+    if b"\0" in content:
+        return ""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return None
+        return ""
     longest = max(map(len, text.splitlines()), default=0)
-    return None if longest > LONGEST_LINE or GENERATED.search(text, 0, HEADER) else text
+    return "" if longest > LONGEST_LINE or GENERATED.search(text, 0, HEADER) else text
 
 
 def _listed(folder: str) -> tuple[list[str], list[str]]:
@@ -142,7 +159,7 @@ def _judged(path: str, rules: Rules) -> SourceFile | None:
         state, language = os.lstat(path), language_of(path)
         if not stat.S_ISREG(state.st_mode) or not 0 < state.st_size <= LARGEST_SOURCE:
             return None
-        if not rules.verdict(Path(path).as_uri(), language).may_be_read(state.st_size):
+        if not rules.verdict_of_file(path, language).may_be_read(state.st_size):
             return None
     except (OSError, ValueError):
         return None

@@ -20,6 +20,7 @@ from efim_ls.repository.database.origin import IndexOrigin
 from efim_ls.repository.database.place import remove_index
 from efim_ls.repository.database.queries import FoundDefinition, IndexQueries, Passage
 from efim_ls.repository.database.tables import Entry, IndexTables, create_tables
+from efim_ls.repository.discovery import SourceFile
 from efim_ls.repository.outline import Outline
 from efim_ls.sqlite_files import create_for_owner, is_damage
 from model_runtime.ids import Ids
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 
 class IndexFile:
-    """An index, changed by one thread; `has_name`, `similar`, `definitions` and `outline` may be asked on any.
+    """An index, changed by one thread; `similar`, `definitions` and `outline` may be asked on any.
 
     `generation` grows when the index has begun empty again, so that all files must be put again.
     """
@@ -66,15 +67,27 @@ class IndexFile:
                 self._memory.connection.close()
             self._path = self._memory = None
 
-    def entries(self) -> Mapping[str, Entry]:
-        """Return what is known of each file by its path."""
-        kept = self._read(lambda tables: tables.entries()) or {}
-        return {**kept, **(self._memory.entries() if self._memory else {})}
+    def entries(self, after: str = "", most: int = -1) -> Mapping[str, Entry]:
+        """Return what is known of each file by its path.
 
-    def token_counts(self) -> Mapping[bytes, int]:
-        """Return the number of tokens of each text, by its digest."""
-        kept = self._read(lambda tables: tables.token_counts()) or {}
-        return {**kept, **(self._memory.token_counts() if self._memory else {})}
+        If `most` is not negative, of at most so many files: of those whose paths sort after one, the first.
+        """
+        found = self._read(lambda tables: tables.entries(after, most)) or {}
+        found |= self._memory.entries(after, most) if self._memory else {}
+        return found if most < 0 else dict(sorted(found.items())[:most])
+
+    def skipped(self) -> Mapping[str, tuple[int, int]]:
+        """Return size and time of change (ns) of each file that was no source when it was read, by its path."""
+        return self._read(lambda tables: tables.skipped()) or {}
+
+    def skip(self, files: Sequence[SourceFile]) -> None:
+        """Remember on disk that files are no sources as they are now."""
+        self._write(lambda tables: tables.skip(files))
+
+    def token_count(self, digest: bytes) -> int | None:
+        """Return the number of tokens of a text, None if they are not there."""
+        found = self._read(lambda tables: tables.token_count(digest))
+        return self._memory.token_count(digest) if found is None and self._memory else found
 
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, so that a file with it needs none."""
@@ -116,10 +129,6 @@ class IndexFile:
                 found = self._memory.ids(digest)
             if found is not None:
                 yield digest, found
-
-    def has_name(self, name: str) -> bool:
-        """Return whether a name stands in any file, defined or used."""
-        return any(self._ask(lambda queries: queries.has_name(name)))
 
     def similar(self, words: Sequence[str], most: int) -> list[Passage]:
         """Return at most so many passages with the rarest of these words, the most similar first."""

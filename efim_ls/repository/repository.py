@@ -19,6 +19,7 @@ from model_runtime.memory.memory import MemoryView
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
 PATIENCE = 2.0  # seconds: after such a wait a step is done although the user is typing
+MANY_STEPS = 1_000  # of one piece of work, after which freed memory is worth giving back
 LOOK = 0.05  # seconds between looks at whether the user still types
 
 Work = Callable[[WorkspaceIndex], Steps]
@@ -164,9 +165,11 @@ class Repository:
 
     def _finish(self, work: Work) -> None:
         """Take all steps of a piece of work, unless a new scope makes it pointless."""
-        steps = work(self._made) if self._made else None
+        steps, taken = work(self._made) if self._made else None, 0
         while steps and self._begun and not self._closed and self._step(steps):
-            pass
+            taken += 1
+        if taken >= MANY_STEPS:
+            _give_back_memory()
 
     def _step(self, steps: Steps) -> bool:
         """Take one step once the user pauses; return whether there are more."""

@@ -22,7 +22,8 @@ from efim_ls.paths import cache_folder
 from efim_ls.repository.content import IndexedFile, content_of, digest_of
 from efim_ls.repository.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.repository.database.place import index_path
-from efim_ls.repository.discovery import SourceFile, is_entered, read_source, readable, source_files
+from efim_ls.repository.database.tables import Entry
+from efim_ls.repository.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
@@ -35,6 +36,7 @@ MIB = 1024 * 1024
 BYTES_A_TOKEN = 6
 FIRST_TOKENS = 300_000  # are published before more are read: enough for the nearest folders, and sorted in 0.1 s
 FILES_A_STEP = 50  # whose ids are read back at once
+ENTRIES_A_STEP = 1_000  # read back from the index file, in some 5 ms
 TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
 TELL = 0.2  # seconds between reports of progress
 OF_MEMORY = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
@@ -100,6 +102,7 @@ class WorkspaceIndex:
         self._file = file
         self._generation = self._file.generation
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
+        self._skipped: dict[str, tuple[int, int]] = {}  # by path: stamps of files that were no sources when read
         self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
@@ -118,14 +121,20 @@ class WorkspaceIndex:
 
     def recall(self) -> Steps:
         """Publish what the index file holds of files that have not changed since."""
-        entries, tokens = self._file.entries(), self._file.token_counts()
-        gone, unpublished, least = list[str](), 0, FIRST_TOKENS
+        entries, last = dict[str, Entry](), ""
+        while page := self._file.entries(last, ENTRIES_A_STEP):
+            entries.update(page)
+            last = max(page)
+            yield
+        self._skipped = dict(self._file.skipped())
+        gone, unpublished, least, known = list[str](), 0, FIRST_TOKENS, KnownFolders()
         for count, path in enumerate(self._nearest(entries)):
-            file, entry = self._readable(path), entries[path]
+            file, entry = self._readable(path, known), entries[path]
             if file is None or self._is_private(path):
                 gone.append(path)
-            elif (entry.size, entry.mtime_ns) == file[1:3] and entry.digest in tokens:
-                length = tokens[entry.digest]
+            elif (entry.size, entry.mtime_ns) == file[1:3]:
+                if (length := self._file.token_count(entry.digest)) is None:
+                    continue
                 self._files[path] = IndexedText(family_of(file.language), entry.digest, length, file[1:3])
                 unpublished += length
             if count % FILES_A_STEP == 0:
@@ -138,11 +147,11 @@ class WorkspaceIndex:
 
     def refresh(self, paths: Collection[str]) -> Steps:
         """Read again what may have changed on disk: files, or folders with all that they hold or held."""
-        changed, gone, walks = list[SourceFile](), list[str](), False
+        changed, gone, walks, known = list[SourceFile](), list[str](), False, KnownFolders()
         for path in paths:
-            if file := self._readable(path):
+            if file := self._readable(path, known):
                 changed.append(file)
-            elif path in self._files or path in self._open:
+            elif path in self._files or path in self._open or path in self._skipped:
                 gone.append(path)
             else:
                 walks = walks or self._is_walked(path)
@@ -174,9 +183,9 @@ class WorkspaceIndex:
         """Close the index file."""
         self._file.close()
 
-    def _readable(self, path: str) -> SourceFile | None:
+    def _readable(self, path: str, known: KnownFolders | None = None) -> SourceFile | None:
         """Return a file if it lies in one of the folders and may be read."""
-        found = (readable(path, self._scope.rules, folder) for folder in self._scope.folders)
+        found = (readable(path, self._scope.rules, folder, known) for folder in self._scope.folders)
         return next((file for file in found if file), None)
 
     def _is_walked(self, path: str) -> bool:
@@ -192,12 +201,13 @@ class WorkspaceIndex:
 
     def _walk(self) -> Steps:
         """Find files that are new, changed or gone in all folders, and read them."""
-        before, found, changed = {*self._files, *self._open}, set[str](), list[SourceFile]()
+        before, found, changed = {*self._files, *self._open, *self._skipped}, set[str](), list[SourceFile]()
         for folder in self._scope.folders:
             for count, file in enumerate(source_files(folder, self._scope.rules)):
                 found.add(file.path)
                 known = self._files.get(file.path)
-                if known is None or known.stamp != (file.size, file.mtime_ns):
+                stamp = known.stamp if known else self._skipped.get(file.path)
+                if stamp != (file.size, file.mtime_ns):
                     changed.append(file)
                 if count % FILES_A_STEP == 0:
                     yield
@@ -210,8 +220,10 @@ class WorkspaceIndex:
         unpublished, least = 0, FIRST_TOKENS
         for done, file in enumerate(files):
             self._tell(done, len(files))
-            if (text := read_source(file)) is None:
+            if not (text := read_source(file)):
                 self._forget([file.path])
+                if text is not None:
+                    self._skip(file)
                 continue
             source = self._source(family_of(file.language), text, (file.size, file.mtime_ns))
             ids = self._ids[source.digest]
@@ -232,6 +244,12 @@ class WorkspaceIndex:
                 unpublished, least = 0, 4 * least
         self._write()
 
+    def _skip(self, file: SourceFile) -> None:
+        """Remember that a file is no source, so that it is not read again until it changes."""
+        self._skipped[file.path] = (file.size, file.mtime_ns)
+        if not self._is_private(file.path):
+            self._file.skip([file])
+
     def _write(self) -> None:
         self._file.put(list(self._unwritten.values()))
         self._unwritten.clear()
@@ -241,6 +259,7 @@ class WorkspaceIndex:
         if self._generation != self._file.generation:
             self._generation = self._file.generation
             self._files = {path: source._replace(stamp=(0, 0)) for path, source in self._files.items()}
+            self._skipped.clear()
             yield from self._walk()
             yield from self._publish()
 
@@ -257,7 +276,7 @@ class WorkspaceIndex:
     def _forget(self, paths: Sequence[str]) -> None:
         """Forget files; of those that are still there, which the rules now exclude, no trace stays on disk."""
         for path in paths:
-            for each in (self._files, self._open, self._unwritten):
+            for each in (self._files, self._skipped, self._open, self._unwritten):
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
         self._file.remove(sorted(set(paths) - set(excluded)), for_good=False)

@@ -27,6 +27,8 @@ MUST_HAVE_ALL = bool(os.environ.get("CI")) and (sys.platform, platform.machine()
 EXTENSION = ROOT / "editor_clients" / "vscode"
 VSIX = EXTENSION / "dist" / "efim-ls.vsix"
 OPEN: list[Window] = []  # whose pictures a failed test leaves
+# For what does not depend on the version of VS Code: each new window takes some ten seconds.
+newest_only = pytest.mark.parametrize("installed", [servers.NEWEST], ids=lambda part: part.version, indirect=True)
 Opening = Callable[..., Window]
 
 

@@ -11,25 +11,17 @@ from zipfile import ZipFile
 import pytest
 from playwright.sync_api import Browser, Locator
 
-from .conftest import Opening, need, opening
+from .conftest import Opening, newest_only, opening
 from .drivers.shapes import BEGUN, HEAD, REST
-from .drivers.vscode import PYTHON, install
+from .drivers.vscode import PYTHON
 from .drivers.waiting import HANG, eventually
 from .drivers.window import Window
-from .fetching import vscode as servers
 
+pytestmark = newest_only  # pip does the same in all of them
 BARE = f"{Path(os.path.realpath(PYTHON)).parent}{os.pathsep}/usr/bin:/bin"  # Python, and no server
 OFFLINE = {"PATH": BARE, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
 PATIENCE = 5 * HANG  # pip unpacks itself first, and then what it installs
 OWN_ENVIRONMENT = Path("home/data/User/globalStorage/efim-ls.efim-ls/server")
-
-
-@pytest.fixture(scope="module")
-def installed(vsix: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """One VS Code, because pip does the same in all of them, and a folder of extensions with ours in it."""
-    program, extensions = need(servers.NEWEST), tmp_path_factory.mktemp("vscode") / "extensions"
-    install(program, extensions, vsix)
-    return program, extensions
 
 
 def dependencies(folder: Path, *but: str) -> dict[str, str]:

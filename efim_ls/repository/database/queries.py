@@ -1,4 +1,4 @@
-"""What can be asked of an index without the thread that changes it: names, definitions, similar passages."""
+"""What can be asked of an index without the thread that changes it: definitions, similar passages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ PASSAGE_BITS = 16  # of a passage's row number; the content's stands above them
 MOST_COMPARED = (
     1000  # passages that a look-up ranks; commoner words are left out, since each costs about a microsecond
 )
-_OF_A_FILE = f"EXISTS (SELECT 1 FROM files WHERE content = passages.rowid >> {PASSAGE_BITS} AND NOT gone)"
 
 
 class Passage(NamedTuple):
@@ -38,13 +37,6 @@ class IndexQueries:
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Take a connection in autocommit mode to a database with the index's tables."""
         self.connection = connection
-
-    def has_name(self, name: str) -> bool:
-        """Return whether a name stands in a file; regardless of what follows its 64th character."""
-        found = self.connection.execute(
-            f"SELECT 1 FROM passages WHERE passages MATCH ? AND {_OF_A_FILE} LIMIT 1", (_quoted(name),)
-        )
-        return found.fetchone() is not None
 
     def similar(self, words: Sequence[str], most: int) -> list[Passage]:
         """Return the passages that share the rarest of these words, by BM25, the most similar first."""

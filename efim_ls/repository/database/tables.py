@@ -17,11 +17,12 @@ import xxhash
 
 from efim_ls.repository.content import PASSAGE_LINES, Content, IndexedFile
 from efim_ls.repository.database.queries import PASSAGE_BITS, IndexQueries
+from efim_ls.repository.discovery import SourceFile
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
 APPLICATION_ID = 0x6566494E  # "efIN"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MOST_TOKENIZERS = 2  # of which ids are kept; those of others are removed, the least recently used first
 MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
 SCHEMA = f"""
@@ -31,6 +32,7 @@ CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEG
     gone INTEGER NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX files_of_content ON files (content);
 CREATE INDEX files_that_are_gone ON files (gone) WHERE gone;
+CREATE TABLE skipped (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, language TEXT NOT NULL, imports TEXT NOT NULL,
     lines INTEGER NOT NULL, UNIQUE (digest, language));
 CREATE TABLE tokenizers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
@@ -75,27 +77,32 @@ class IndexTables(IndexQueries):
         if self.connection.execute("SELECT origin FROM about").fetchone() != (origin,):
             self.connection.execute("UPDATE about SET origin = ?", (origin,))
 
-    def entries(self) -> dict[str, Entry]:
-        """Return what is known of each file."""
+    def entries(self, after: str = "", most: int = -1) -> dict[str, Entry]:
+        """Return what is known of each file; of at most `most` if that is not negative, the first after a path."""
         rows = self.connection.execute(
-            "SELECT path, size, mtime_ns, gone, checksum, digest, language FROM files JOIN contents ON id = content"
+            "SELECT path, size, mtime_ns, checksum, digest, language FROM files JOIN contents ON id = content "
+            "WHERE path > ? AND NOT gone ORDER BY path LIMIT ?",
+            (after, most),
         )
         found = dict[str, Entry]()
-        for path, size, mtime_ns, gone, checksum, digest, language in rows:
-            entry = Entry(size, mtime_ns, digest, language)
-            if _checksum(path, entry, gone) != checksum:
+        for path, size, mtime_ns, checksum, digest, language in rows:
+            found[path] = entry = Entry(size, mtime_ns, digest, language)
+            if _checksum(path, entry, 0) != checksum:
                 raise Damage("a file's entry does not match its checksum")
-            if not gone:
-                found[path] = entry
         return found
 
-    def token_counts(self) -> dict[bytes, int]:
-        """Return the number of tokens of each text, by its digest."""
-        rows = self.connection.execute(
-            "SELECT digest, length(ids) FROM tokens JOIN contents ON id = content WHERE tokenizer = ?",
-            (self._tokenizer,),
-        )
-        return {digest: length // self._width.itemsize for digest, length in rows}
+    def skipped(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of change (ns) of each file that was no source when it was read."""
+        rows = self.connection.execute("SELECT path, size, mtime_ns FROM skipped")
+        return {path: (size, mtime_ns) for path, size, mtime_ns in rows}
+
+    def token_count(self, digest: bytes) -> int | None:
+        """Return the number of tokens of a text, None if they are not there."""
+        row = self.connection.execute(
+            "SELECT length(ids) FROM tokens JOIN contents ON id = content WHERE digest = ? AND tokenizer = ? LIMIT 1",
+            (digest, self._tokenizer),
+        ).fetchone()
+        return row and row[0] // self._width.itemsize
 
     def has_file(self, path: str) -> bool:
         """Return whether anything is kept of a file, even if it is gone."""
@@ -111,11 +118,18 @@ class IndexTables(IndexQueries):
             for each in batch:
                 self._put(each)
 
+    def skip(self, files: Iterable[SourceFile]) -> None:
+        """Keep that files are no sources as they are now."""
+        with self._transaction():
+            rows = [(file.path, file.size, file.mtime_ns) for file in files]
+            self.connection.executemany("REPLACE INTO skipped VALUES (?, ?, ?)", rows)
+
     def remove(self, paths: Iterable[str]) -> None:
         """Remove files, but keep what was derived from their text: they may only have been renamed."""
         with self._transaction():
             for path in paths:
                 self._mark_gone(path)
+                self._take_back(path)
             if self.connection.execute("SELECT count(*) FROM files WHERE gone").fetchone()[0] > MOST_GONE:
                 self._remove_gone()
 
@@ -126,6 +140,7 @@ class IndexTables(IndexQueries):
         """
         with self._transaction():
             for path in paths:
+                self._take_back(path)
                 row = self.connection.execute("SELECT content FROM files WHERE path = ?", (path,)).fetchone()
                 if row:
                     self.connection.execute("DELETE FROM files WHERE path = ?", (path,))
@@ -155,13 +170,16 @@ class IndexTables(IndexQueries):
         ).fetchone()
         if row is None:
             return None
-        ids, checksum = row
-        if not isinstance(ids, bytes) or _checksum_of_ids(digest, ids) != checksum:
-            raise Damage("token ids do not match their checksum")
-        return np.frombuffer(ids, self._width).astype(np.int32)
+        return np.frombuffer(_checked(digest, *row), self._width).astype(np.int32)
+
+    def check_ids(self) -> None:
+        """Raise Damage if token ids of any tokenizer do not match their checksum."""
+        for row in self.connection.execute("SELECT digest, ids, checksum FROM tokens JOIN contents ON id = content"):
+            _checked(*row)
 
     def _put(self, each: IndexedFile) -> None:
         path, size, mtime_ns, language = each.file
+        self._take_back(path)
         content = self._content_with_ids(each.digest, language)
         if content is None:
             if each.content is None:
@@ -206,6 +224,11 @@ class IndexTables(IndexQueries):
         rows = [(number << PASSAGE_BITS | n, words) for n, words in enumerate(content.passages)]
         self.connection.executemany("INSERT INTO passages (rowid, words) VALUES (?, ?)", rows)
         return number
+
+    def _take_back(self, path: str) -> None:
+        """Forget that a file was no source."""
+        if self.connection.execute("DELETE FROM skipped WHERE path = ?", (path,)).rowcount:
+            self.connection.execute("UPDATE about SET unwiped = 1")
 
     def _mark_gone(self, path: str) -> None:
         row = self.connection.execute(
@@ -270,6 +293,13 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 def _checksum(path: str, entry: Entry, gone: int) -> bytes:
     return xxhash.xxh3_64_digest(repr((path, tuple(entry), gone)).encode("utf-8", "surrogatepass"))
+
+
+def _checked(digest: bytes, ids: object, checksum: bytes) -> bytes:
+    """Return the token ids of a text as they are kept; raises Damage."""
+    if not isinstance(ids, bytes) or _checksum_of_ids(digest, ids) != checksum:
+        raise Damage("token ids do not match their checksum")
+    return ids
 
 
 def _checksum_of_ids(digest: bytes, ids: bytes) -> bytes:

@@ -126,6 +126,11 @@ class Window:
         self.choices.first.wait_for()
         return self.choices
 
+    def see_first_choice(self, label: str) -> None:
+        """Open the menu of the status bar item, and wait until its first row has this label."""
+        rows = self.open_menu()
+        eventually(lambda: label in rows.first.inner_text(), lambda: f"the first row is {rows.first.inner_text()!r}")
+
     def choose(self, label: str) -> None:
         """Click a row of the list that is open, then go back to the end of the file."""
         self.choices.filter(has_text=label).first.click()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FrameLocator
 
-from ..conftest import Opening
+from ..conftest import Opening, newest_only
 from ..drivers.waiting import HANG, eventually
 from ..drivers.window import Window
 
@@ -66,6 +66,7 @@ def test_it_shows_who_said_what_follows_the_cursor_and_opens_places(window: Wind
     shown.get_by_text("line 1, column 1").wait_for(timeout=1000 * HANG)
 
 
+@newest_only
 def test_a_folder_is_left_out_by_a_button_and_named_no_more(window: Window) -> None:
     shown = explained(window)
     shown.get_by_role("button", name="Never from project/devices").click()

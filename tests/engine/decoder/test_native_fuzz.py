@@ -11,7 +11,7 @@ from tests.compiled import DECODER_FLAGS, require, require_compiled
 
 from .native_fuzz import SANITIZERS, TILES, build_fuzz, run_fuzz
 
-SECONDS = 10
+SECONDS = 5
 
 
 @pytest.mark.parametrize("options", [(), TILES], ids=["lanes", "tiles"])

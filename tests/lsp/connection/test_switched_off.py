@@ -33,7 +33,7 @@ async def editor():
         yield editor
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def real():
     async with started(REAL) as editor:
         yield editor

@@ -26,11 +26,25 @@ def visit(path):
 '''
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def editor():
-    async with started(REAL, settings={"min_confidence": 0}) as editor:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared():
+    async with started(REAL) as editor:
         yield editor
     assert "Quagga" not in editor.stderr and "brushed" not in editor.stderr
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def editor(shared: Editor):
+    """The shared editor without documents, where whatever the model says is shown."""
+    await change(shared)
+    yield shared
+    shared.close_pages()
+
+
+async def change(editor: Editor, **settings: object) -> None:
+    changed = {"efim-ls": {"min_confidence": 0, **settings}}
+    editor.tell("workspace/didChangeConfiguration", {"settings": changed})
+    await editor.loaded()
 
 
 async def test_a_phrase_that_stands_only_in_another_open_file_is_completed(editor: Editor):
@@ -57,13 +71,12 @@ async def test_a_file_of_another_language_contributes_nothing(editor: Editor):
 
 
 async def test_a_file_too_large_to_be_completed_contributes_nothing(editor: Editor):
-    editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": {"max_file_kib": 1}}})
+    await change(editor, max_file_kib=1)
     editor.open("#" * 1024 + "\n" + STORE)
     assert "brushed" not in (await editor.open(VISIT).ghost() or "")
 
 
 async def test_without_the_local_cache_other_files_contribute_nothing(editor: Editor):
-    editor.tell("workspace/didChangeConfiguration", {"settings": {"efim-ls": {"local_cache": False}}})
-    await editor.loaded()
+    await change(editor, local_cache=False)
     editor.open(STORE)
     assert "brushed" not in (await editor.open(VISIT).ghost() or "")

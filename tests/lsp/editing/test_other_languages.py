@@ -29,7 +29,7 @@ LOOP = FIND + "export function total(products: Product[]): number {\n  let sum =
 PHRASE = "duct of products"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def editor():
     async with started(REAL) as editor:
         yield editor

@@ -5,28 +5,31 @@ from __future__ import annotations
 import pytest
 
 from editor_clients.headless.ops import LANGUAGES
-from efim_ls.languages import ANY, SUFFIXES, TABLE, knows, language_of, name_of, notice
+from efim_ls.languages import ANY, ENDINGS, TABLE, knows, language_of, name_of, notice
 
 
-def test_each_language_and_each_suffix_stands_in_the_table_once() -> None:
+def test_each_language_and_each_ending_stands_in_the_table_once() -> None:
     names = [language for language, _, _ in TABLE]
-    suffixes = [suffix for _, _, each in TABLE for suffix in each.split()]
+    endings = [ending for _, _, each in TABLE for ending in each.split()]
     assert names == sorted(set(names))
-    assert len(suffixes) == len(SUFFIXES) and all(each.startswith(".") and each.islower() for each in suffixes)
+    assert len(endings) == len(ENDINGS) and all(each.islower() and "." not in each[1:] for each in endings)
 
 
 def test_the_headless_editor_calls_files_by_the_same_languages() -> None:
-    assert LANGUAGES.items() <= SUFFIXES.items()
+    assert LANGUAGES.items() <= ENDINGS.items()
 
 
 @pytest.mark.parametrize(
     ("path", "language"),
     [
         ("a.py", "python"), ("stubs/a.PYI", "python"), ("file:///a/b.ts", "typescript"), ("a.d.ts", "typescript"),
-        ("Makefile", ""), ("a.unheard", ""), (".ts", ""), ("", ""), ("vscode-notebook-cell:/a.ipynb#W0", ""),
+        ("Makefile", "makefile"), ("file:///a/GNUmakefile", "makefile"), ("/a/Dockerfile", "dockerfile"),
+        ("Gemfile", "ruby"), ("my.Makefile", ""), (".makefile", ""), ("Makefile/a", ""), ("makefile.py", "python"),
+        ("a.unheard", ""), (".ts", ""), ("LICENSE", ""), ("py", ""), ("", ""),
+        ("vscode-notebook-cell:/a.ipynb#W0", ""),
     ],
 )  # fmt: skip
-def test_a_file_is_in_the_language_of_its_suffix(path: str, language: str) -> None:
+def test_a_file_is_in_the_language_that_its_name_tells(path: str, language: str) -> None:
     assert language_of(path) == language
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from efim_ls.access.rules import Rules
 from efim_ls.session.open_documents import OpenDocuments
@@ -227,3 +229,24 @@ def test_what_is_off_is_not_read_for_others() -> None:
     ):
         assert not Rules(settings).verdict(CODE, "python").may_be_read(9)
     assert not Rules(Settings(max_file_kib=1)).verdict(CODE, "python").may_be_read(1025)
+
+
+NAMES = st.sampled_from(
+    ["app.py", "secrets.py", ".env", "Token.txt", "id_rsa", "a b#c?%41.py", "ä.py", ".ssh", "vendor"]
+)
+PATTERNS = st.lists(st.sampled_from(["*.py", "/job/*", "vendor", "~", "a b*", "ä.py"]), max_size=2).map(tuple)
+
+
+@given(
+    st.lists(NAMES, min_size=1, max_size=3),
+    PATTERNS,
+    PATTERNS,
+    st.sampled_from(["/job", "/job/vendor", "/elsewhere"]),
+    st.sampled_from(["python", "markdown", "rust"]),
+)
+def test_a_file_is_judged_by_its_path_as_by_its_uri(
+    names: list[str], files: tuple[str, ...], workspaces: tuple[str, ...], folder: str, language: str
+) -> None:
+    path = "/job/" + "/".join(names)
+    rules = Rules(Settings(disabled_files=files, disabled_workspaces=workspaces), [f"file://{folder}"])
+    assert rules.verdict_of_file(path, language) == rules.verdict(Path(path).as_uri(), language)

@@ -39,6 +39,14 @@ def test_settings_are_in_titled_groups_with_the_advanced_ones_last() -> None:
     assert set(GROUPS[-1]["properties"]) == advanced
 
 
+def test_a_workspace_that_is_not_trusted_cannot_widen_what_is_read() -> None:
+    restricted = json.loads(MANIFEST.read_text("utf-8"))["capabilities"]["untrustedWorkspaces"][
+        "restrictedConfigurations"
+    ]
+    privacy = {"repository", "persist", "cache_folder", "disabled_files", "disabled_workspaces", "private_files"}
+    assert {vscode_name(name) for name in privacy} <= {*restricted}
+
+
 @pytest.mark.parametrize(("name", "there"), [("model", "efim-ls.model"), ("min_confidence", "efim-ls.minConfidence")])
 def test_names_are_in_the_habit_of_vscode(name: str, there: str) -> None:
     assert vscode_name(name) == there

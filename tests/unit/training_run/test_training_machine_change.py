@@ -18,7 +18,7 @@ from efim_lab.training.samples.stream import ShardSource
 from efim_lab.training.trainer import Trainer, TrainerSettings
 
 STEP = 1024  # tokens
-BEFORE, WARMUP, AFTER = 500, 15, 60  # steps; the losses of the last are compared
+BEFORE, WARMUP, AFTER = 300, 15, 60  # steps; the losses of the last are compared
 SETTINGS = TrainerSettings(
     shape=network.Shape(vocabulary=1000, width=64, layers=2, heads=2, kv_heads=1, head_dim=32, feed_forward=128),
     rate=1e-2,

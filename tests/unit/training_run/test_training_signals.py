@@ -48,9 +48,8 @@ def started(command: Command, log: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_told_to_stop_writes_a_checkpoint(command: Command, tmp_path: Path, number: signal.Signals):
-    run = tmp_path / "run"
+def stopped_by(number: signal.Signals, command: Command, run: Path) -> dict[str, int]:
+    """Send a signal to a run, and return the progress in the checkpoint that it then writes."""
     with started([*command, "1"], run / "log.jsonl") as process:
         process.send_signal(number)
         _, errors = process.communicate(timeout=PATIENCE)
@@ -61,7 +60,16 @@ def test_a_run_that_is_told_to_stop_writes_a_checkpoint(command: Command, tmp_pa
     (last,) = checkpoint.found(run)
     progress = json.loads((last / "run.json").read_text())["progress"]
     assert progress["step"] == read_log(run / "log.jsonl")[-1]["step"]  # not one step is lost
+    return progress
 
+
+def test_a_run_that_is_interrupted_writes_a_checkpoint(command: Command, tmp_path: Path):
+    stopped_by(signal.SIGINT, command, tmp_path / "run")
+
+
+def test_a_run_that_is_told_to_stop_writes_a_checkpoint_and_resumes(command: Command, tmp_path: Path):
+    run = tmp_path / "run"
+    progress = stopped_by(signal.SIGTERM, command, run)
     tokens = progress["tokens"] + STEP
     again = subprocess.run([*command, str(tokens / 1e6), "--resume"], capture_output=True, timeout=PATIENCE)
     assert again.returncode == 0, again.stderr

@@ -25,6 +25,11 @@ def indexed(path: str, text: str, language: str = "python", *, private: bool = F
     return IndexedFile(file, digest_of(text), content_of(text, language, TOKENIZER.encode_file(text)), private)
 
 
+def has_name(index: IndexFile, name: str) -> bool:
+    """Return whether a name stands in any file, defined or used."""
+    return bool(index.similar([name], 1))
+
+
 Open = Callable[[], IndexFile]
 
 

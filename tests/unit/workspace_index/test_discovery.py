@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository.discovery import LARGEST_SOURCE, SourceFile, read_source, readable, source_files
+from efim_ls.repository.discovery import LARGEST_SOURCE, KnownFolders, SourceFile, read_source, readable, source_files
 from efim_ls.settings import Settings
 
 
@@ -24,6 +24,9 @@ def found(folder: Path, **settings: object) -> list[str]:
     files = [os.path.relpath(each.path, folder) for each in source_files(folder, rules)]
     single = [each for each in all_names(folder) if readable(str(folder / each), rules, folder)]
     assert sorted(files) == sorted(single), "a single file is judged unlike the same file in a walk"
+    known = KnownFolders()
+    many = [each for each in all_names(folder) if readable(str(folder / each), rules, folder, known)]
+    assert many == single, "many files are judged unlike each alone"
     return sorted(files)
 
 
@@ -45,7 +48,7 @@ def test_sources_are_found_with_their_state_and_language(tmp_path: Path) -> None
 
 def test_what_is_hidden_vendored_or_no_code_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, "a.py", ".hidden.py", ".git/b.py", "node_modules/c.js", "x/site-packages/d.py", "env/pyvenv.cfg")
-    write(tmp_path, "env/lib/e.py", "Vendor/f.go", "g.min.js", "h.json", "i.bin", "Makefile", "j_pb2.py")
+    write(tmp_path, "env/lib/e.py", "Vendor/f.go", "g.min.js", "h.json", "i.bin", "LICENSE", "j_pb2.py")
     assert found(tmp_path) == ["a.py"]
 
 
@@ -163,7 +166,7 @@ def test_text_is_read_as_an_editor_shows_it(tmp_path: Path) -> None:
 def test_what_is_no_text_or_written_by_a_program_is_not_read(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(content)
-    assert read_source(source(path)) is None
+    assert read_source(source(path)) == ""
 
 
 def test_a_file_that_grows_while_it_is_read_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,3 +184,9 @@ def test_a_file_that_grows_while_it_is_read_is_not_read(tmp_path: Path, monkeypa
     assert read_source(before) == "x = 1\ny = 2\n"
     path.unlink()
     assert read_source(before) is None
+
+
+def test_well_known_names_without_a_suffix_are_sources(tmp_path: Path) -> None:
+    write(tmp_path, "Makefile", "docker/Dockerfile", "LICENSE", "py", ".makefile")
+    languages = {os.path.basename(each.path): each.language for each in source_files(tmp_path, Rules(Settings()))}
+    assert languages == {"Makefile": "makefile", "Dockerfile": "dockerfile"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,45 @@ def test_a_damaged_one_is_listed_and_removed(project: Path, cache: Path) -> None
     assert run("index", str(project), "--status", *at)[0] == 1
     assert run("cache", "clear", "--file", str(project / "a.py"), *at)[0] == 0
     assert list((cache / "repositories").glob("*.sqlite3")) == []
+
+
+def test_one_that_is_whole_is_verified_and_left_as_it_is(project: Path, cache: Path) -> None:
+    at = ("--folder", str(cache))
+    run("index", str(project), *at)
+    before = index_path(cache, [project]).read_bytes()
+    code, shown = run("cache", "verify", *at)
+    assert code == 0 and shown.startswith(f"index of {project} in ") and shown.endswith(": whole\n")
+    assert index_path(cache, [project]).read_bytes() == before
+
+
+DAMAGE = {
+    "a header": lambda file: file.write_bytes(b"\0" * 4096),
+    "a page": lambda file: file.write_bytes((content := file.read_bytes())[:8192] + b"\x05" * 100 + content[8292:]),
+    "token ids": lambda file: change(file, "UPDATE tokens SET ids = x'0001'"),
+    "a file's state": lambda file: change(file, "UPDATE files SET size = size + 1"),
+    "a passage": lambda file: change(file, "UPDATE passages_content SET c0 = 'other'"),
+}
+
+
+def change(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_verified(project: Path, cache: Path, damage: str) -> None:
+    at = ("--folder", str(cache))
+    run("index", str(project), *at)
+    DAMAGE[damage](index_path(cache, [project]))
+    code, shown = run("cache", "verify", *at)
+    assert code == 1 and "damaged (" in shown and "Traceback" not in shown
+    assert index_path(cache, [project]).exists()
+
+
+def test_one_that_a_server_writes_to_is_not_called_damaged(project: Path, cache: Path) -> None:
+    at = ("--folder", str(cache))
+    run("index", str(project), *at)
+    with closing(sqlite3.connect(index_path(cache, [project]), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        code, shown = run("cache", "verify", *at)
+    assert code == 0 and "not checked, because a server is writing" in shown

@@ -18,7 +18,7 @@ from efim_ls.repository import index_file as module
 from efim_ls.repository.content import digest_of
 from efim_ls.repository.database.place import remove_index
 from efim_ls.repository.index_file import IndexFile
-from tests.unit.workspace_index.conftest import TOKENIZER, Open, indexed
+from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name, indexed
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))
 OTHER = "other_name = 1\n"
@@ -30,10 +30,10 @@ IN_MEMORY = "works on with an index in memory"
 def check_it_works(index: IndexFile) -> None:
     """It takes files and finds them, wherever it keeps them."""
     index.put([indexed("/project/other.py", OTHER)])
-    assert index.has_name("other_name") and "/project/other.py" in index.entries()
+    assert has_name(index, "other_name") and "/project/other.py" in index.entries()
     assert [ids.tolist() for _, ids in index.ids([digest_of(OTHER)])] == [TOKENIZER.encode(OTHER).tolist()]
     index.remove(["/project/other.py"], for_good=True)
-    assert not index.has_name("other_name") and "/project/other.py" not in index.entries()
+    assert not has_name(index, "other_name") and "/project/other.py" not in index.entries()
 
 
 def check_all(index: IndexFile) -> None:
@@ -44,7 +44,7 @@ def check_all(index: IndexFile) -> None:
     for digest, ids in index.ids(list(known)):
         content = known[digest].content
         assert content and ids.tolist() == content.ids.tolist()
-    for question in (index.has_name, index.definitions, lambda name: index.similar([name], 3)):
+    for question in (index.definitions, lambda name: index.similar([name], 3)):
         question("function_7")
     index.outline("/project/1.py")
 
@@ -182,7 +182,7 @@ def test_a_page_limit_is_a_full_disk(open_index: Open, reports: list[str]) -> No
     assert kept
     kept.tables.connection.execute("PRAGMA max_page_count = 40")
     index.put(FILES)
-    assert len(index.entries()) == len(FILES) and index.has_name("function_7")
+    assert len(index.entries()) == len(FILES) and has_name(index, "function_7")
     [report] = reports
     assert "full" in report and IN_MEMORY in report
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_read_only_is_done_without(tmp_path: Path) -> None:
         path = c.Path(sys.argv[1]) / "repositories" / "index.sqlite3"
         index = c.IndexFile(path, c.ORIGIN, c.TOKENIZER, reports.append)
         index.put([c.indexed("/project/a.py", "name = 1")])
-        print(index.has_name("name"), len(reports), reports)
+        print(bool(index.similar(["name"], 1)), len(reports), reports)
     """
     for each in tmp_path.parents[:2]:  # pytest's own folders, which only their owner may enter
         each.chmod(0o755)
@@ -271,4 +271,4 @@ def test_two_processes_write_at_once(place: Path, open_index: Open, reports: lis
     assert shown == ["ready\n"] * 2 and [each.returncode for each in processes] == [0, 0]
     index = open_index()
     assert len(index.entries()) == 14 and reports == []
-    assert index.has_name("value_100_99") and not index.has_name("value_100_3")
+    assert has_name(index, "value_100_99") and not has_name(index, "value_100_3")

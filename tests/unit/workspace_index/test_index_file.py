@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from efim_ls.repository.content import IndexedFile, digest_of
 from efim_ls.repository.database.origin import IndexOrigin, read_summary
@@ -17,7 +20,7 @@ from efim_ls.repository.outline import Definition, Import
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.tiny_tokenizers import tokenizer as tiny
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
 
 TEXT = "import os\n\ndef load_user(Name):\n    return Name\n"
 
@@ -54,9 +57,9 @@ def test_what_is_put_is_found(index: IndexFile) -> None:
 def test_names_are_told_apart_by_case_and_to_their_end(index: IndexFile) -> None:
     index.put([indexed("/project/a.py", TEXT + "größe = Ärger\nx" + "y" * 100)])
     for name in ("load_user", "Name", "os", "größe", "Ärger", "x" + "y" * 100):
-        assert index.has_name(name), name
+        assert has_name(index, name), name
     for name in ("name", "load", "user", "Load_user", "load_use", "load_user2", "", '"', "a b", "^", "NOT"):
-        assert not index.has_name(name), name
+        assert not has_name(index, name), name
 
 
 def test_definitions_of_a_name_in_all_files(index: IndexFile) -> None:
@@ -88,8 +91,8 @@ def test_a_changed_file_replaces_itself(index: IndexFile) -> None:
     index.put([indexed("/project/a.py", TEXT)])
     index.put([indexed("/project/a.py", "y = 2\n")])
     assert index.entries().keys() == {"/project/a.py"}
-    assert ids_of(index, TEXT) is None and not index.has_name("load_user") and not index.definitions("load_user")
-    assert index.has_name("y")
+    assert ids_of(index, TEXT) is None and not has_name(index, "load_user") and not index.definitions("load_user")
+    assert has_name(index, "y")
 
 
 def test_a_copy_shares_what_is_derived_from_its_text(index: IndexFile) -> None:
@@ -99,21 +102,21 @@ def test_a_copy_shares_what_is_derived_from_its_text(index: IndexFile) -> None:
     index.put([renamed(first, "/project/b.py")])
     assert [each.path for each in index.definitions("load_user")] == ["/project/a.py", "/project/b.py"]
     index.remove(["/project/a.py"], for_good=True)
-    assert index.has_name("load_user") and ids_of(index, TEXT) is not None
+    assert has_name(index, "load_user") and ids_of(index, TEXT) is not None
     index.remove(["/project/b.py"], for_good=True)
-    assert not index.has_name("load_user") and ids_of(index, TEXT) is None
+    assert not has_name(index, "load_user") and ids_of(index, TEXT) is None
 
 
 def test_a_renamed_file_is_not_derived_again(open_index: Open) -> None:
     index, file = open_index(), indexed("/project/a.py", TEXT)
     index.put([file])
     index.remove(["/project/a.py"], for_good=False)
-    assert index.entries() == {} and not index.has_name("load_user") and not index.definitions("load_user")
+    assert index.entries() == {} and not has_name(index, "load_user") and not index.definitions("load_user")
     assert index.similar(["load_user"], 5) == [] and index.outline("/project/a.py") is None
     assert index.holds(file.digest, "python") and not index.holds(file.digest, "go")
     index.put([renamed(file, "/project/b.py")])
     index.remove([], for_good=True)
-    assert index.entries().keys() == {"/project/b.py"} and index.has_name("load_user")
+    assert index.entries().keys() == {"/project/b.py"} and has_name(index, "load_user")
     assert ids_of(index, TEXT) == TOKENIZER.encode(TEXT).tolist()
 
 
@@ -134,7 +137,7 @@ def test_a_restart_finds_everything(open_index: Open) -> None:
     index.close()
     again = open_index()
     assert (again.entries(), again.outline("/project/a.py")) == before
-    assert again.has_name("load_user") and ids_of(again, TEXT) == TOKENIZER.encode(TEXT).tolist()
+    assert has_name(again, "load_user") and ids_of(again, TEXT) == TOKENIZER.encode(TEXT).tolist()
     assert again.generation == 0
 
 
@@ -142,7 +145,7 @@ def test_two_indexes_of_a_file_see_each_others_work(open_index: Open) -> None:
     first, second = open_index(), open_index()
     first.put([indexed("/project/a.py", TEXT)])
     second.put([indexed("/project/b.py", "y = 2\n")])
-    assert first.entries() == second.entries() and first.has_name("y")
+    assert first.entries() == second.entries() and has_name(first, "y")
 
 
 def test_ids_of_another_tokenizer_are_kept_apart(place: Path, reports: list[str]) -> None:
@@ -195,3 +198,19 @@ def test_the_file_says_whose_it_is(place: Path, reports: list[str]) -> None:
     assert (kept.private_files, kept.model) == (settings.private_files, settings.model)
     assert kept.max_lines == DEFAULTS.max_lines, "only what decides about files is kept"
     assert read_summary(place.with_name("missing")) is None
+
+
+@given(names=st.sets(st.text("abä/𝕏", min_size=1, max_size=4)), most=st.integers(1, 5), hidden=st.integers(0, 7))
+@settings(deadline=None, max_examples=25)
+def test_entries_come_in_parts(names: set[str], most: int, hidden: int) -> None:
+    with TemporaryDirectory() as folder:
+        index = IndexFile(Path(folder, "index.sqlite3"), ORIGIN, TOKENIZER, print)
+        files = [indexed(f"/{name}", name, private=n < hidden) for n, name in enumerate(sorted(names))]
+        index.put(files)
+        found, last = dict[str, object](), ""
+        while page := index.entries(last, most):
+            assert len(page) <= most and not found.keys() & page.keys()
+            found.update(page)
+            last = max(page)
+        assert found == index.entries() and found.keys() == {each.file.path for each in files}
+        index.close()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.unit.workspace_index.conftest import TOKENIZER, Open, indexed
+from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name, indexed
 
 KILLS = 100
 FILES = [indexed(f"/project/{n}.py", f"def name_{n}():\n    return {n}\n" * 40) for n in range(40)]
@@ -58,7 +58,7 @@ def test_killed_a_hundred_times_it_stays_whole(place: Path, open_index: Open, re
     assert {generation for _, generation in lines} == {"0"} and max(int(count) for count, _ in lines) > 20
     index = open_index()
     index.put(FILES)
-    assert len(index.entries()) == len(FILES) and index.has_name("name_39") and reports == []
+    assert len(index.entries()) == len(FILES) and has_name(index, "name_39") and reports == []
     assert all(
         ids.tolist() == TOKENIZER.encode("def name_3():\n    return 3\n" * 40).tolist()
         for _, ids in index.ids([FILES[3].digest])

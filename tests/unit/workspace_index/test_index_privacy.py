@@ -13,7 +13,7 @@ from efim_ls.repository import index_file
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
 from efim_ls.settings import Settings
-from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
 
 SECRET = "hunter_two_password"  # a name, so that it stands in words, outlines and token ids
 WORDS = SECRET.split("_")
@@ -68,10 +68,10 @@ def test_what_must_not_be_kept_never_reaches_the_disk(
     (folder / name).write_text(SOURCE)
     index = open_index()
     update(index, folder, settings)
-    assert traces(place.parent) == set() and index.has_name("plain_name")
-    assert index.has_name(SECRET) == bool(settings.private_files), "private files are known in memory"
+    assert traces(place.parent) == set() and has_name(index, "plain_name")
+    assert has_name(index, SECRET) == bool(settings.private_files), "private files are known in memory"
     index.close()
-    assert traces(place.parent) == set() and not open_index().has_name(SECRET)
+    assert traces(place.parent) == set() and not has_name(open_index(), SECRET)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_what_becomes_excluded_leaves_at_once(
     (folder / "a.py").write_text(SOURCE)
     index, other = open_index(), open_index()
     update(index, folder, Settings())
-    assert other.has_name(SECRET) and traces(place.parent)
+    assert has_name(other, SECRET) and traces(place.parent)
     update(index, folder, settings)
-    assert traces(place.parent) == set() and not other.has_name(SECRET)
-    assert index.has_name(SECRET) == bool(settings.private_files)
+    assert traces(place.parent) == set() and not has_name(other, SECRET)
+    assert has_name(index, SECRET) == bool(settings.private_files)
 
 
 def test_earlier_texts_of_an_excluded_file_leave_too(place: Path, open_index: Open, folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_same_text_in_an_allowed_file_stays(open_index: Open) -> None:
     index = open_index()
     index.put([indexed("/project/a.py", SOURCE), indexed("/project/b.py", SOURCE)])
     index.remove(["/project/a.py"], for_good=True)
-    assert index.has_name(SECRET) and index.entries().keys() == {"/project/b.py"}
+    assert has_name(index, SECRET) and index.entries().keys() == {"/project/b.py"}
 
 
 def test_without_a_path_nothing_is_written(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_without_a_path_nothing_is_written(tmp_path: Path, folder: Path, monkeyp
     (folder / "a.py").write_text(SOURCE)
     index = IndexFile(None, ORIGIN, TOKENIZER, pytest.fail)
     update(index, folder, Settings())
-    assert index.has_name(SECRET) and not cache.exists()
+    assert has_name(index, SECRET) and not cache.exists()
     index.close()
 
 

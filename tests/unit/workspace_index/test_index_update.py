@@ -14,8 +14,8 @@ from efim_ls.access.rules import Rules
 from efim_ls.repository import workspace_index as module
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
-from efim_ls.settings import Settings
-from tests.unit.workspace_index.conftest import TOKENIZER, Open
+from efim_ls.settings import DEFAULTS, Settings
+from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name
 
 
 class Counted:
@@ -36,10 +36,12 @@ class Counted:
         monkeypatch.setattr(module, "read_source", read)
         monkeypatch.setattr(module, "content_of", derive)
 
-    def update(self, index: IndexFile, files: int | None = None) -> tuple[list[str], list[str]]:
+    def update(
+        self, index: IndexFile, files: int | None = None, settings: Settings = DEFAULTS
+    ) -> tuple[list[str], list[str]]:
         """Return which files were read, and which texts something was derived from."""
         self.read, self.derived = [], []
-        scope = Scope.of(Settings(), Rules(Settings()), [self.folder], TOKENIZER)
+        scope = Scope.of(settings, Rules(settings), [self.folder], TOKENIZER)
         for _ in WorkspaceIndex(scope, index, lambda _: None).build():
             if len(self.read) == files:
                 break
@@ -63,7 +65,7 @@ def test_what_has_not_changed_is_not_read_again(work: Counted, open_index: Open)
     assert work.update(again) == ([], [])
     (work.folder / "b.py").write_text("other = 1\n")
     assert work.update(again) == (["b.py"], ["other = 1\n"])
-    assert again.has_name("other") and not again.has_name("name_of_b")
+    assert has_name(again, "other") and not has_name(again, "name_of_b")
 
 
 def test_a_file_that_was_only_touched_is_not_tokenized(work: Counted, open_index: Open) -> None:
@@ -91,7 +93,7 @@ def test_what_is_gone_is_removed(work: Counted, open_index: Open) -> None:
     shutil.rmtree(work.folder / "sub")
     (work.folder / "a.py").write_bytes(b"no text any more\0")
     assert work.update(index) == (["a.py"], [])
-    assert {os.path.basename(each) for each in index.entries()} == {"b.py"} and not index.has_name("name_of_c")
+    assert {os.path.basename(each) for each in index.entries()} == {"b.py"} and not has_name(index, "name_of_c")
 
 
 def test_an_update_that_was_left_is_taken_up(
@@ -127,3 +129,42 @@ def test_the_tokenizers_library_starts_no_thread() -> None:
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
     before, after = done.stdout.split()
     assert before == after
+
+
+def test_what_a_program_wrote_is_read_once_until_it_changes_or_goes(work: Counted, open_index: Open) -> None:
+    generated = work.folder / "b.py"
+    generated.write_text("# @generated\nx = 1\n")
+    index = open_index()
+    assert work.update(index)[0] == ["a.py", "b.py", "sub/c.py"]
+    index.close()
+    again = open_index()
+    assert work.update(again) == ([], []) and again.skipped().keys() == {str(generated)}
+    generated.write_text("written_by_hand = 1\n")
+    assert work.update(again)[0] == ["b.py"] and has_name(again, "written_by_hand") and again.skipped() == {}
+    generated.write_text("# @generated\nx = 2\n")
+    assert work.update(again)[0] == ["b.py"] and not has_name(again, "written_by_hand")
+    generated.unlink()
+    assert work.update(again) == ([], []) and again.skipped() == {}
+
+
+def test_a_file_that_cannot_be_read_now_is_read_later(
+    work: Counted, open_index: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = open_index()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "read_source", lambda file: None)
+        work.update(index)
+    assert index.entries() == {} and index.skipped() == {}
+    assert work.update(index)[0] == ["a.py", "b.py", "sub/c.py"]
+
+
+def test_not_even_the_name_of_a_private_file_is_remembered(work: Counted, open_index: Open, place: Path) -> None:
+    (work.folder / "b.py").write_text("# @generated\nx = 1\n")
+    index = open_index()
+    work.update(index, settings=Settings(private_files=("*/b.py",)))
+    index.close()
+    assert not any(b"project/b.py" in each.read_bytes() for each in place.parent.iterdir())
+    index = open_index()
+    work.update(index)
+    work.update(index, settings=Settings(disabled_files=("*/b.py",)))
+    assert not any(b"project/b.py" in each.read_bytes() for each in place.parent.iterdir()), "excluded later"

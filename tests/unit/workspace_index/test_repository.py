@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from efim_ls.access.rules import Rules
+from efim_ls.repository import repository as module
 from efim_ls.repository.repository import Repository
 from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex
 from efim_ls.settings import Settings
@@ -178,3 +179,19 @@ def test_a_folder_that_is_moved_in_or_out_is_read_or_forgotten(
     (folder / name).rename(outside)
     repository.refresh([str(folder / name)])
     assert files() == 2
+
+
+def test_memory_is_given_back_after_much_work_and_not_after_little(
+    repository: Repository, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[bool]()
+    monkeypatch.setattr(module, "_give_back_memory", lambda: given.append(True))
+    repository.adopt(scope_of(folder, tmp_path))
+    assert repository.wait(SOON) and len(given) == 1, "once it is built"
+    (folder / "new.py").write_text("x = 1\n")
+    repository.refresh([str(folder / "new.py")])
+    assert repository.wait(SOON) and len(given) == 1
+    monkeypatch.setattr(module, "MANY_STEPS", 2)
+    (folder / "new.py").write_text("x = 2\n")
+    repository.refresh([str(folder / "new.py")])
+    assert repository.wait(SOON) and len(given) == 2

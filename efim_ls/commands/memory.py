@@ -1,0 +1,44 @@
+"""What commands that complete in a file read of its repository, as a server does."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from efim_ls.access.rules import Rules
+from efim_ls.languages import family_of
+from efim_ls.paths import cache_folder
+from efim_ls.repository.database.origin import read_summary
+from efim_ls.repository.database.place import index_path
+from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
+from efim_ls.settings import DEFAULTS
+from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.tokenizer import Tokenizer
+
+
+def read_memory(path: Path, language: str, model: str, tokenizer: Tokenizer | None) -> MemoryView | None:
+    """Return what the repository around a file says in its language without that file, None if that is nothing.
+
+    The repository is the nearest folder that has an index or is git's. An index that was made with this model is
+    brought up to date; without one, the files are read into memory alone.
+    """
+    cache = cache_folder("")
+    places = {each: index_path(cache, [each]) for each in path.parents}
+    folder = next((each for each in places if places[each].exists() or (each / ".git").exists()), None)
+    if folder is None or tokenizer is None:
+        return None
+    found = read_summary(places[folder])
+    settings = found.origin.settings if found else DEFAULTS
+    if not found or settings.model != model:
+        settings = replace(settings, persist=False)
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer)
+    index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
+    with Console(stderr=True).status(f"reading {folder}"):
+        for _ in index.build():
+            pass
+    snapshot = index.snapshot.get(family_of(language))
+    index.close()
+    return snapshot.without([str(path)]) if snapshot else None
