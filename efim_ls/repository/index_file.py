@@ -26,11 +26,11 @@ from efim_ls.sqlite_files import create_for_owner, is_damage
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
-LOCK_TIMEOUT = 5.0  # seconds to wait while another server writes
+LOCK_TIMEOUT = 20.0  # seconds to wait while another server writes
 RETRY_AFTER = 60.0  # seconds from a failure of the disk to the next attempt
 REMEDY = "so the server works on with an index in memory: check the cache folder, or set 'cache_folder'"
 PRAGMAS = (
-    "busy_timeout = 5000", "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "temp_store = MEMORY",
+    "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "temp_store = MEMORY",
     "cache_size = -2048", "cell_size_check = ON", "mmap_size = 0",
 )  # fmt: skip
 
