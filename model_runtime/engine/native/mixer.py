@@ -37,6 +37,18 @@ class Picked(NamedTuple):
     is_mixed: bool
 
 
+class Recency(NamedTuple):
+    """Weights of places, the nearest first, and their address."""
+
+    weights: Floats64
+    at: int
+
+    @classmethod
+    def of(cls, weights: Floats64) -> Recency:
+        """Return weights with their address."""
+        return cls(weights, address(weights))
+
+
 class _Scratch(threading.local):
     """Room of each thread, whose addresses are known: asking numpy for them takes longer than a step."""
 
@@ -46,8 +58,9 @@ class _Scratch(threading.local):
         self.found_at = addressof(self.found)
         self._vocab = self._history = self._gains = -1
 
-    def prepare(self, history: int, recency: Floats64, said: Followers, vocab: int) -> None:
+    def prepare(self, history: int, recency: Recency, said: Followers, vocab: int) -> None:
         """Make room for a history of so many tokens and a vocabulary, and set what followed in the memory."""
+        self._recency = recency  # which another thread may replace by a longer one
         room, followers = self.room, self.followers
         if vocab > self._vocab:
             self._vocab, size = vocab, vocab + PADDING
@@ -63,7 +76,7 @@ class _Scratch(threading.local):
             self._gains = 2 * count
             self.gains = np.zeros(self._gains, dtype=np.float32)
             room.gains = address(self.gains)
-        room.recency, followers.size = address(recency), count
+        room.recency, followers.size = recency.at, count
         if count:
             followers.tokens, followers.lengths, followers.counts = map(address, said[:3])
             followers.least = said.least
@@ -86,7 +99,8 @@ class NativeMixer:
         self._mix, self._pick = library.engine_mix, library.engine_pick
         self._shares = np.array(shares, dtype=np.float64), np.array(memory_shares, dtype=np.float64)
         self._by = NativeShares(*(each.ctypes.data for each in self._shares), len(shares), len(memory_shares))
-        self._by_at, self._weights, self._recency = addressof(self._by), recency, recency(LEAST_WEIGHTS)
+        self._by_at, self._recency_of = addressof(self._by), recency
+        self._recency = Recency.of(recency(LEAST_WEIGHTS))
 
     def mix(self, probabilities: Floats, history: Ids, said: Followers) -> tuple[Floats, float, Floats]:
         """Return the mixed chances [vocab], the model's share, and what each follower [m] gains."""
@@ -114,10 +128,10 @@ class NativeMixer:
         )
 
     def _prepared(self, history: Ids, said: Followers, vocab: int) -> _Scratch:
-        weights = self._recency
-        if len(weights) <= len(history):
-            self._recency = weights = self._weights(2 * len(history))
-        _scratch.prepare(len(history), weights, said, vocab)
+        recency = self._recency
+        if len(recency.weights) <= len(history):
+            self._recency = recency = Recency.of(self._recency_of(2 * len(history)))
+        _scratch.prepare(len(history), recency, said, vocab)
         return _scratch
 
 
