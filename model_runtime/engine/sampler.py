@@ -99,8 +99,9 @@ class Sampler:
         if self.ngram_cache is None and likeliest and (choice := self._settled(likeliest, stub)):
             return choice
         fitting = self._vocabulary.fitting(stub) if stub else None
-        compiled = logits.is_cpu and self.ngram_cache and self.ngram_cache.mixer
-        if compiled and (choice := self._pick_compiled(compiled, logits, history, fitting, memory)):
+        here = logits.is_cpu and logits.numel() >= len(self.token_bytes)
+        mixer = self.ngram_cache.mixer if here and self.ngram_cache else None
+        if mixer and (choice := self._pick_compiled(mixer, logits, history, fitting, memory)):
             return choice
         scores = logits[: len(self.token_bytes)]  # a model's vocabulary may be padded
         if self.ngram_cache is None:
