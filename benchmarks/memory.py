@@ -1,4 +1,6 @@
-"""What the memory of counts costs a decode pass, and how long it takes to build: `python -m benchmarks.memory`.
+"""What a step and the memory of counts cost a decode pass, and how long that takes to build.
+
+`python -m benchmarks.memory`. A step is what follows a pass to choose a token, by compiled code and in numpy.
 
 The repository is the installed Python: its standard library and packages, as far as 3 million tokens. One of its
 files is the open document, which no request's view holds.
@@ -10,6 +12,8 @@ import json
 import os
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter, process_time
@@ -22,7 +26,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.native.decoder import native_missing
-from model_runtime.engine.ngram_cache import read_ngram_cache
+from model_runtime.engine.ngram_cache import NgramCache, read_ngram_cache
 from model_runtime.engine.sampler import Sampler
 from model_runtime.ids import Ids
 from model_runtime.loading.autotune import CpuMethod
@@ -46,7 +50,8 @@ def measure() -> dict[str, float]:
     memory = EMPTY.with_changes((), documents)
     built = process_time() - began
     view = memory.without([opened.path])
-    without, with_memory = _passes(tokenizer, opened.ids, view)
+    passes, steps = _passes(tokenizer, opened.ids, view, memory.without([opened.path, documents[1].path]))
+    (without, with_memory), (step, step_with_memory) = passes.T, np.median(steps, 0)
     looked_up = _look_ups(opened.ids, memory.without([opened.path, documents[0].path]))
     figures = {
         "tokens": memory.tokens,
@@ -56,6 +61,10 @@ def measure() -> dict[str, float]:
         "pass_with_memory_ms": float(np.median(with_memory)),
         "longer_ms": float(np.median(with_memory) - np.median(without)),
         "longer_paired_ms": float(np.median(with_memory - without)),
+        "step_us": float(step[0]),
+        "step_in_numpy_us": float(step[1]),
+        "step_with_memory_us": float(step_with_memory[0]),
+        "step_with_memory_in_numpy_us": float(step_with_memory[1]),
         "look_up_us": float(np.median(looked_up)),
         "look_up_p95_us": float(np.percentile(looked_up, 95)),
         "load_before": load_before,
@@ -80,11 +89,26 @@ def _documents(tokenizer: Tokenizer) -> Iterator[MemoryDocument]:
         yield MemoryDocument(str(path), blake2b(text.encode(), digest_size=16).digest(), ids)
 
 
-def _passes(tokenizer: Tokenizer, ids: Ids, view: MemoryView) -> tuple[np.ndarray, np.ndarray]:
-    """Return the milliseconds of each pass and choice, without the view and with it."""
-    config = read_config(EMBEDDED)
+class InNumpy(NgramCache):
+    """The same figures, mixed without the compiled part."""
+
+    @cached_property
+    def mixer(self) -> None:
+        """None."""
+        return None
+
+
+def _passes(tokenizer: Tokenizer, ids: Ids, view: MemoryView, other: MemoryView) -> tuple[np.ndarray, np.ndarray]:
+    """Return the milliseconds of each pass and step [passes, 2] and the microseconds of steps [passes, 2, 2].
+
+    Those without the view come first, then those with it; of steps, those of compiled code, then those in numpy,
+    which ask the other view.
+    """
+    config, cache = read_config(EMBEDDED), read_ngram_cache(EMBEDDED)
+    assert cache
     decoder = CpuMethod("int8", native_missing(config) is None).decoder(config, read_weights(EMBEDDED, config), 1)
-    sampler, times = Sampler(tokenizer, read_ngram_cache(EMBEDDED)), np.zeros((PASSES, 2))
+    samplers = [Sampler(tokenizer, each) for each in (cache, InNumpy(**asdict(cache)))]
+    times, steps = np.zeros((PASSES, 2)), np.zeros((PASSES, 2, 2))
     half = len(ids) // 2
     arena = Arena(config, WINDOW + PASSES + WARM_UP)
     torch.set_num_threads(1)
@@ -92,13 +116,17 @@ def _passes(tokenizer: Tokenizer, ids: Ids, view: MemoryView) -> tuple[np.ndarra
         decoder.forward(ids[start : min(half, start + decoder.chunk)], arena)
     for n in range(-WARM_UP, PASSES):
         at, length = half + WARM_UP + n, arena.length
-        for turn in (0, 1) if n % 2 else (1, 0):
+        turns = [(turn, way) for turn in (0, 1) for way in (0, 1)]
+        for turn, way in turns if n % 2 else turns[::-1]:
             arena.truncate(length)
             began = perf_counter()
             logits = decoder.forward(ids[at : at + 1], arena)
-            sampler.pick(logits[0], ids[: at + 1], b"", memory=view if turn else None)
-            times[n, turn] = (perf_counter() - began) * 1e3
-    return times[:, 0], times[:, 1]
+            passed = perf_counter()
+            samplers[way].pick(logits[0], ids[: at + 1], b"", memory=(view, other)[way] if turn else None)
+            ended = perf_counter()
+            steps[n, turn, way] = (ended - passed) * 1e6
+            times[n, turn] = (ended - began) * 1e3 if way == 0 else times[n, turn]
+    return times, steps
 
 
 def _look_ups(ids: Ids, view: MemoryView) -> list[float]:

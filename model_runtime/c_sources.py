@@ -44,3 +44,17 @@ def why_missing(library: Path, part: str) -> str:
         return f"{part} could not be compiled ({first}): install gcc 11 or newer, then efim-ls again"
     built = "was built from other sources" if library.is_file() else "was not built"
     return f"{part} {built}: install efim-ls again with gcc 11 or newer"
+
+
+def load_library(library: Path, part: str, function: str) -> ctypes.CDLL | str:
+    """Load a library that was built from the sources beside it, or return why it cannot be used.
+
+    `part` is what messages call it, and `function` returns the hash of its sources.
+    """
+    wanted, reason = sources_hash(library.parent), why_missing(library, part)
+    try:
+        loaded = ctypes.CDLL(str(library))
+    except OSError as error:
+        return f"{part} cannot be loaded ({error}): install efim-ls again" if library.is_file() else reason
+    built = embedded_hash(loaded, function)
+    return loaded if built and wanted in ("", built) else reason

@@ -160,6 +160,8 @@ class _Tail:
         self.output, self.arena, self.said, self.known = output, arena, list[Choice](), 0
         self._sampler, self._limit, self._line = sampler, limit, line
         self._ids, self._history, self._memory = prompt.ids, prompt.history, prompt.memory
+        room = np.zeros(max(limit, len(begun)), dtype=np.int32)
+        self._rows = [np.concatenate((row, room)) for row in (prompt.ids, prompt.history)]
         for choice in begun:
             self._take(choice)
         self.choices = recall_choices(arena, self._ids, self._history, sampler.ngram_cache, self._memory)
@@ -198,7 +200,10 @@ class _Tail:
     def _take(self, choice: Choice) -> None:
         self.output.append(choice)
         self.said.append(choice)
-        self._ids, self._history = (np.append(row, np.int32(choice.token)) for row in (self._ids, self._history))
+        row, history = self._rows
+        at, end = len(self._ids), len(self._history)
+        row[at] = history[end] = choice.token
+        self._ids, self._history = row[: at + 1], history[: end + 1]
 
 
 def _undecided(tails: Sequence[_Tail], least: float) -> list[_Tail]:

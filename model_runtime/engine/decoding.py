@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
@@ -156,7 +156,8 @@ class Decoding:
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
-        self._rows, self._rows_at, self._draft, self._kind = torch.zeros(0, 0), 0, NO_DRAFT, 0
+        self._rows: Sequence[torch.Tensor] = ()
+        self._rows_at, self._draft, self._kind = 0, NO_DRAFT, 0
         self._likeliest: list[Likeliest] | None = None
         cache = context.sampler.ngram_cache
         self._choices = recall_choices(arena, prompt.ids, prompt.history, cache, prompt.memory)
@@ -196,7 +197,7 @@ class Decoding:
         end = min(line.arena.length, self._length)
         exact = line.arena.approximate(end) == 0
         self._arena.copy_in(self._row[start:end], line.arena.copy_out(start, end), exact)
-        self._rows, self._draft, self._expected = self._rows[:0], NO_DRAFT, NO_DRAFT
+        self._rows, self._draft, self._expected = (), NO_DRAFT, NO_DRAFT
         # The choice that was known there told its token, too.
         self.stats.known = min(self.stats.known, line.at + 1) + line.known
 
@@ -227,7 +228,7 @@ class Decoding:
             self.stats.accepted += held
         if not held:
             arena.truncate(min(n, arena.length))
-            self._rows, self._draft = self._rows[:0], NO_DRAFT
+            self._rows, self._draft = (), NO_DRAFT
         self._row[n] = self._history[len(self.prompt.history) + self.count] = token
         self._expected = advance(self._expected, token)
         self.first_at = self.first_at or perf_counter()
@@ -261,7 +262,8 @@ class Decoding:
         self._draft, self._kind = self._propose_draft(stub)
         self.stats.drafted += len(self._draft)
         self._rows_at = n
-        self._rows = self._forward(np.concatenate((self._row[arena.length : n], self._draft)), 1 + len(self._draft))
+        ids = np.concatenate((self._row[arena.length : n], self._draft))
+        self._rows = self._forward(ids, 1 + len(self._draft)).unbind()
         self._likeliest = self._context.decoder.likeliest
         if not self.count:
             arena.keep_logits(self._rows[0].clone(), n)

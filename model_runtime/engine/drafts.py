@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from model_runtime.engine.native import library as c
+from model_runtime.engine.native.mixer import find_draft
 from model_runtime.engine.ngram_cache import matches
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
@@ -64,6 +66,8 @@ class Drafts:
 
 def lookup(history: Ids) -> tuple[Ids, int]:
     """Return what followed the longest, then nearest match of the history's end, and the length of that match."""
+    if not isinstance(lib := c.library(), str):
+        return find_draft(lib, history, LONGEST_MATCH, LONGEST_DRAFT)
     places, lengths = matches(history, LONGEST_MATCH)
     if not len(places):
         return NO_DRAFT, 0
@@ -76,5 +80,7 @@ def lookup(history: Ids) -> tuple[Ids, int]:
 
 def advance(expected: Ids, token: int) -> Ids:
     """Return what is expected after a token: what follows it in `expected`, else all but the first token."""
+    if not len(expected) or expected[0] == token:  # as nearly always
+        return expected[1:]
     found = np.flatnonzero(expected == token)
     return expected[int(found[0]) + 1 :] if len(found) else expected[1:]

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.engine.native import library as c
+from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.memory.lookup import NO_IDS, NOTHING, Followers
@@ -66,34 +69,34 @@ class NgramCache:
 
     def mixture(self, probabilities: Chances, history: Ids, memory: MemoryView | None = None) -> Mixture:
         """Mix as `mix` does, and say where the chances come from."""
-        followers = memory.followers(history) if memory is not None and any(self.memory_shares) else NOTHING
+        followers = self.followers(history, memory)
+        if self.mixer:
+            chances, left, gained = self.mixer.mix(probabilities, history, followers)
+            return Mixture(chances, left, followers.tokens, gained)
         places, lengths = matches(history, len(self.shares))
-        if len(followers.tokens):
-            return self._mixture_of_both(probabilities, history, places, lengths, followers)
-        if not len(places):
+        if not len(places) and not len(followers.tokens):
             return Mixture(probabilities)
         weights = recency(places, len(history), self.half_life)
-        left, gains = self._gains(np.bincount(lengths, weights).astype(np.float64))
-        mixed = probabilities * np.float32(left)
-        np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
-        return Mixture(mixed, left)
-
-    def _mixture_of_both(
-        self, probabilities: Chances, history: Ids, places: Indices, lengths: Indices, followers: Followers
-    ) -> Mixture:
-        """Mix the model's probabilities with the history's own counts and a memory's."""
-        weights = recency(places, len(history), self.half_life)
         own, said = np.bincount(lengths, weights), np.bincount(followers.lengths, followers.counts)
-        left, gains, memory_gains = self._gains_of_both(own.tolist(), said.tolist(), followers.least)
+        left, gains, memory_gains = self._gains(own.tolist(), said.tolist(), followers.least)
         mixed = probabilities * np.float32(left)
         np.add.at(mixed, history[places + 1], (weights * gains[lengths]).astype(np.float32))
         gained = (followers.counts * memory_gains[followers.lengths]).astype(np.float32)
         np.add.at(mixed, followers.tokens, gained)
         return Mixture(mixed, left, followers.tokens, gained)
 
-    def _gains_of_both(
-        self, own: list[float], said: list[float], least: int
-    ) -> tuple[float, PlaceWeights, PlaceWeights]:
+    def followers(self, history: Ids, memory: MemoryView | None) -> Followers:
+        """Return what followed the history's end in the memory, if that has a share in the mixture."""
+        return memory.followers(history) if memory is not None and any(self.memory_shares) else NOTHING
+
+    @cached_property
+    def mixer(self) -> NativeMixer | None:
+        """The compiled part that mixes with these figures, to the same bits; None if it is not there."""
+        if isinstance(lib := c.library(), str) or len(self.shares) > MOST_SHARES:
+            return None
+        return NativeMixer(lib, self.shares, self.memory_shares, lambda n: recency(-np.arange(n), 0, self.half_life))
+
+    def _gains(self, own: list[float], said: list[float], least: int) -> tuple[float, PlaceWeights, PlaceWeights]:
         """Return the model's share, and by match length what a place of weight 1 and one count of the memory gain.
 
         `own` and `said` are the sums of weights and counts by length; the memory's lengths below `least` have none.
@@ -113,17 +116,6 @@ class NgramCache:
                 memory_gains[length] = left * self.memory_shares[length - 1] / count
                 left *= 1.0 - self.memory_shares[length - 1]
         return left, gains.cumsum(), memory_gains.cumsum()
-
-    def _gains(self, weights: PlaceWeights) -> tuple[float, PlaceWeights]:
-        """Return the model's share, and what a place of weight 1 gains by match length, as `weights` are.
-
-        The longest match takes its share of the whole, shorter ones of what the longer ones left.
-        """
-        totals = np.cumsum(weights[::-1])[:-1]  # of the longest matches, of those and the next shorter, ...
-        shares = np.array(self.shares[len(totals) - 1 :: -1])
-        left = np.cumprod(1.0 - shares)
-        taken = shares * np.concatenate(([1.0], left[:-1])) / totals
-        return float(left[-1]), np.concatenate(([0.0], np.cumsum(taken[::-1])))
 
     def without_model(self) -> NgramCache:
         """Return a cache that replaces the model's distribution wherever there are counts."""

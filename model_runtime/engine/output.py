@@ -51,8 +51,10 @@ class Output:
             piece = self._sampler.token_bytes[choice.token]
             self.stub, piece = self.stub[len(piece) :], piece[len(self.stub) :]
             self._spelled += piece
-            self.complete = self._rule.cut(decoded(self._spelled)) is not None
-        self.line_ended = self.line_ended or self.complete or "\n" in decoded(self._spelled).lstrip()
+            text = decoded(self._spelled)
+            self.complete = self._rule.cut(text) is not None
+            self.line_ended = self.line_ended or "\n" in text.lstrip()
+        self.line_ended = self.line_ended or self.complete
         self._steps.append(Step(choice, stub, share, len(self._spelled)))
 
     @property

@@ -6,9 +6,11 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from model_runtime.decoder.decoder import Likeliest
+from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
 from model_runtime.ids import Ids
 from model_runtime.memory.view import MemoryView
@@ -97,6 +99,10 @@ class Sampler:
         if self.ngram_cache is None and likeliest and (choice := self._settled(likeliest, stub)):
             return choice
         fitting = self._vocabulary.fitting(stub) if stub else None
+        here = logits.is_cpu and logits.numel() >= len(self.token_bytes)
+        mixer = self.ngram_cache.mixer if here and self.ngram_cache else None
+        if mixer and (choice := self._pick_compiled(mixer, logits, history, fitting, memory)):
+            return choice
         scores = logits[: len(self.token_bytes)]  # a model's vocabulary may be padded
         if self.ngram_cache is None:
             return _on_device(scores, fitting)
@@ -109,6 +115,20 @@ class Sampler:
         else:
             choice = _among_few(chances[fitting], token, fitting)
         return choice if chances is probabilities else _with_origin(choice, mixture, probabilities)
+
+    def _pick_compiled(
+        self, mixer: NativeMixer, logits: torch.Tensor, history: Ids, fitting: Ids | None, memory: MemoryView | None
+    ) -> Choice | None:
+        """Choose by the compiled part; None where no token that fits is likely."""
+        assert self.ngram_cache
+        said, scores = self.ngram_cache.followers(history, memory), logits.float().contiguous()
+        token, chance, likely, chances, model, gains, is_mixed = mixer.pick(
+            scores.data_ptr(), len(self.token_bytes), history, said, fitting
+        )
+        if fitting is not None and chance < LEAST_CHANCE:
+            return None
+        origin = Origin(chances, model, said.tokens, gains) if is_mixed else None
+        return Choice(token, chance, likely, chances, origin=origin)
 
     def _settled(self, likeliest: Likeliest, stub: bytes) -> Choice | None:
         """Return what the likeliest tokens settle: a likely one fits, and none that is not among them is likely."""
@@ -133,8 +153,8 @@ class Sampler:
 
     def total(self, choice: Choice, stub: bytes) -> float:
         """Return the sum of the chances of all likely tokens that fit a stub; never 0."""
-        fitting = sum(chance for _, chance in self.likely(choice, stub)) if stub else float(choice.chances.sum())
-        return max(fitting, choice.chance, LEAST_TOTAL)
+        chances = choice.chances[self._fits(choice.likely, stub)] if stub else choice.chances
+        return max(sum(chances.tolist()), choice.chance, LEAST_TOTAL)  # they are few: numpy takes longer
 
     def share_without_word(self, choice: Choice) -> float:
         """Return the share of the likely tokens that do not go on with a word, where no stub has to be spelled."""
@@ -143,8 +163,14 @@ class Sampler:
 
     def likely(self, choice: Choice, stub: bytes) -> list[tuple[int, float]]:
         """Return the likely tokens that fit a stub, with their chances."""
-        pairs = zip(choice.likely.tolist(), choice.chances.tolist(), strict=True)
-        return [(token, chance) for token, chance in pairs if not stub or self.spells(token, stub)]
+        fits = self._fits(choice.likely, stub) if stub else slice(None)
+        return list(zip(choice.likely[fits].tolist(), choice.chances[fits].tolist(), strict=True))
+
+    def _fits(self, tokens: Ids, stub: bytes) -> npt.NDArray[np.bool_]:
+        """Return whether each token [n] may come next while a stub has still to be spelled."""
+        fits = np.zeros(len(self.token_bytes), dtype=np.bool_)
+        fits[self._vocabulary.fitting(stub)] = True
+        return fits[tokens]
 
     def spells(self, token: int, stub: bytes) -> bool:
         """Return whether a token may come next while a stub has still to be spelled."""

@@ -26,6 +26,7 @@ WHEELS = (COMPILED, PURE)
 SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"efim-ls-{VERSION}-neovim.tar.gz"
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
+    "model_runtime/engine/native/_engine.so",
     "model_runtime/memory/native/_memory.so",
     "efim_lab/training/native/_kernels.so",
 }

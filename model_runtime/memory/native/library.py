@@ -8,7 +8,7 @@ from ctypes import c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from model_runtime.c_sources import embedded_hash, sources_hash, why_missing
+from model_runtime.c_sources import load_library
 
 PATH = Path(__file__).with_name("_memory.so")
 
@@ -54,14 +54,8 @@ def library() -> ctypes.CDLL | str:
 
 
 def _load() -> ctypes.CDLL | str:
-    wanted, reason = sources_hash(PATH.parent), why_missing(PATH, "the memory's compiled part")
-    try:
-        lib = ctypes.CDLL(str(PATH))
-    except OSError as error:
-        broken = f"the memory's compiled part cannot be loaded ({error}): install efim-ls again"
-        return broken if PATH.is_file() else reason
-    if not (built := embedded_hash(lib, "memory_sources")) or wanted not in ("", built):
-        return reason
+    if isinstance(lib := load_library(PATH, "the memory's compiled part", "memory_sources"), str):
+        return lib
     look_up = (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p)
     lib.memory_order.restype = lib.memory_count.restype = lib.memory_draft.restype = c_int64
     lib.memory_order.argtypes = (c_void_p, c_int64, c_int64, c_int64, c_void_p)

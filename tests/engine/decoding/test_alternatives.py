@@ -17,7 +17,7 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.prompt.prompt import Prompt
-from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
 from tests.engine.prompts import A, B, C, after, generate, prompt_of
 from tests.models import CODE
@@ -146,7 +146,7 @@ def test_who_wants_one_answer_pays_for_no_forks(
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
-    monkeypatch.setattr(Sampler, "likely", None)
+    monkeypatch.setattr(Sampler, "total", None)
     assert alternatives(engine, prompt, made, 0) == []
 
 
@@ -166,7 +166,7 @@ class Words:
 
     def __init__(self) -> None:
         self.sampler = Sampler.__new__(Sampler)
-        self.sampler.token_bytes = self.TABLE
+        self.sampler.token_bytes, self.sampler._vocabulary = self.TABLE, Vocabulary(self.TABLE)
 
     def choice(self, spelled: bytes, **chances: float) -> Choice:
         ids = [self.TABLE.index(name.replace("_", " ").encode()) for name in chances]

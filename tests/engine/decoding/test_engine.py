@@ -6,8 +6,6 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +14,9 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner
 from model_runtime.decoder.decoder import CHUNK, Decoder
 from model_runtime.engine.decoding import Stopped
-from model_runtime.engine.ngram_cache import Mixture, NgramCache
+from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
+from model_runtime.memory.lookup import Followers
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
@@ -173,11 +172,9 @@ class Seen(NgramCache):
 
     histories: list[list[int]] = field(default_factory=list[list[int]])
 
-    def mixture(
-        self, probabilities: npt.NDArray[np.float32], history: Ids, memory: MemoryView | None = None
-    ) -> Mixture:
+    def followers(self, history: Ids, memory: MemoryView | None) -> Followers:
         self.histories.append(history.tolist())
-        return super().mixture(probabilities, history, memory)
+        return super().followers(history, memory)
 
 
 def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:

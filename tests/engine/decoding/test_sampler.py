@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_runtime.engine.decoding import Choices
+from model_runtime.engine.native import library
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, StopRule
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
+from tests.unit.counted import memory_of
 
 HISTORY = ids_of([7, 8, 9, 7, 8])
 seeds, sharpness = st.integers(0, 2**16), st.sampled_from([0.5, 3.0, 12.0, 60.0])
@@ -52,6 +56,25 @@ def test_the_probability_is_the_share_of_what_fits(
     assert 0 <= found <= 1
     unlikely = sum(share for token, share in shares.items() if token not in choice.likely.tolist())
     assert shares[choice.token] * (1 - 1e-3) <= found <= shares[choice.token] / max(1 - unlikely, 1e-9) * (1 + 1e-3)
+
+
+@settings(deadline=None, max_examples=150)
+@given(seed=seeds, sharp=sharpness, stub=stubs)
+def test_the_compiled_part_and_numpy_choose_the_same(
+    tokenizer: Tokenizer, seed: int, sharp: float, stub: bytes
+) -> None:
+    logits, memory = logits_of(tokenizer, seed, sharp), memory_of({"a": [8, 7, 8, 5], "b": [9, 7, 8, 6]}).without(())
+    cache = NgramCache(CACHE.shares, CACHE.half_life, (0.0, 0.0, 0.5))
+    compiled = Sampler(tokenizer, cache).pick(logits, HISTORY, stub, memory=memory)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(library, "library", lambda: "switched off")
+        plain = Sampler(tokenizer, replace(cache)).pick(logits, HISTORY, stub, memory=memory)
+    assert (compiled.token, compiled.whole) == (plain.token, plain.whole)
+    assert compiled.chance == pytest.approx(plain.chance, rel=1e-5)
+    assert compiled.likely.tolist() == plain.likely.tolist()
+    assert compiled.chances == pytest.approx(plain.chances, rel=1e-5)
+    assert compiled.shares == pytest.approx(plain.shares, rel=1e-5, abs=1e-6)
+    assert (compiled.likely.dtype, compiled.chances.dtype) == (plain.likely.dtype, plain.chances.dtype)
 
 
 @settings(deadline=None, max_examples=150)

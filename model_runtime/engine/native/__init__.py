@@ -1,0 +1,1 @@
+"""A step between two passes, in C for any CPU."""

@@ -1,0 +1,151 @@
+"""Mixes counts into a distribution, chooses a token and finds a draft by the compiled part."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from ctypes import addressof, c_char, c_int64
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.engine.native.library import NativeFollowers, NativeRoom, NativeShares
+from model_runtime.ids import Ids
+from model_runtime.memory.lookup import Followers
+
+PADDING = 16  # numbers that the compiled part may write beyond a vocabulary
+LEAST_WEIGHTS = 1 << 12
+
+Floats = npt.NDArray[np.float32]
+Floats64 = npt.NDArray[np.float64]
+
+
+class Picked(NamedTuple):
+    """A chosen token with its chance, and the likely tokens [n] with theirs [n] and the model's part of these [n].
+
+    `gains` [m] is what each follower adds; all is the model's unless `is_mixed`.
+    """
+
+    token: int
+    chance: float
+    likely: Ids
+    chances: Floats
+    model: Floats
+    gains: Floats
+    is_mixed: bool
+
+
+class Recency(NamedTuple):
+    """Weights of places, the nearest first, and their address."""
+
+    weights: Floats64
+    at: int
+
+    @classmethod
+    def of(cls, weights: Floats64) -> Recency:
+        """Return weights with their address."""
+        return cls(weights, address(weights))
+
+
+class _Scratch(threading.local):
+    """Room of each thread, whose addresses are known: asking numpy for them takes longer than a step."""
+
+    def __init__(self) -> None:
+        self.room, self.followers, self.found = NativeRoom(), NativeFollowers(), (c_int64 * 3)()
+        self.room_at, self.followers_at = addressof(self.room), addressof(self.followers)
+        self.found_at = addressof(self.found)
+        self._vocab = self._history = self._gains = -1
+
+    def prepare(self, history: int, recency: Recency, said: Followers, vocab: int) -> None:
+        """Make room for a history of so many tokens and a vocabulary, and set what followed in the memory."""
+        self._recency = recency  # which another thread may replace by a longer one
+        room, followers = self.room, self.followers
+        if vocab > self._vocab:
+            self._vocab, size = vocab, vocab + PADDING
+            self.floats, self.likely = np.zeros((4, size), dtype=np.float32), np.zeros(size, dtype=np.int32)
+            _, self.chances, self.likely_chances, self.likely_model = self.floats
+            room.values, room.chances, room.likely_chances, room.likely_model = map(address, self.floats)
+            room.likely = address(self.likely)
+        if history > self._history:
+            self._history = 2 * history
+            self._places = np.zeros(self._history, dtype=np.int32), np.zeros(self._history, dtype=np.uint8)
+            room.places, room.lengths = map(address, self._places)
+        if (count := len(said.tokens)) > self._gains:
+            self._gains = 2 * count
+            self.gains = np.zeros(self._gains, dtype=np.float32)
+            room.gains = address(self.gains)
+        room.recency, followers.size = recency.at, count
+        if count:
+            followers.tokens, followers.lengths, followers.counts = map(address, said[:3])
+            followers.least = said.least
+
+
+_scratch = _Scratch()
+
+
+class NativeMixer:
+    """Mixes by the shares of one n-gram cache. On any thread."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        shares: Sequence[float],
+        memory_shares: Sequence[float],
+        recency: Callable[[int], Floats64],
+    ) -> None:
+        """Take the shares by length of match; `recency` returns the weights of so many places, the nearest first."""
+        self._mix, self._pick = library.engine_mix, library.engine_pick
+        self._shares = np.array(shares, dtype=np.float64), np.array(memory_shares, dtype=np.float64)
+        self._by = NativeShares(*(each.ctypes.data for each in self._shares), len(shares), len(memory_shares))
+        self._by_at, self._recency_of = addressof(self._by), recency
+        self._recency = Recency.of(recency(LEAST_WEIGHTS))
+
+    def mix(self, probabilities: Floats, history: Ids, said: Followers) -> tuple[Floats, float, Floats]:
+        """Return the mixed chances [vocab], the model's share, and what each follower [m] gains."""
+        history = np.ascontiguousarray(history, dtype=np.int32)
+        values = np.ascontiguousarray(probabilities, dtype=np.float32)
+        room, vocab = self._prepared(history, said, len(values)), len(values)
+        self._mix(
+            self._by_at, address(history), len(history), room.followers_at, address(values), vocab, room.room_at
+        )
+        return room.chances[:vocab].copy(), room.room.left, room.gains[: len(said.tokens)].copy()
+
+    def pick(self, logits: int, vocab: int, history: Ids, said: Followers, fitting: Ids | None) -> Picked:
+        """Choose the likeliest token by `vocab` logits (fp32) at an address, among `fitting` ones if given."""
+        history = np.ascontiguousarray(history, dtype=np.int32)
+        room = self._prepared(history, said, vocab)
+        among, few = (None, 0) if fitting is None else (address(fitting), len(fitting))
+        self._pick(
+            self._by_at, address(history), len(history), room.followers_at, logits, vocab, among, few, room.room_at
+        )
+        found, count = room.room, room.room.likely_count
+        likely, chances = room.likely[:count].copy(), room.likely_chances[:count].copy()
+        model, gains = room.likely_model[:count].copy(), room.gains[: len(said.tokens)].copy()
+        return Picked(
+            found.token, room.chances.item(found.token), likely, chances, model, gains, bool(found.is_mixed)
+        )
+
+    def _prepared(self, history: Ids, said: Followers, vocab: int) -> _Scratch:
+        recency = self._recency
+        if len(recency.weights) <= len(history):
+            self._recency = recency = Recency.of(self._recency_of(2 * len(history)))
+        _scratch.prepare(len(history), recency, said, vocab)
+        return _scratch
+
+
+def find_draft(library: ctypes.CDLL, history: Ids, most: int, longest: int) -> tuple[Ids, int]:
+    """Return at most `longest` tokens after the nearest of the longest matches up to `most`, and its length."""
+    history = np.ascontiguousarray(history, dtype=np.int32)
+    library.engine_draft(address(history), len(history), most, longest, _scratch.found_at)
+    length, at, size = _scratch.found
+    return history[at : at + size], length
+
+
+def address(array: npt.NDArray[np.generic]) -> int:
+    """Return where the numbers of an array lie side by side."""
+    try:
+        return addressof(c_char.from_buffer(array.data))  # an eighth of the time that numpy's own way takes
+    except (TypeError, ValueError):  # it cannot be written to, or is empty
+        return array.ctypes.data
