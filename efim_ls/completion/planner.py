@@ -9,18 +9,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 from efim_ls.completion.window import MOST_CHARACTERS, Budget, Pieces, Window
 from efim_ls.request import FrameKind, ShouldStop
-from efim_ls.text.lines import enclosing_line, line_start, lines_upwards
+from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts_after, lines_upwards
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.prompt.prompt import Prompt
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
 LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from what it read last
 REMEMBERED_LINES = 200  # typed may span this many lines
+MARK = 64  # characters at a head's end that are searched for; places where all of it may end are few
 FRAMES = 8  # per file, so that undo, jumps back and forth and places edited in turn find their frames
 UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without comparing others
 CHEAP = 64  # recomputed tokens: if a frame that fits costs no more, no new one is considered
@@ -189,10 +190,18 @@ class Planner:
         size = len(last.head)
         if not size and last.start:
             return None  # an empty head cannot be found in the text
-        for anchor in (last.start + size, *islice(lines_upwards(text, cursor), REMEMBERED_LINES)):
+        for anchor in chain([last.start + size], self._line_starts(text, cursor, last.head[-MARK:])):
             if size <= anchor <= cursor and text.startswith(last.head, anchor - size):
                 return anchor if self._window.fits(text[anchor:cursor], self._budget.typed) else None
         return None
+
+    def _line_starts(self, text: str, cursor: int, mark: str) -> Iterator[int]:
+        """Yield the line starts within reach of the cursor that a head with this end may end at, nearest first."""
+        farthest = max(0, cursor - self._budget.typed * MOST_CHARACTERS - len(mark))
+        for at in line_starts_after(text, mark, farthest, cursor):
+            if len(LINE_END.findall(text, at, cursor)) >= REMEMBERED_LINES:
+                return
+            yield at
 
     def _reaches(self, text: str, last: Plan, below: int) -> bool:
         """Return whether a tail that fits is still long enough: moving up through typed lines makes it too short."""

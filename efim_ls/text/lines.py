@@ -43,3 +43,13 @@ def lines_upwards(text: str, offset: int) -> Iterator[int]:
     while start > 0:
         start = line_start(text, start - 1)
         yield start
+
+
+def line_starts_after(text: str, piece: str, low: int, high: int) -> Iterator[int]:
+    """Yield where lines start directly after a piece of text that lies between two offsets, the last one first."""
+    at = text.rfind(piece, low, high)
+    while at >= 0:
+        end = at + len(piece)
+        if starts_line(text, end):
+            yield end
+        at = text.rfind(piece, low, max(low, end - 1))

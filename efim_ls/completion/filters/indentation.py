@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
-from efim_ls.completion.filters.place import Place, filled_lines, indent_of, lines_with
+from efim_ls.completion.filters.place import Place, indent_of, lines_with
 
 _OPENS_BLOCK = re.compile(r"(?:[(\[{:>=]|\b(?:then|do|else|begin|repeat))$")
 _CLOSES_BLOCK = re.compile(r"(?:[)\]}]|end\b)[)\]};,]*")
@@ -33,7 +33,7 @@ def indentation(text: str, place: Place) -> str:
 
 def style_of(place: Place) -> Style:
     """Return the style of the cursor's line or, if it is not indented, of the majority of lines around it."""
-    lines = [*filled_lines(place.near_above), place.before, *filled_lines(place.near_below)]
+    lines = [*place.lines_above, place.before, *place.lines_below]
     tabs, spaces = (sum(line.startswith(blank) for line in lines) for blank in ("\t", "  "))
     if place.before[:1] in ("\t", " "):
         return Style(place.before[0] == "\t", _unit(lines))
@@ -81,7 +81,7 @@ def _first_line(text: str, place: Place, style: Style) -> str:
     blanks = indent_of(text.split("\n", 1)[0])
     if place.before.strip():
         return text
-    above = filled_lines(place.near_above)[-1:]
+    above = place.lines_above[-1:]
     allowed = max([style.width(place.before), *(_depth_after(line, style) for line in above)])
     if not place.before and style.width(blanks) > allowed:
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from efim_ls.text.lines import enclosing_line
@@ -37,6 +38,16 @@ class Place:
     def near_below(self) -> str:
         """The beginning of the text below the cursor's line."""
         return self.below[:NEIGHBOURHOOD]
+
+    @cached_property
+    def lines_above(self) -> list[str]:
+        """The non-blank lines near above the cursor's line."""
+        return filled_lines(self.near_above)
+
+    @cached_property
+    def lines_below(self) -> list[str]:
+        """The non-blank lines near below the cursor's line."""
+        return filled_lines(self.near_below)
 
 
 class Filter(Protocol):

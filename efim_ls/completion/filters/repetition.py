@@ -16,7 +16,7 @@ _RULE = re.compile(rf"([^\w\s])\1{{{LONGEST_RULE},}}")
 
 def lines_below(text: str, place: Place) -> str:
     """Cut the last lines if they repeat the document's next lines, everything if the first lines do."""
-    below = filled_lines(place.near_below)
+    below = place.lines_below
     if _starts_like(below, text, place):
         return ""
     lines = [line.rstrip() for line in lines_with(text, place)]
@@ -60,7 +60,7 @@ def _repeats_line_above(text: str, place: Place) -> bool:
     if len(written) != 1:
         return False
     upto = [line.rstrip() for line in lines_with(text, place)[: written[0] + 1]]
-    above = [*filled_lines(place.near_above)[-1:], *filter(None, upto)]
+    above = [*place.lines_above[-1:], *filter(None, upto)]
     return above[-2:-1] == above[-1:] and any(map(str.isalnum, above[-1]))
 
 

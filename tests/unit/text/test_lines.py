@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.text.lines import enclosing_line, line_start, lines_upwards
+from efim_ls.text.lines import enclosing_line, line_start, line_starts_after, lines_upwards
 
 texts = st.lists(st.sampled_from([*"ab \n\n\r\f\x0b\x1c\x85\u2028é😀\ud83d", "\r\n"]), max_size=20).map("".join)
 unhurried = settings(deadline=None, max_examples=200)
@@ -47,6 +47,19 @@ def test_going_upwards_meets_every_line_start_once(text: str) -> None:
     for offset in range(len(text) + 1):
         starts = [start for start, _, _ in reference_lines(text) if start <= offset]
         assert list(islice(lines_upwards(text, offset), len(text) + 2)) == starts[::-1]
+
+
+@unhurried
+@given(texts, st.integers(0, 20), st.integers(0, 20), st.integers(0, 20), st.integers(0, 4))
+@example("\r\n", 0, 1, 0, 1)
+def test_line_starts_after_a_piece_are_found_from_the_last_one_on(
+    text: str, high: int, low: int, begin: int, size: int
+) -> None:
+    piece = text[begin : begin + size] or "a"
+    low, high = sorted((min(low, len(text)), min(high, len(text))))
+    starts = [start for start, _, _ in reference_lines(text) if low + len(piece) <= start <= high]
+    after = [start for start in starts if text.startswith(piece, start - len(piece))]
+    assert list(line_starts_after(text, piece, low, high)) == after[::-1]
 
 
 @pytest.mark.parametrize("character", ["\f", "\x0b", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])

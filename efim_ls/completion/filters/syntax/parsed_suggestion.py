@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from tree_sitter import Language, LogType, Parser, Point, Tree
 
@@ -17,6 +18,23 @@ from model_runtime.engine.rest_of_line import is_closers
 
 _BLANKS = re.compile(rb"[\s\\]*")
 _PARSED_TO = re.compile(r"process version:\d+, version_count:\d+, state:\d+, row:(\d+), col:(\d+)")
+
+
+class _ParsedLines(NamedTuple):
+    """Code that ends with a line, its syntax tree with what it leaves open closed by `closers`, and if it parses."""
+
+    code: bytes
+    closers: bytes
+    tree: Tree
+    parse: bool
+
+    def edited(self, code: bytes) -> Tree:
+        """Return the tree marked as that of other code that begins with these lines, to parse what is new in it."""
+        start, row, new = len(self.code), self.code.count(b"\n"), code[len(self.code) :]
+        end = Point(row + new.count(b"\n"), len(new) - new.rfind(b"\n") - 1)
+        edited = self.tree.copy()
+        edited.edit(start, start + len(self.closers), len(code), Point(row, 0), Point(row, len(self.closers)), end)
+        return edited
 
 
 @dataclass(frozen=True)
@@ -32,7 +50,8 @@ class ParsedSuggestion:
     @cached_property
     def tree(self) -> Tree:
         """The syntax tree of the code, with what it leaves open closed."""
-        return Parser(self.language).parse(self.code + self._open.closers)
+        code, parser = self.code + self._open.closers, Parser(self.language)
+        return parser.parse(code, self._lines_above.edited(code)) if self._lines_above.parse else parser.parse(code)
 
     @cached_property
     def sound_tree(self) -> Tree:
@@ -53,9 +72,7 @@ class ParsedSuggestion:
             return False
         if not self.tree.root_node.has_error:
             return True
-        above = self.code[: self.code.rfind(b"\n", 0, self.start) + 1]
-        tree = Parser(self.language).parse(above + read(above, self.python).closers)
-        return not tree.root_node.has_error and (self.error is None or self.error >= self.start)
+        return self._lines_above.parse and (self.error is None or self.error >= self.start)
 
     @cached_property
     def error(self) -> int | None:
@@ -74,6 +91,11 @@ class ParsedSuggestion:
         return read(self.code, self.python)
 
     @cached_property
+    def _lines_above(self) -> _ParsedLines:
+        """The code above the cursor's line."""
+        return _parsed_lines(self.language, self.python, self.code[: self.code.rfind(b"\n", 0, self.start) + 1])
+
+    @cached_property
     def _sound_end(self) -> int:
         node = self.tree.root_node
         while within := next((child for child in node.children if child.has_error or child.is_missing), None):
@@ -85,7 +107,8 @@ class ParsedSuggestion:
     def _failure(self) -> int | None:
         """The offset of the first token at which parsing fails, not counting that the code ends.
 
-        Code that may go on makes errors in the tree, too. The parser's log tells the two apart.
+        Code that may go on makes errors in the tree, too. The parser's log tells the two apart. Each of its entries
+        costs a call, so the lines above the cursor's are not parsed again.
         """
         reached: re.Match[str] | None = None
         failed: re.Match[str] | None = None
@@ -97,10 +120,7 @@ class ParsedSuggestion:
                 if message.startswith("resume "):  # every way to parse the code has ended in an error
                     failed = reached
 
-        before, begin, end = self.sound_tree.copy(), self._sound_end, len(self.code)
-        begin_point, end_point = (Point(self.code.count(b"\n", 0, at), 0) for at in (begin, end))
-        before.edit(begin, begin, end, begin_point, begin_point, end_point)
-        Parser(self.language, logger=note).parse(self.code, before)
+        Parser(self.language, logger=note).parse(self.code, self._lines_above.edited(self.code))
         if failed is None:
             return None
         line = 0
@@ -122,6 +142,13 @@ def parse(text: str, place: Place) -> ParsedSuggestion | None:
     rest = place.rest if is_closers(place.rest) else ""
     parsed = _parse(language, place.language == "python", context + place.before, text, rest)
     return parsed if parsed.begins_well else None
+
+
+@lru_cache(maxsize=4)  # they stay while a line is typed
+def _parsed_lines(language: Language, python: bool, code: bytes) -> _ParsedLines:
+    closers = read(code, python).closers
+    tree = Parser(language).parse(code + closers)
+    return _ParsedLines(code, closers, tree, not tree.root_node.has_error)
 
 
 @lru_cache(maxsize=4)  # filters run over the same text several times
