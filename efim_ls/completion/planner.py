@@ -185,14 +185,15 @@ class Planner:
 
         It is found in the text itself: edits are not tracked, so none can be missed.
         """
-        if not text.startswith(last.tail, below) or not self._reaches(text, last, below):
+        if not text.startswith(last.tail, below):
             return None
         size = len(last.head)
         if not size and last.start:
             return None  # an empty head cannot be found in the text
         for anchor in chain([last.start + size], self._line_starts(text, cursor, last.head[-MARK:])):
             if size <= anchor <= cursor and text.startswith(last.head, anchor - size):
-                return anchor if self._window.fits(text[anchor:cursor], self._budget.typed) else None
+                fits = self._window.fits(text[anchor:cursor], self._budget.typed) and self._reaches(text, last, below)
+                return anchor if fits else None
         return None
 
     def _line_starts(self, text: str, cursor: int, mark: str) -> Iterator[int]:
