@@ -182,10 +182,10 @@ class Decoding:
 
     def compute(self, count: int) -> None:
         """Compute what the arena lacks of the prompt and the first `count` chosen tokens: others copy it."""
-        end, chunk = len(self.prompt.ids) + count, self._context.decoder.chunk
+        end = len(self.prompt.ids) + count
         self.stats.recomputed += max(0, len(self.prompt.ids) - self._arena.length)
         while (start := self._arena.length) < end:
-            self._forward(self._row[start : min(end, start + chunk)], 1)
+            self._forward(self._row[start : min(end, start + self._context.costs.chunk)], 1)
 
     def follow(self, line: Line) -> None:
         """Continue after another line than the one chosen so far; its keys and values are copied."""
@@ -256,8 +256,7 @@ class Decoding:
             arena.truncate(n - 1)
         self.stats.recomputed += max(0, len(self.prompt.ids) - arena.length)
         self.stats.passes += self.count > 0
-        chunk = self._context.decoder.chunk
-        while n - arena.length > chunk:
+        while n - arena.length > (chunk := self._context.costs.chunk):
             self._forward(self._row[arena.length : arena.length + chunk], 1)
         self._draft, self._kind = self._propose_draft(stub)
         self.stats.drafted += len(self._draft)

@@ -6,8 +6,9 @@ from model_runtime.decoder.decoder import CHUNK
 
 DECAY = 0.95  # weight of earlier passes each time one is recorded
 DEFAULT_EXTRA_ROW_COST = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed
-BACKGROUND_PASS_MS = 20.0  # milliseconds that a background pass should take; at most 30
-LEAST_BACKGROUND_CHUNK = 4
+PREFILL_PASS_MS = 8.0  # milliseconds that a pass of a prompt should take: a newer request waits for its end
+LEAST_CHUNK = 32  # rows of such a pass, even if it takes longer: narrower ones read the weights too often
+LEAST_BACKGROUND_CHUNK = 4  # the same of one ahead of need
 DECODE_ROWS = 16  # most rows of a decode step with a draft
 
 
@@ -53,8 +54,14 @@ class PassCosts:
         return best
 
     @property
+    def chunk(self) -> int:
+        """Rows of a pass of a prompt that is waited for."""
+        least = min(LEAST_CHUNK, self._chunk)
+        return self._chunk if self._ms_per_row is None else max(self.background_chunk, least)
+
+    @property
     def background_chunk(self) -> int:
-        """Rows of a background pass: as many as a keystroke can afford to wait for."""
+        """Rows of a pass ahead of need: as many as a keystroke can afford to wait for."""
         if self._ms_per_row is None:
             return LEAST_BACKGROUND_CHUNK
-        return max(LEAST_BACKGROUND_CHUNK, min(self._chunk, int(BACKGROUND_PASS_MS / self._ms_per_row)))
+        return max(LEAST_BACKGROUND_CHUNK, min(self._chunk, int(PREFILL_PASS_MS / self._ms_per_row)))

@@ -38,10 +38,14 @@ class Eager(PassCosts):
 
 
 class Shy(PassCosts):
-    """Drafts nothing."""
+    """Drafts nothing, and computes prompts in the largest chunks."""
 
     def best_draft_length(self, chance: float, most: int) -> int:
         return 0
+
+    @property
+    def chunk(self) -> int:
+        return CHUNK
 
 
 def paced(engine: Watched, costs: PassCosts) -> Watched:

@@ -97,7 +97,7 @@ def test_an_unchanged_prompt_costs_no_prefill_after_a_request_that_stopped_while
 
 
 def test_a_stopped_prefill_is_not_lost(decoder: Decoder, tokenizer: Tokenizer) -> None:
-    engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
+    engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def ")
     with pytest.raises(Stopped):
         generate(engine, prompt, stopped=after(2))
     assert generate(engine, prompt).reused == 2 * CHUNK

@@ -73,7 +73,7 @@ def test_a_prompt_is_computed_in_chunks(
     decoder: Decoder, tokenizer: Tokenizer, tokens: int, passes: list[int]
 ) -> None:
     prompt = prompt_of(tokenizer, "def ")
-    engine = Watched(decoder, tokenizer)
+    engine = paced(Watched(decoder, tokenizer), Shy())
     generate(engine, replace(prompt, ids=prompt.ids[:tokens]), limit=1)
     assert engine.log.passes == passes
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import CHUNK
 from model_runtime.engine.pass_costs import (
-    BACKGROUND_PASS_MS,
     DEFAULT_EXTRA_ROW_COST,
     LEAST_BACKGROUND_CHUNK,
+    LEAST_CHUNK,
+    PREFILL_PASS_MS,
     PassCosts,
 )
 
@@ -124,19 +125,20 @@ def test_a_pass_ahead_of_need_is_as_long_as_a_keystroke_can_wait(
     costs = PassCosts()
     for each in small:
         costs.record(*each)
-        assert LEAST_BACKGROUND_CHUNK <= costs.background_chunk <= CHUNK
+        assert LEAST_BACKGROUND_CHUNK <= costs.background_chunk <= costs.chunk <= CHUNK
     costs.record(rows, per_row * rows)
     ahead = costs.background_chunk
     assert LEAST_BACKGROUND_CHUNK <= ahead <= CHUNK
-    assert ahead == LEAST_BACKGROUND_CHUNK or ahead * per_row <= BACKGROUND_PASS_MS * (1 + 1e-9)
-    assert ahead == CHUNK or (ahead + 1) * per_row > BACKGROUND_PASS_MS * (1 - 1e-9)
+    assert ahead == LEAST_BACKGROUND_CHUNK or ahead * per_row <= PREFILL_PASS_MS * (1 + 1e-9)
+    assert ahead == CHUNK or (ahead + 1) * per_row > PREFILL_PASS_MS * (1 - 1e-9)
+    assert costs.chunk == max(ahead, LEAST_CHUNK)
 
 
 def test_the_first_pass_ahead_of_need_is_large_enough_to_tell_how_long_the_next_may_be() -> None:
     costs = PassCosts()
     first = costs.background_chunk
     costs.record(first, first * 1.0)
-    assert costs.background_chunk == BACKGROUND_PASS_MS
+    assert costs.background_chunk == PREFILL_PASS_MS and costs.chunk == LEAST_CHUNK
 
 
 def test_one_slow_pass_does_not_shorten_all_passes_ahead_for_good() -> None:
@@ -146,3 +148,12 @@ def test_one_slow_pass_does_not_shorten_all_passes_ahead_for_good() -> None:
         rows = costs.background_chunk
         costs.record(rows, 0.1 * rows)
     assert costs.background_chunk == CHUNK
+
+
+def test_a_prompt_is_computed_in_whole_chunks_until_one_was_timed_and_then_in_passes_that_can_be_waited_for() -> None:
+    costs = PassCosts()
+    assert costs.chunk == CHUNK
+    costs.record(CHUNK, CHUNK * PREFILL_PASS_MS / (LEAST_CHUNK + 8))
+    assert costs.chunk == LEAST_CHUNK + 8
+    costs.record(CHUNK, CHUNK * PREFILL_PASS_MS)
+    assert costs.chunk == LEAST_CHUNK
