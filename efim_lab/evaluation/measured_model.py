@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import log2
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from efim_ls.completion.planner import never
 from model_runtime.arena.pool import Owner
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
+from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.output import StopRule
 from model_runtime.ids import Ids
@@ -52,6 +54,11 @@ class Teacher(NgramCache):
 
     middle: list[int] = field(default_factory=list[int])
     bits: list[float] = field(default_factory=list[float])
+
+    @cached_property
+    def mixer(self) -> NativeMixer | None:
+        """None: the compiled part mixes counts in."""
+        return None
 
     def mixture(
         self, probabilities: npt.NDArray[np.float32], history: Ids, memory: MemoryView | None = None

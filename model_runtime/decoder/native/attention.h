@@ -7,7 +7,7 @@
 #include "lanes.h"
 #include "pass.h"
 
-#define TILE 6  /* queries whose sums stay in registers while keys or values pass by */
+#define TILE 6 /* queries whose sums stay in registers while keys or values pass by */
 
 /* What a task keeps of its queries between two blocks; `attention_scratch` lays it out. */
 typedef struct {
@@ -27,7 +27,8 @@ static Attention attention_scratch(float *memory, int64_t dim) {
     return a;
 }
 
-/* Two to the x for x of at most 0, within 3 units in the last place; 0 below -126. Coefficients: a least maximum. */
+/* Two to the x for x of at most 0, within 3 units in the last place; 0 below -126. The coefficients keep the largest error
+   of a polynomial of degree 5 least. */
 INLINE Floats power_of_two(Floats x) {
     __m512 whole = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     Floats r = x - (Floats)whole, p = spread(1.3381302537e-03f);
