@@ -40,7 +40,7 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     cursor = cursor_at(document, place)
     completer = load(model)
     path = place.path.resolve()
-    memory = read_memory(path, document.language, model, completer.tokenizer)
+    memory = read_memory(path, document.language, model, completer.tokenizer, unindexed=True)
     request = Request(
         document.uri,
         document.text,

@@ -19,15 +19,19 @@ from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 
 
-def read_memory(path: Path, language: str, model: str, tokenizer: Tokenizer | None) -> MemoryView | None:
+def read_memory(
+    path: Path, language: str, model: str, tokenizer: Tokenizer | None, unindexed: bool = False
+) -> MemoryView | None:
     """Return what the repository around a file says in its language without that file, None if that is nothing.
 
-    The repository is the nearest folder that has an index or is git's. An index that was made with this model is
-    brought up to date; without one, the files are read into memory alone.
+    The repository is the nearest folder that has an index or, if it may be `unindexed`, is git's. An index that was
+    made with this model is brought up to date. Without one all files are read, into memory alone: in a large
+    repository that takes a minute.
     """
     cache = cache_folder("")
     places = {each: index_path(cache, [each]) for each in path.parents}
-    folder = next((each for each in places if places[each].exists() or (each / ".git").exists()), None)
+    known = (each for each in places if places[each].exists() or (unindexed and (each / ".git").exists()))
+    folder = next(known, None)
     if folder is None or tokenizer is None:
         return None
     found = read_summary(places[folder])

@@ -57,16 +57,25 @@ def test_it_says_where_editors_would_cut_the_suggestion(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[1:] == [f"efim-ls: {told}"]
 
 
-def test_it_knows_the_repository_but_not_the_file_as_it_is_on_disk(tmp_path: Path) -> None:
+def index(folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "efim_ls", "index", str(folder), *arguments]
+    subprocess.run(command, env=ENV, capture_output=True, timeout=HANG, check=True)
+
+
+def test_it_knows_an_indexed_repository_but_not_the_file_as_it_is_on_disk(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     kept = "import os\n\n\ndef calibrate_flux(sensor, window):\n    return sensor.flux_capacitance_of(window)\n"
     (tmp_path / "flux.py").write_text(kept, encoding="utf-8")
     (tmp_path / "page.py").write_text("def again(sensor, window):\n    return sensor.flux_cap", encoding="utf-8")
     done = run(f"{tmp_path / 'page.py'}:2:99", "--json")
+    assert "acitance_of" not in json.loads(done.stdout)["text"]
+    index(tmp_path)
+    done = run(f"{tmp_path / 'page.py'}:2:99", "--json")
     assert json.loads(done.stdout)["text"].startswith("acitance_of(window)")
     (tmp_path / "flux.py").unlink()
     done = run(f"{tmp_path / 'page.py'}:2:99", "--json")
     assert "acitance_of" not in json.loads(done.stdout)["text"]
+    index(tmp_path, "--clear")
 
 
 def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> None:
