@@ -10,7 +10,7 @@ from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from model_runtime.c_sources import build_error, embedded_hash, sources_hash, why_missing
+from model_runtime.c_sources import build_error, embedded_hash, load_library
 
 PATH = Path(__file__).with_name("_native.so")
 
@@ -77,15 +77,10 @@ def library() -> ctypes.CDLL | str:
     """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return "it is for x86-64 on Linux"
-    wanted, reason = sources_hash(PATH.parent), why_missing(PATH, "the compiled part")
     if said := build_error(PATH):
         logger.warning("the compiled part could not be compiled:\n%s", said)
-    try:
-        lib = ctypes.CDLL(str(PATH))
-    except OSError as error:
-        return f"the compiled part cannot be loaded ({error}): install efim-ls again" if PATH.is_file() else reason
-    if not (built := embedded_hash(lib, "efim_sources")) or wanted not in ("", built):
-        return reason
+    if isinstance(lib := load_library(PATH, "the compiled part", "efim_sources"), str):
+        return lib
     lib.efim_supported.restype = c_int
     lib.efim_open.restype = c_void_p
     lib.efim_open.argtypes = (POINTER(NativeModel), c_int)
