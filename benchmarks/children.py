@@ -28,7 +28,7 @@ def others_seconds() -> float:
 
 
 def _children() -> Iterator[list[str]]:
-    """Yield what the system tells of each child, from its state on."""
+    """Yield the fields of each child in /proc, from its state on."""
     mine = str(os.getpid())
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it may have ended meanwhile

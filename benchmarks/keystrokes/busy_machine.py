@@ -15,12 +15,12 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from benchmarks.children import children_seconds, others_seconds
-from benchmarks.keystrokes.demo_session import demo_session
+from benchmarks.keystrokes.demo_session import demo_session, type_keys
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection
 from efim_lab.replay.report import percentile
-from efim_lab.replay.trace import part, requests_after
+from efim_lab.replay.trace import part
 
 KEYS, KEY_SECONDS = 200, 0.1
 ROUNDS = 3
@@ -120,14 +120,8 @@ async def _typed(headless: Editor, pace: float = KEY_SECONDS) -> list[BusyKeystr
     recorded, uri = part(demo_session(), 0, KEYS), f"file:///demo/busy{perf_counter()}.py"
     headless.open(uri, recorded.start, "python")
     await headless.settled()
-    strokes, due = list[BusyKeystroke](), perf_counter()
-    for event in recorded.events:
-        await asyncio.sleep(due - perf_counter())
-        due = max(due + pace, perf_counter())
-        for patch in event.patches:
-            headless.edit(uri, *patch)
-        if (cursor := requests_after(event)) is not None:
-            strokes.append(await _asked(headless, uri, cursor))
+    keys = type_keys(headless, uri, recorded.events, pace)
+    strokes = [await _asked(headless, uri, cursor) async for cursor in keys]
     headless.close(uri)
     await headless.settled()
     return strokes

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from time import perf_counter
 
+from editor_clients.headless.client import Editor
 from editor_clients.headless.demo.typist import BACKSPACE, EDIT, FILE, KEY
-from efim_lab.replay.trace import REST, Event, Patch, Trace
+from efim_lab.replay.trace import REST, Event, Patch, Trace, requests_after
 
 KEY_SECONDS = 0.2
 
@@ -25,3 +29,18 @@ def demo_session() -> Trace:
             events.append(Event(time, [patch]))
             time += KEY_SECONDS
     return Trace(start, events)
+
+
+async def type_keys(headless: Editor, uri: str, events: list[Event], pace: float) -> AsyncIterator[int]:
+    """Type keys into an open document, one every `pace` seconds or once the one before is dealt with.
+
+    Yield the cursor after each key at which an editor asks for a suggestion.
+    """
+    due = perf_counter()
+    for event in events:
+        await asyncio.sleep(due - perf_counter())
+        due = max(due + pace, perf_counter())
+        for patch in event.patches:
+            headless.edit(uri, *patch)
+        if (cursor := requests_after(event)) is not None:
+            yield cursor

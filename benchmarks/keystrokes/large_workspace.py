@@ -17,11 +17,11 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from benchmarks.children import children_mib, children_seconds, others_seconds
-from benchmarks.keystrokes.demo_session import demo_session
+from benchmarks.keystrokes.demo_session import demo_session, type_keys
 from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from efim_lab.replay.report import percentile
-from efim_lab.replay.trace import part, requests_after
+from efim_lab.replay.trace import part
 
 KEY_SECONDS = 0.1
 SMALLEST, LARGEST = 200, 400_000  # bytes of a file
@@ -44,7 +44,7 @@ FULL = Size()
 def measure(size: Size = FULL) -> dict[str, Any]:
     """Index the workspace with the embedded model's server, then type in it while nothing and while all files change.
 
-    `others` are the cores that programs which are none of ours kept busy meanwhile.
+    `others` is the number of cores that other programs kept busy.
     """
     with TemporaryDirectory() as place:
         folder, cache = Path(place, "project"), Path(place, "cache")
@@ -131,16 +131,11 @@ async def _typed(headless: Editor, folder: Path, size: Size) -> list[float]:
     """Type into a document of the first folder, and return the milliseconds of each answer."""
     recorded, uri = part(demo_session(), 0, size.keys), (folder / "part0" / "typed.py").as_uri()
     headless.open(uri, recorded.start, "python")
-    milliseconds, due = list[float](), perf_counter()
-    for event in recorded.events:
-        await asyncio.sleep(due - perf_counter())
-        due = max(due + KEY_SECONDS, perf_counter())
-        for patch in event.patches:
-            headless.edit(uri, *patch)
-        if (cursor := requests_after(event)) is not None:
-            asked = perf_counter()
-            await headless.suggestion(uri, cursor)
-            milliseconds.append((perf_counter() - asked) * 1e3)
+    milliseconds = list[float]()
+    async for cursor in type_keys(headless, uri, recorded.events, KEY_SECONDS):
+        asked = perf_counter()
+        await headless.suggestion(uri, cursor)
+        milliseconds.append((perf_counter() - asked) * 1e3)
     headless.close(uri)
     return milliseconds
 
