@@ -70,7 +70,7 @@ class IndexFile:
     def entries(self, after: str = "", most: int = -1) -> Mapping[str, Entry]:
         """Return what is known of each file by its path.
 
-        If `most` is not negative, of at most so many files: of those whose paths sort after one, the first.
+        A `most` that is not negative limits that to the first so many files whose paths sort after `after`.
         """
         found = self._read(lambda tables: tables.entries(after, most)) or {}
         found |= self._memory.entries(after, most) if self._memory else {}

@@ -156,12 +156,8 @@ class WorkspaceIndex:
             else:
                 walks = walks or self._is_walked(path)
             yield
-        self._forget(gone)
-        yield from self._read(changed)
-        if walks:
-            yield from self._walk()
-        yield from self._publish()
-        yield from self._write_again()
+        if changed or gone or walks:  # programs change other files all the time
+            yield from self._update(changed, gone, walks)
 
     def open(self, path: str, language: str, text: str) -> Steps:
         """Count an open document's text in place of its file's."""
@@ -177,11 +173,21 @@ class WorkspaceIndex:
     def close_document(self, path: str) -> Steps:
         """Count a file's own text again."""
         if self._open.pop(path, None):
-            yield from self.refresh([path])
+            file = self._readable(path)
+            yield from self._update([file] if file else [], [] if file else [path])
 
     def close(self) -> None:
         """Close the index file."""
         self._file.close()
+
+    def _update(self, changed: Sequence[SourceFile], gone: Sequence[str], walks: bool = False) -> Steps:
+        """Read files that changed, forget those that are gone, and publish what is left."""
+        self._forget(gone)
+        yield from self._read(changed)
+        if walks:
+            yield from self._walk()
+        yield from self._publish()
+        yield from self._write_again()
 
     def _readable(self, path: str, known: KnownFolders | None = None) -> SourceFile | None:
         """Return a file if it lies in one of the folders and may be read."""

@@ -78,7 +78,7 @@ class IndexTables(IndexQueries):
             self.connection.execute("UPDATE about SET origin = ?", (origin,))
 
     def entries(self, after: str = "", most: int = -1) -> dict[str, Entry]:
-        """Return what is known of each file; of at most `most` if that is not negative, the first after a path."""
+        """Return what is known of each file, or of the first `most` after a path unless that is negative."""
         rows = self.connection.execute(
             "SELECT path, size, mtime_ns, checksum, digest, language FROM files JOIN contents ON id = content "
             "WHERE path > ? AND NOT gone ORDER BY path LIMIT ?",
