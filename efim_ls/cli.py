@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
     from efim_ls.commands.complete import FilePlace
 
+USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
+On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
 SHELLS = ("bash", "zsh", "fish")
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
@@ -63,7 +65,7 @@ def build_parser() -> Parser:
     parser = Parser("efim-ls", description=about, epilog=epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor"))
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
     parser.add_argument("-V", "--version", action="version", version=version)
-    parser.set_defaults(run=_serve, tcp=None)
+    parser.set_defaults(run=_serve, tcp=None, first_message=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     completing = _add_serving(commands)
     replay = lab.add_replay(commands)
@@ -89,6 +91,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     details = "Editors start it; their settings name the model."
     serve = add_command(commands, "serve", summary, "efim-ls serve --tcp 4389", details=details)
     serve.add_argument("--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
+    serve.add_argument("--first-message", type=int, help=argparse.SUPPRESS)  # from a relay that cannot share
     summary = "serve completions over JSON Lines on stdin and stdout"
     details = (
         "For scripts, and for editors without LSP: each line is a request with an op, such as open, edit, complete "
@@ -188,9 +191,17 @@ def _add_completion(commands: Subparsers) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    if arguments.tcp is None and arguments.first_message is None:
+        if sys.stdin.isatty():
+            print(USAGE, file=sys.stderr)
+            return 2
+        from efim_ls.daemon.relay import exec_relay
+
+        exec_relay()  # it does not return, except on systems without a daemon
     from efim_ls.lsp.server import serve
 
-    return serve(arguments.tcp)
+    first = None if arguments.first_message is None else open(arguments.first_message, "rb")
+    return serve(arguments.tcp, first=first)
 
 
 def _headless(arguments: argparse.Namespace) -> int:

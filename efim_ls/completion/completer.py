@@ -52,8 +52,14 @@ MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 class Completer:
     """A loaded model with the frames and suggestions of the documents it completes."""
 
-    def __init__(self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence) -> None:
-        """Take a model that was loaded for these settings, and own the persistence."""
+    def __init__(
+        self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence, client: str = ""
+    ) -> None:
+        """Take a model that was loaded for these settings, and own the persistence.
+
+        `client` sets the arenas of its documents apart from those of other completers with the same model.
+        """
+        self._client = client
         self._model, self._settings, self._budget, self._persistence = model, settings, budget, persistence
         self._documents: dict[str, DocumentFrames] = {}  # most recently used last
         self._focused = ""
@@ -82,6 +88,15 @@ class Completer:
         model, budget = load_model(settings, progress, open_source)
         return cls(model, settings, budget, opened[0])
 
+    def for_client(self, settings: Settings, client: str, leave: Callable[[], bool]) -> Completer:
+        """Return a completer with the same model for another client.
+
+        The settings may differ in what a loaded model does not depend on. When it is closed, it calls `leave`, which
+        returns whether no other client is left.
+        """
+        persistence = self._persistence.for_client(settings, leave)
+        return Completer(self._model, settings, self._budget, persistence, client)
+
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""
         if request.uri != self._focused:
@@ -96,7 +111,7 @@ class Completer:
         meter = CostMeter()
         try:
             frame = document.plan(request, stopped)
-            plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
+            plan, owner = frame.plan, self._owner(request.uri, frame.plan)
             meter.lap("plan")
             meter.frame(frame)
             left = document.suggestions.left(request.text, request.cursor, request.others, request.memory)
@@ -164,7 +179,7 @@ class Completer:
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
         frame = document.planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
-        reusable = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
+        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=len(prompt.ids) - reusable.reused)
         costs, spent = meter.counted(), spent_on(prompt, answered)
@@ -197,7 +212,7 @@ class Completer:
         if uri == self._focused:
             self._focused = ""
         self._persistence.close_document(uri)
-        self._model.engine.release(uri)
+        self._model.engine.release(self._client + uri)
 
     def save(self, uri: str, stopped: ShouldStop) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
@@ -221,6 +236,8 @@ class Completer:
         wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
         with ExitStack() as parts:  # the last first, and each whatever became of those before
             parts.callback(self._persistence.close, seconds, write)
+            for uri in self._documents:
+                parts.callback(self._model.engine.release, self._client + uri)
             for uri in reversed(wanted):
                 parts.callback(self.save, uri, lambda: perf_counter() > end)
         self._documents.clear()
@@ -257,8 +274,11 @@ class Completer:
                 del self._documents[old]
         return document
 
+    def _owner(self, uri: str, plan: Plan) -> Owner:
+        return Owner(self._client + uri, plan.number)
+
     def _arena(self, uri: str, frame: Frame) -> Arena | None:
-        return self._model.engine.arena(Owner(uri, frame.plan.number))
+        return self._model.engine.arena(self._owner(uri, frame.plan))
 
     def _preparation(self, uri: str, frames_of: Callable[[ShouldStop], list[Frame | None]]) -> Preparation:
         """Return work that plans once, when it starts: the document may change while the work is interrupted."""
@@ -279,7 +299,7 @@ class Completer:
     def _prepare(self, uri: str, frame: Frame, stopped: ShouldStop) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        return self._model.engine.prepare(Owner(uri, frame.plan.number), frame.ids, stopped)
+        return self._model.engine.prepare(self._owner(uri, frame.plan), frame.ids, stopped)
 
     def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -321,7 +341,7 @@ class Completer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.renew(left)
         tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
-        arena = engine.arena(Owner(request.uri, plan.number))
+        arena = engine.arena(self._owner(request.uri, plan))
         approximate = engine.approximate(arena, length, length) if arena else 0
         meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood

@@ -24,6 +24,7 @@ from efim_ls.lsp.protocol import (
     STATUS,
 )
 from efim_ls.lsp.text_sync import changes_of, document_uri, language_and_text, version_of
+from efim_ls.lsp.wire import TEXT
 from efim_ls.request import Request
 from efim_ls.session.open_documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
@@ -223,6 +224,13 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     return await ls.session.explain(snapshot.request)
 
 
+def text(ls: EfimServer, params: object) -> dict[str, object] | None:
+    """Return an open document's text and version for a relay, None if it may differ from the client's."""
+    document = ls.documents.get(_uri(ls, params))
+    known = document is not None and not document.out_of_step
+    return {"text": document.text, "version": document.version} if document and known else None
+
+
 HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.INITIALIZE: (initialize, None),
     types.INITIALIZED: (initialized, None),
@@ -242,6 +250,7 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     SETTLED: (settled, None),
     STATS: (stats, None),
     EXPLAIN: (explain, None),
+    TEXT: (text, None),
 }
 COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
 
