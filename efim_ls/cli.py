@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from efim_ls.commands import lab
@@ -71,6 +72,7 @@ def build_parser() -> Parser:
     replay = lab.add_replay(commands)
     _add_cache(commands)
     _add_index(commands)
+    _add_daemon(commands)
     _add_stats(commands)
     _add_models(commands)
     summary = "watch a short editing session in the terminal"
@@ -154,6 +156,16 @@ def _add_index(commands: Subparsers) -> None:
     index.set_defaults(run=_index)
 
 
+def _add_daemon(commands: Subparsers) -> None:
+    summary = "show the server processes that your editors share"
+    status = add_command(commands, "status", summary, "efim-ls status", "efim-ls status --json")
+    status.add_argument("--json", action="store_true", help="print one JSON object for each process")
+    status.set_defaults(run=_status)
+    summary = "end the server processes that your editors share"
+    details = "Editors that are open start a new one when you next type in them."
+    add_command(commands, "stop", summary, "efim-ls stop", details=details).set_defaults(run=_stop)
+
+
 def _add_stats(commands: Subparsers) -> None:
     summary = "count suggestions shown and accepted, by period and language"
     details = "The counts are kept on this machine only, without any text."
@@ -195,13 +207,16 @@ def _serve(arguments: argparse.Namespace) -> int:
         if sys.stdin.isatty():
             print(USAGE, file=sys.stderr)
             return 2
-        from efim_ls.daemon.relay import exec_relay
+        if os.name == "posix":
+            from efim_ls.daemon.relay import exec_relay
 
-        exec_relay()  # it does not return, except on systems without a daemon
+            exec_relay()
     from efim_ls.lsp.server import serve
 
-    first = None if arguments.first_message is None else open(arguments.first_message, "rb")
-    return serve(arguments.tcp, first=first)
+    if arguments.first_message is None:
+        return serve(arguments.tcp)
+    with open(arguments.first_message, "rb") as first:
+        return serve(first=first)
 
 
 def _headless(arguments: argparse.Namespace) -> int:
@@ -267,6 +282,22 @@ def _index(arguments: argparse.Namespace) -> int:
         if arguments.status:
             return index.show(place, cache)
         return index.clear(place, cache) if arguments.clear else index.build(place, cache, arguments.rebuild)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    return _control().show(arguments.json)
+
+
+def _stop(_: argparse.Namespace) -> int:
+    return _control().stop()
+
+
+def _control() -> ModuleType:
+    if os.name != "posix":
+        raise Failure("on this system each editor has a server of its own: there is none to share")
+    from efim_ls.daemon import control
+
+    return control
 
 
 def _stats(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.kv_persistence import KvPersistence
-from efim_ls.completion.model_from_settings import load_model
+from efim_ls.completion.model_from_settings import open_model
 from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
 from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
 from efim_ls.completion.suggestions.beginning import Beginning, likely_beginning
@@ -29,7 +29,6 @@ from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
-from model_runtime.arena.kv_format import KvFormat
 from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.decoding import Stopped
@@ -78,24 +77,8 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the configured model; raises ModelError with cause and remedy."""
-        opened: list[KvPersistence] = []
-
-        def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
-            progress("opening the KV store", 95)
-            opened.append(KvPersistence.open(kv, settings, model, budget))
-            return opened[0]
-
-        model, budget = load_model(settings, progress, open_source)
-        return cls(model, settings, budget, opened[0])
-
-    def for_client(self, settings: Settings, client: str, leave: Callable[[], bool]) -> Completer:
-        """Return a completer with the same model for another client.
-
-        The settings may differ in what a loaded model does not depend on. When it is closed, it calls `leave`, which
-        returns whether no other client is left.
-        """
-        persistence = self._persistence.for_client(settings, leave)
-        return Completer(self._model, settings, self._budget, persistence, client)
+        model, budget, persistence = open_model(settings, progress)
+        return cls(model, settings, budget, persistence)
 
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""

@@ -4,8 +4,8 @@ FOLDER/NAME.sock   the daemon's socket, in a folder that only the user can enter
 FOLDER/NAME.log    what the daemon says if it cannot run, without what users type
 FOLDER/lock        held for moments, by whoever connects, starts a daemon or ends one
 
-A client that finds nobody listening makes the socket itself and lets the daemon inherit it: it is connected before the
-daemon runs, and never has to ask whether that is so. Imports little, because relays are small processes.
+A client that finds nobody listening makes the socket itself and lets the daemon inherit it: so it is connected before
+the daemon runs, and never has to ask whether it does. Imports little, because relays are small processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zlib import crc32
 PACKAGES = ("efim_ls", "model_runtime", "kv_store")
 # What a server may be told by its environment: clients that differ in it have daemons of their own.
 ENVIRONMENT = ("HF_", "HUGGING", "CUDA_", "OMP_", "PYTHON", "XDG_CACHE_HOME", "HOME", "LD_")
-KEY = "EFIM_DAEMON_KEY"  # of the environment that a daemon is started with: others cannot read it, as they can arguments
+KEY = "EFIM_DAEMON_KEY"  # in a daemon's environment, which other users cannot read as they can its arguments
 LONGEST_PATH = 100  # bytes of a socket's path: macOS allows 103, Linux 107
 WAITING = 128  # connections that may wait to be accepted
 LOCKED, LOOK = 5.0, 0.005  # seconds that another process may hold the lock, and between looks at it
@@ -93,7 +93,7 @@ class Address:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep others from connecting, starting a daemon or ending one; raises NoDaemon if another holds on to that."""
+        """Keep others from connecting, starting a daemon or ending one; raises NoDaemon if one of them goes on."""
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _take(lock, f"another process holds {self._lock}")
@@ -163,8 +163,8 @@ def check_peer(connection: socket.socket) -> None:
 
 def python_path() -> dict[str, str]:
     """Return the environment with which another Python finds this installation, wherever it runs."""
-    root = os.fspath(Path(__file__).parents[2])
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", "")))), "PYTHONSAFEPATH": "1"}
+    folders = (os.fspath(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))
+    return {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "PYTHONSAFEPATH": "1"}
 
 
 def _take(lock: int, wrong: str) -> None:

@@ -53,7 +53,7 @@ class Journal:
         self._greeting: dict[str, bytes] = {}  # initialize, initialized, the last configuration
         self._folders: list[bytes] = []
         self._documents: dict[str, _OpenDocument] = {}
-        self._pending: dict[object, list[bytes]] = {}  # requests of the client without an answer, and their cancelling
+        self._pending: dict[object, list[bytes]] = {}  # requests without an answer, with what cancels them
         self._asked: set[object] = set()  # ids of the server's requests that the client has not answered
         self._progress: dict[object, None] = {}  # tokens of what the client shows as under way
         self._hidden: set[object] = set()  # ids of requests whose answers the client is not to see
@@ -93,7 +93,7 @@ class Journal:
             return [body, *self._sync(method, uri, body, params)]
         return [body]
 
-    def _sync(self, method: str, uri: str, body: bytes, params: Message) -> Iterator[bytes]:
+    def _sync(self, method: str, uri: str, body: bytes, params: Any) -> Iterator[bytes]:
         if method == CLOSED:
             self._documents.pop(uri, None)
         elif method == OPENED:
@@ -101,7 +101,7 @@ class Journal:
         elif (document := self._documents.get(uri)) is not None and document.add(body):
             document.asked = len(document.followed)
             self._numbers += 1
-            yield _body(TEXT, {"uri": uri}, f"{OURS}{self._numbers} {uri}")
+            yield _body(TEXT, {"textDocument": {"uri": uri}}, f"{OURS}{self._numbers} {uri}")
 
     @property
     def is_waiting(self) -> bool:
@@ -109,7 +109,7 @@ class Journal:
         return bool(self._pending)
 
     def received(self, body: bytes) -> tuple[bytes | None, bytes | None]:
-        """Note a message of the server; return what to pass to the client, and what to answer the server, if anything."""
+        """Note a message of the server; return what to pass to the client, and what to answer the server at once."""
         match message := _parsed(body):
             case {"method": "client/registerCapability", "id": number} if self._again and self._registered:
                 return None, _answer(number)
@@ -121,7 +121,7 @@ class Journal:
             case {"method": "$/progress", "params": {"token": token, "value": {"kind": "end"}}}:
                 self._progress.pop(token, None)
             case {"id": str(number)} if number.startswith(OURS):
-                self._fold(number.partition(" ")[2], cast("Message", message))
+                self._fold(number.partition(" ")[2], message)
                 return None, None
             case {"id": number} if number in self._hidden:
                 self._hidden.discard(number)
@@ -141,7 +141,7 @@ class Journal:
         greeting = self._greeting.get("initialize")
         if greeting is None:
             return b"".join(framed(body) for bodies in self._pending.values() for body in bodies)
-        number = cast("Message", _parsed(greeting))["id"]
+        number = _parsed(greeting)["id"]
         if number not in self._pending:
             self._hidden.add(number)
         messages = [self._greeting[name] for name in self._greeting]
@@ -170,7 +170,7 @@ class Journal:
             document.fold(told.get("text"), told.get("version"))
 
 
-def _parsed(body: bytes) -> object:
+def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import time
-from typing import Any, cast
+from typing import cast
 
 import psutil
 
@@ -68,10 +68,10 @@ class Client:
 
     def describe(self) -> dict[str, object]:
         """Return who the client is, and how many documents it has open."""
-        known = self.server and cast("Any", self.server.protocol).client_info
-        name = " ".join(filter(None, (known.name, known.version))) if known else "a client that has not said its name"
-        count = len(list(self.server.documents)) if self.server else 0
-        return {"name": name, "since": self.since, "documents": count}
+        if self.server is None:
+            return {"name": "a connection that has not begun", "since": self.since, "documents": 0}
+        count = len(list(self.server.documents))
+        return {"name": self.server.client_name, "since": self.since, "documents": count}
 
 
 class Daemon:

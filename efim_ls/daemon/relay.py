@@ -29,10 +29,9 @@ DEATHS = 10  # in a row, of daemons that have answered nothing, after which ther
 PAUSE = 0.05  # seconds before the third such start, and 0.05 more before each that follows
 
 
-def exec_relay() -> None:
-    """Become a relay, if this system can have a daemon; a Python without `site` takes half of the memory."""
-    if os.name == "posix":
-        os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.abspath(__file__)])
+def exec_relay() -> NoReturn:
+    """Become a relay: a Python without `site`, which takes half of the memory."""
+    os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.abspath(__file__)])
 
 
 class ClientGone(Exception):
@@ -42,8 +41,8 @@ class ClientGone(Exception):
 class Relay:
     """The two directions of one connection.
 
-    `_journal` is used under `_noting`, which is held for moments. Who holds `_sending` is the only one to write to the
-    daemon, and to replace the connection. Only the thread that reads the daemon writes to the client.
+    `_journal` is used under `_noting`, which is held for moments. Only who holds `_sending` may write to the daemon
+    or replace the connection. Only the thread that reads the daemon writes to the client.
     """
 
     def __init__(self, address: Address, connection: socket.socket) -> None:
@@ -166,7 +165,7 @@ def hello(address: Address, want: str, **more: object) -> bytes:
     return json.dumps({"key": address.key, "want": want, **more}).encode() + b"\n"
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Bytes of messages."""
 
     def readline(self, most: int, /) -> bytes:
@@ -178,7 +177,7 @@ class Source(Protocol):
         ...
 
 
-def read_message(source: Source) -> bytes | None:
+def read_message(source: MessageSource) -> bytes | None:
     """Read the body of the next message; None at the end. Raises UnreadableHeader."""
     header = Header()
     while line := source.readline(LONGEST_HEADER):
@@ -226,12 +225,12 @@ def _serve_alone(first: bytes) -> NoReturn:
     """Become a server for this client alone, which gets the first message from a file without a name."""
     if hasattr(os, "memfd_create"):
         begun = os.memfd_create("first", 0)
-        os.write(begun, first)
+        os.write(begun, framed(first))
         os.lseek(begun, 0, os.SEEK_SET)
     else:
         begun, write = os.pipe()
         os.set_inheritable(begun, True)
-        os.write(write, first)  # a pipe takes more at once than a client's first message has
+        os.write(write, framed(first))  # a pipe takes more at once than a client's first message has
         os.close(write)
     command = [sys.executable, "-m", "efim_ls", "serve", FIRST_MESSAGE, str(begun)]
     os.execve(sys.executable, command, {**os.environ, **python_path()})

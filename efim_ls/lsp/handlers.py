@@ -47,6 +47,8 @@ class Snapshot:
 def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     """Adopt the client's options; register the completion menu if it is wanted or ghost text is not supported."""
     ls.initial_settings = params.initialization_options
+    if (client := params.client_info) is not None:
+        ls.client_name = " ".join(filter(None, (client.name, client.version)))
     ls.encoding = types.PositionEncodingKind(ls.workspace.position_encoding).value
     ls.session.work_in(ls.folders)
     ls.watch_parent(params.process_id)

@@ -117,7 +117,8 @@ class EfimProtocol(LanguageServerProtocol):
         if ignored and method != types.EXIT:
             return
         if method == types.EXIT and self.exited is not None:
-            return self.exited()
+            self.exited()
+            return
         try:
             params = self._structured(method, raw)
         except JsonRpcInvalidParams:

@@ -66,7 +66,10 @@ def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
 
 
 def serve(
-    tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch = fetch_model, first: BinaryIO | None = None
+    tcp_port: int | None = None,
+    load: Load = load_completer,
+    fetch: Fetch = fetch_model,
+    first: BinaryIO | None = None,
 ) -> int:
     """Serve one client; return 0 after an orderly shutdown, 1 if the client just left.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
+from math import inf
 from time import monotonic
 from typing import TypeVar
 
@@ -35,9 +36,9 @@ class EngineLane:
         """Set the seconds of budgeted idle work in any minute; zero forbids it."""
         self._thread.idle_budget.allow(seconds, self)
 
-    def run(self, key: Hashable, job: Job[T], after: float = 0.0) -> asyncio.Future[T]:
+    def run(self, key: Hashable, job: Job[T], after: float = 0.0, turn: float = inf) -> asyncio.Future[T]:
         """Queue a job that supersedes an older one with its key; see `EngineThread.run`."""
-        return self._thread.run((self, key), job, after, client=self)
+        return self._thread.run((self, key), job, after, client=self, turn=turn)
 
     def is_asked(self, key: Hashable) -> bool:
         """Return whether a job with this key is unanswered."""

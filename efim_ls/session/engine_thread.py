@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext, suppress
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import Any, Generic, Literal, TypeVar
 
@@ -18,8 +19,6 @@ from efim_ls.session.idle_budget import IdleBudget
 T = TypeVar("T")
 V = TypeVar("V")
 Job = Callable[[ShouldStop], T]
-
-TURN = 0.02  # seconds after which a job of one client lets those of others run; twice that in its next turn
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +48,7 @@ class Turn:
 class EngineThread:
     """Runs one job at a time on a daemon thread. Its methods belong to the event loop's thread.
 
-    `idle_budget` limits budgeted idle work; without a budget, none of it runs. Jobs are of one client each, and a
-    client has to wait no longer than a turn for each of the others.
+    `idle_budget` limits budgeted idle work; without a budget, none of it runs.
     """
 
     def __init__(self, idle_budget: IdleBudget | None = None) -> None:
@@ -67,14 +65,17 @@ class EngineThread:
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
-    def run(self, key: Hashable, job: Job[T], after: float = 0.0, client: object = None) -> asyncio.Future[T]:
+    def run(
+        self, key: Hashable, job: Job[T], after: float = 0.0, client: object = None, turn: float = inf
+    ) -> asyncio.Future[T]:
         """Queue a job that supersedes an older one with its key, which is told to stop and gets `Superseded`.
 
         The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result tells the
-        job to stop; a job that has not begun never runs. One that raises `TurnOver` is called again later.
+        job to stop; a job that has not begun never runs. After `turn` seconds the job is told to stop if others wait;
+        it raises `TurnOver`, and is called again for twice as long.
         """
         self.supersede(key)
-        ticket = _Ticket(job, client)
+        ticket = _Ticket(job, client, turn)
         with self._changed:
             self._tickets[key] = ticket
         ticket.waiter.add_done_callback(lambda _: self._remove(key, ticket))
@@ -253,10 +254,10 @@ class _IdleWork:
 class _Ticket(Generic[T]):
     """A client's job and its caller's future, `waiter`, which is used on the event loop's thread only."""
 
-    def __init__(self, job: Job[T], client: object) -> None:
+    def __init__(self, job: Job[T], client: object, turn: float) -> None:
         self.client = client
         self.state: Literal["held", "ready", "running", "over"] = "held"
-        self._turn = TURN
+        self._turn = turn
         self._stop = threading.Event()
         self._job: Job[T] | None = job
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -16,6 +16,7 @@ FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need
 LONGEST_DELAY = 0.3  # seconds: the most that other tools wait; after a longer wait a machine feels unresponsive
 SHORT_ANSWER_STEPS = 8  # decode steps of a short answer: about the rest of a line
 RECENT_SAMPLES = 20  # samples of each kind: few, so that a change of the machine's load is noticed within some words
+TURN = 0.02  # seconds after which an answer lets those of other clients go before, and is continued behind them
 FEWEST_SAMPLES = 5  # samples of each kind below which there is no delay
 
 
@@ -75,7 +76,7 @@ class RequestQueue:
         """
         uri, work = request.uri, self._under_way.get(request.uri)
         if work is None or work.answer.done() or work.request != request:
-            job = self._engine.run(uri, self._job_of(request), after=self._wait_before(request))
+            job = self._engine.run(uri, self._job_of(request), after=self._wait_before(request), turn=TURN)
             work = self._under_way[uri] = _UnderWay(request, job)
         work.asking += 1
         try:

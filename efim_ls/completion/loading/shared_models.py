@@ -7,10 +7,15 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.kv_persistence import KvPersistence
+from efim_ls.completion.model_from_settings import open_model
+from efim_ls.completion.window import Budget
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.hub.names import local_folder
+from model_runtime.loading.load import Model
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 
@@ -36,10 +41,17 @@ class ModelKey:
 
 @dataclass
 class LoadedModel:
-    """A model in memory, and the names of the clients that use it now."""
+    """A model in memory with its store, and the names of the clients that use it now."""
 
-    completer: Completer  # without documents of its own; clients get theirs from it
+    model: Model
+    budget: Budget
+    persistence: KvPersistence
     clients: set[str] = field(default_factory=set[str])
+
+    def leave(self, client: str) -> bool:
+        """Forget a client; return whether no other uses the model."""
+        self.clients.discard(client)
+        return not self.clients
 
 
 class SharedModels:
@@ -57,18 +69,18 @@ class SharedModels:
         key = ModelKey.of(settings)
         if key not in self._loaded:
             self.close_unused(0)
-            self._loaded[key] = LoadedModel(Completer.load(settings, progress))
+            self._loaded[key] = LoadedModel(*open_model(settings, progress))
         loaded, client = self._loaded[key], f"{next(self._numbers)} "
         loaded.clients.add(client)
-        return loaded.completer.for_client(settings, client, lambda: _leave(loaded, client))
+        persistence = loaded.persistence.for_client(settings, partial(loaded.leave, client))
+        return Completer(loaded.model, settings, loaded.budget, persistence, client)
 
     def close_unused(self, seconds: float) -> None:
         """Close the models that no client uses; each has `seconds` to write what is still to be written."""
         unused = [key for key, loaded in self._loaded.items() if not loaded.clients]
         for key in unused:
-            loaded = self._loaded.pop(key)
             try:
-                loaded.completer.close(seconds)
+                self._loaded.pop(key).persistence.close(seconds, write=True)
             except Exception as error:  # the next one still has something to write
                 logger.error("a model could not be closed", exc_info=error)
         if unused:
@@ -77,11 +89,6 @@ class SharedModels:
     def describe(self) -> list[dict[str, object]]:
         """Return what is in memory, and how many clients use it; on any thread."""
         return [
-            loaded.completer.describe() | {"clients": len(loaded.clients)} for loaded in list(self._loaded.values())
+            {"model": loaded.model.description.model, "clients": len(loaded.clients)}
+            for loaded in list(self._loaded.values())
         ]
-
-
-def _leave(loaded: LoadedModel, client: str) -> bool:
-    """Return whether no other client uses the model."""
-    loaded.clients.discard(client)
-    return not loaded.clients
