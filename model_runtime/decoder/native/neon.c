@@ -6,6 +6,7 @@
 TARGET("dotprod")
 #else
 TARGET("arch=armv8.2-a+dotprod")
+#pragma GCC optimize("no-schedule-insns") /* loads would be moved ahead until sums leave the registers */
 #endif
 #define LANES 4
 #define INSTRUCTIONS "neon.h"

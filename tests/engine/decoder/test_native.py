@@ -197,6 +197,17 @@ def test_activations_of_large_numbers(model: Model, form: Form, scale: float) ->
     assert_computes(model, weights, form)
 
 
+@pytest.mark.parametrize("instructions", instruction_sets())
+def test_sums_of_the_largest_whole_numbers_are_exact(tmp_path: Path, instructions: str) -> None:
+    model = Model(make(tmp_path, Tiny(heads=40, kv_heads=1, head_dim=64, context=CONTEXT)), instructions)
+    weights = {name: tensor.float() for name, tensor in model.weights.items()}
+    for name in weights:  # all that o_proj sums up are 127 as whole numbers
+        if name.endswith(("v_proj.weight", "o_proj.weight")):
+            weights[name].fill_(1 if "v_proj" in name else 1e-5)
+    weights["model.embed_tokens.weight"].abs_()
+    assert_computes(model, weights, "int8")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_number_spoils_nothing_after_it(model: Model, form: Form) -> None:
     weights = {name: tensor.clone() for name, tensor in model.weights.items()}

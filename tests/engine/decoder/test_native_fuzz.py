@@ -11,8 +11,10 @@ import pytest
 
 from model_runtime.decoder.native.library import SETS, instruction_sets
 from tests.compiled import DECODER_FLAGS, require, require_compiled
+from tests.editors.fetching.part import Missing
+from tests.editors.fetching.programs import ARM_COMPILER, ARM_CPU
 
-from .native_fuzz import SANITIZERS, TILES, build_fuzz, run_fuzz
+from .native_fuzz import SANITIZERS, TILES, build_arm_fuzz, build_fuzz, run_fuzz
 
 SECONDS = 5
 
@@ -41,5 +43,17 @@ def test_random_models_are_right_to_the_bit_and_touch_no_memory_of_others(
     if instructions not in instruction_sets():
         pytest.skip(f"this CPU has no {instructions}")
     ran = run_fuzz(programs(options), SECONDS, instructions)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "models" in ran.stdout
+
+
+@pytest.mark.parametrize("seed", [0, 6], ids=["fp16", "int8"])  # of the models that the time is enough for
+def test_random_models_are_right_to_the_bit_on_an_emulated_arm_cpu(tmp_path: Path, seed: int) -> None:
+    try:
+        emulator, compiler = ARM_CPU.program_path(), ARM_COMPILER.program_path()
+    except Missing as reason:
+        require(str(reason), DECODER_FLAGS)
+        raise
+    ran = run_fuzz(build_arm_fuzz(tmp_path, compiler), SECONDS, "neon", seed, (emulator,))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "models" in ran.stdout
