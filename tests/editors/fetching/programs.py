@@ -1,4 +1,4 @@
-"""System programs: a Chromium without a window, tmux, and an ARM CPU; installed from Debian if that is allowed."""
+"""System programs: a Chromium without a window, tmux, emulators of CPUs; installed from Debian if that is allowed."""
 
 from __future__ import annotations
 
@@ -44,5 +44,6 @@ CHROMIUM = of_the_system(
 )
 TMUX = of_the_system("tmux", (), ("tmux",))
 ARM_CPU = of_the_system("qemu-aarch64", (), ("qemu-user",))
+OLD_CPU = of_the_system("qemu-x86_64", (), ("qemu-user",))
 ARM_COMPILER = of_the_system("aarch64-linux-gnu-gcc", (), ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"))
-PARTS = (CHROMIUM, TMUX, ARM_CPU, ARM_COMPILER)
+PARTS = (CHROMIUM, TMUX, ARM_CPU, OLD_CPU, ARM_COMPILER)

@@ -31,8 +31,8 @@ def build_fuzz(folder: Path, sanitizers: str, native: Path = NATIVE, options: tu
     return folder / "fuzz"
 
 
-def build_arm_fuzz(folder: Path, compiler: Path) -> Path:
-    """Compile the decoder and its fuzz for ARM CPUs, for an emulator, in which sanitizers do not run."""
+def build_emulated_fuzz(folder: Path, compiler: Path | str) -> Path:
+    """Compile the decoder and its fuzz for an emulator, in which sanitizers do not run."""
     sources = [*sorted(NATIVE.glob("*.c")), FUZZ]
     options = (*FLAGS, "-O2", "-static", f"-I{NATIVE}")
     subprocess.run([compiler, *options, *sources, "-lm", "-o", folder / "fuzz"], check=True)
@@ -40,7 +40,7 @@ def build_arm_fuzz(folder: Path, compiler: Path) -> Path:
 
 
 def run_fuzz(
-    program: Path, seconds: float, instructions: str, seed: int = 0, emulator: tuple[Path, ...] = ()
+    program: Path, seconds: float, instructions: str, seed: int = 0, emulator: tuple[Path | str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run it with these instructions; the standard error says what was found, with the seed that finds it again."""
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
