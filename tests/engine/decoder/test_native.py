@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,7 @@ from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
 from model_runtime.decoder.linear import FP16_MAX, quantized
 from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, native_missing
+from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -63,6 +65,13 @@ SHAPES = {
     ),
     "granite": Tiny("granite", hidden=72, intermediate=88, context=CONTEXT, seed=9),
 }
+# Every shape with the best instructions, and half of them with each of the others.
+KINDS = [
+    (shape, each)
+    for i, shape in enumerate(SHAPES)
+    for j, each in enumerate(instruction_sets() or [""])
+    if j == 0 or (i + j) % 2
+]
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 
 
@@ -74,13 +83,13 @@ def compiled() -> None:
 class Model:
     """One checkpoint whose weights are stored in 16 bits; decoders of it are made once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, instructions: str | None = None) -> None:
         self.folder, self.config = folder, read_config(folder)
-        self.weights = read_weights(folder, self.config)
+        self.weights, self.instructions = read_weights(folder, self.config), instructions
         self.decoder = cache(self._decoder)
 
     def _decoder(self, form: Form, threads: int = 1) -> NativeDecoder:
-        return NativeDecoder(self.config, self.weights, form, threads)
+        return NativeDecoder(self.config, self.weights, form, threads, self.instructions)
 
     def arena(self) -> Arena:
         """An arena full of junk."""
@@ -90,9 +99,10 @@ class Model:
         return arena
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(scope="module", params=KINDS, ids=", ".join)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[request.param], half=True))
+    shape, instructions = request.param
+    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[shape], half=True), instructions)
 
 
 def in_steps(decoder: AnyDecoder, arena: Arena, ids: Ids) -> torch.Tensor:
@@ -165,7 +175,7 @@ def assert_computes(model: Model, weights: Weights, form: Form) -> None:
     config = replace(model.config, tied=False)
     weights = {"lm_head.weight": model.weights["model.embed_tokens.weight"].float()} | weights
     reference = Decoder(*stored(config, weights, form), "fp32").forward(TOKENS, Arena(config, CONTEXT), CONTEXT)
-    found = NativeDecoder(config, weights, form, 1).forward(TOKENS, model.arena(), CONTEXT)
+    found = NativeDecoder(config, weights, form, 1, model.instructions).forward(TOKENS, model.arena(), CONTEXT)
     assert distance(found, reference) <= (CLOSE_INT8 if form == "int8" else CLOSE)
 
 
@@ -187,12 +197,23 @@ def test_activations_of_large_numbers(model: Model, form: Form, scale: float) ->
     assert_computes(model, weights, form)
 
 
+@pytest.mark.parametrize("instructions", instruction_sets())
+def test_sums_of_the_largest_whole_numbers_are_exact(tmp_path: Path, instructions: str) -> None:
+    model = Model(make(tmp_path, Tiny(heads=40, kv_heads=1, head_dim=64, context=CONTEXT)), instructions)
+    weights = {name: tensor.float() for name, tensor in model.weights.items()}
+    for name in weights:  # all that o_proj sums up are 127 as whole numbers
+        if name.endswith(("v_proj.weight", "o_proj.weight")):
+            weights[name].fill_(1 if "v_proj" in name else 1e-5)
+    weights["model.embed_tokens.weight"].abs_()
+    assert_computes(model, weights, "int8")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_number_spoils_nothing_after_it(model: Model, form: Form) -> None:
     weights = {name: tensor.clone() for name, tensor in model.weights.items()}
     weights["model.embed_tokens.weight"][7] = torch.nan
     healthy = np.where(TOKENS == 7, 8, TOKENS).astype(np.int32)
-    decoder = NativeDecoder(model.config, weights, form, 1)
+    decoder = NativeDecoder(model.config, weights, form, 1, model.instructions)
     before = decoder.forward(healthy, model.arena(), CONTEXT)
     assert decoder.forward(np.full(CONTEXT, 7, dtype=np.int32), model.arena()).isnan().any()
     rows = slice(0, None) if "lm_head.weight" in weights else [i for i in range(VOCABULARY) if i != 7]
@@ -205,7 +226,8 @@ def test_a_weight_beyond_what_sixteen_bits_hold_is_refused_with_a_remedy(model: 
     weights["model.layers.1.self_attn.v_proj.weight"][3, 5] = beyond
     with pytest.raises(ModelError, match="fp16.*: set weights to 'fp32' or 'int8'"):
         NativeDecoder(model.config, weights, "fp16", 1)
-    assert NativeDecoder(model.config, weights, "int8", 1).forward(TOKENS, model.arena(), CONTEXT).isfinite().all()
+    int8 = NativeDecoder(model.config, weights, "int8", 1, model.instructions)
+    assert int8.forward(TOKENS, model.arena(), CONTEXT).isfinite().all()
 
 
 def test_every_family_is_computed(model: Model) -> None:
@@ -228,8 +250,9 @@ def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
         return torch.cat([decoder.forward(ids, Arena(c, size), size).argmax(1) for ids in windows])
 
     exact = said(Decoder(c, weights, "fp32"))
-    shares = {form: float((said(NativeDecoder(c, weights, form, 1)) == exact).float().mean()) for form in FORMS}
-    assert shares["fp16"] >= 0.999 and shares["int8"] >= 0.97, shares
+    for form, each in product(FORMS, instruction_sets()):
+        share = float((said(NativeDecoder(c, weights, form, 1, each)) == exact).float().mean())
+        assert share >= {"fp16": 0.999, "int8": 0.97}[form], (form, each)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -352,7 +375,7 @@ def test_two_decoders_at_once_do_not_disturb_each_other(model: Model, form: Form
     reference = in_steps(model.decoder(form), model.arena(), TOKENS)
 
     def computed(seed: int) -> torch.Tensor:
-        decoder = NativeDecoder(model.config, model.weights, form, 2)
+        decoder = NativeDecoder(model.config, model.weights, form, 2, model.instructions)
         return in_passes(decoder, model.arena(), TOKENS, 9, seed)
 
     with ThreadPoolExecutor(2) as pool:
