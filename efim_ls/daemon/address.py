@@ -92,11 +92,14 @@ class Address:
         return listener
 
     @contextmanager
-    def locked(self) -> Generator[None]:
-        """Keep others from connecting, starting a daemon or ending one; raises NoDaemon if one of them goes on."""
+    def locked(self, patience: float = LOCKED) -> Generator[None]:
+        """Keep others from connecting, starting a daemon or ending one; raises NoDaemon if one of them goes on.
+
+        Wait for that for `patience` seconds.
+        """
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _take(lock, f"another process holds {self._lock}")
+            _take(lock, patience, f"another process holds {self._lock}")
             yield
         finally:
             os.close(lock)
@@ -167,13 +170,13 @@ def python_path() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "PYTHONSAFEPATH": "1"}
 
 
-def _take(lock: int, wrong: str) -> None:
-    end = time.monotonic() + LOCKED
+def _take(lock: int, patience: float, wrong: str) -> None:
+    end = time.monotonic() + patience
     while True:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > end:
+            if time.monotonic() >= end:
                 raise NoDaemon(wrong) from None
             time.sleep(LOOK)
 

@@ -42,8 +42,10 @@ logger = logging.getLogger(__name__)
 class Client:
     """One connection, from its first line to its end. Used on the event loop only."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.writer, self.since = writer, time()
+    writer: asyncio.StreamWriter
+
+    def __init__(self) -> None:
+        self.since = time()
         self.server: EfimServer | None = None
 
     def write(self, data: bytes) -> None:
@@ -92,30 +94,38 @@ class Daemon:
         logging.getLogger().addHandler(RelayedLog(lambda text: loop.call_soon_threadsafe(self._log, text)))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop)
-        server = await asyncio.start_unix_server(self._connected, sock=self._listener)
+        self._listener.setblocking(False)
+        loop.add_reader(self._listener, self._accept)
         self._retire_others()
-        self._wait_for_clients()
+        self._end_after(GREETING)  # whoever started this process is about to connect
         await self._over.wait()
-        server.close()
+        loop.remove_reader(self._listener)
+        self._listener.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(3 * CLOSING):
                 await asyncio.gather(*self._clients.values(), return_exceptions=True)
                 await self._engine.run("close", lambda _: self._models.close_unused(CLOSING))
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self) -> None:
+        """Accept a connection, at once a client's: nothing may end this process between the two."""
+        with suppress(OSError):  # it has gone, or too many files are open
+            connection, _ = self._listener.accept()
+            client = Client()
+            self._clients[client] = asyncio.ensure_future(self._connected(client, connection))
+
+    async def _connected(self, client: Client, connection: socket.socket) -> None:
         """Serve a connection that the user's own processes have made; close any other."""
-        client = Client(writer)
-        self._clients[client] = cast("asyncio.Task[None]", asyncio.current_task())
-        if self._timer is not None:
-            self._timer.cancel()
         try:
-            check_peer(writer.get_extra_info("socket"))
-            line = await asyncio.wait_for(reader.readline(), GREETING)
-            await self._serve(client, reader, json.loads(line))
-        except (NoDaemon, ValueError, OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            logger.warning("a connection ended early: %s", type(error).__name__)
+            reader, client.writer = await asyncio.open_connection(sock=connection)
+            try:
+                check_peer(connection)
+                line = await asyncio.wait_for(reader.readline(), GREETING)
+                await self._serve(client, reader, json.loads(line))
+            finally:
+                client.close()
+        except (NoDaemon, ValueError, OSError, TimeoutError) as error:
+            logger.info("a connection ended early: %s", type(error).__name__)
         finally:
-            client.close()
             del self._clients[client]
             self._wait_for_clients()
 
@@ -131,7 +141,7 @@ class Daemon:
             case {"want": "retire"}:
                 self._retired = True
             case _:
-                logger.warning("a connection with a first line that cannot be understood")
+                logger.info("a connection began with what cannot be understood")
 
     async def _serve_editor(self, client: Client, reader: asyncio.StreamReader) -> None:
         server = client.server = build_server(self._models.load, fetch_model, client.end, self._engine)
@@ -162,7 +172,7 @@ class Daemon:
     def _end_if_idle(self) -> None:
         """End, unless a client is here or about to be accepted: none can connect while the address is locked."""
         try:
-            with self._address.locked():
+            with self._address.locked(patience=0):
                 if self._clients or _has_waiting(self._listener):
                     return
                 self._leave_address()
@@ -173,12 +183,14 @@ class Daemon:
 
     def _stop(self) -> None:
         """End now: clients start another daemon when they next have something to say."""
-        with suppress(NoDaemon, OSError), self._address.locked():
+        with suppress(NoDaemon, OSError), self._address.locked(patience=0):
             self._leave_address()
-        for client in self._clients:
-            if client.server is not None:
+        for client, task in self._clients.items():
+            if client.server is None:
+                task.cancel()
+            else:
                 client.tell(STOPPED)
-            client.close()
+                client.close()
         self._over.set()
 
     def _leave_address(self) -> None:
@@ -191,7 +203,7 @@ class Daemon:
 
     def _retire_others(self) -> None:
         """Tell daemons of other versions to end once their clients are gone; remove what dead ones left."""
-        with suppress(NoDaemon, OSError), self._address.locked():
+        with suppress(NoDaemon, OSError), self._address.locked(patience=0):
             for other in self._address.others():
                 if (connection := other.connect()) is None:
                     other.socket.unlink(missing_ok=True)

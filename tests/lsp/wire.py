@@ -244,15 +244,20 @@ def units(text: str, encoding: str) -> int:
 
 
 @asynccontextmanager
-async def launched(command: tuple[str, ...] = STAND_IN, cache: Path | None = None) -> AsyncIterator[Editor]:
+async def launched(
+    command: tuple[str, ...] = STAND_IN,
+    cache: Path | None = None,
+    is_alone: bool = True,
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Editor]:
     """A server that has not been spoken to, with a cache of its own unless one is given."""
     with nullcontext(cache) if cache else TemporaryDirectory() as folder:
-        env = {**ENV, "XDG_CACHE_HOME": str(folder)}
+        env = {**ENV, **(env or {}), "XDG_CACHE_HOME": str(folder)}
         config = ClientServerConfig(server_command=list(command), client_factory=Client, server_env=env)
         client = await config.start()
         assert isinstance(client, Client) and client._server is not None
         try:
-            yield Editor(client)
+            yield Editor(client, is_alone)
         finally:
             if client._server.returncode is None:
                 client._server.kill()
