@@ -102,6 +102,7 @@ def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, 
     assert loaded.persistence._store.writer is not None
     loaded.persistence._store.writer.submit(lambda: slow.wait(10) and None)
     ask(two, LONG + ONE)
+    two.close_document(URI, save=True)
     assert two.save(URI, lambda: False)
     one.close(5.0, replace(settings, private_files=("*.py",)))
     slow.set()
