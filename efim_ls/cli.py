@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from efim_ls.commands import lab
 from efim_ls.commands.arguments import (
     Failure,
+    FilePlace,
     Mistake,
     Parser,
     add_command,
@@ -31,8 +32,6 @@ from efim_ls.version import installed_version
 
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
-    from efim_ls.commands.complete import FilePlace
-
 USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
@@ -242,8 +241,6 @@ def _context(arguments: argparse.Namespace) -> int:
 
 
 def _place(text: str) -> FilePlace:
-    from efim_ls.commands.complete import FilePlace
-
     place = re.fullmatch(r"(.+):([1-9]\d*):([1-9]\d*)", text)
     if place is None:
         raise Mistake(f"{text} is not a position: write FILE:LINE:COLUMN, both counted from 1")

@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
@@ -92,6 +92,14 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+
+
+class FilePlace(NamedTuple):
+    """A cursor in a file, both counted from 1 as users count."""
+
+    path: Path
+    line: int
+    column: int
 
 
 def check_file(path: Path) -> None:

@@ -3,104 +3,79 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import sys
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any
 
-from efim_ls.access.reasons import refusal
-from efim_ls.commands.arguments import Failure, Mistake, check_model
-from efim_ls.commands.memory import read_memory
-from efim_ls.languages import language_of
-from efim_ls.request import Answer, Request
-from efim_ls.settings import DEFAULTS, Settings
-from efim_ls.text.document import Document
-from model_runtime.errors import ModelError
+from efim_ls.commands.arguments import Failure, FilePlace, check_model
 
-if TYPE_CHECKING:
-    from efim_ls.completion.completer import Completer
-
-
-class FilePlace(NamedTuple):
-    """A cursor in a file, both counted from 1 as users count."""
-
-    path: Path
-    line: int
-    column: int
+HANG = 60.0  # seconds after which a daemon that does not answer is left alone
 
 
 def show(place: FilePlace, as_json: bool, model: str) -> int:
     """Complete at a place; print the text, or a JSON object with text, costs and reason."""
-    document = read(place.path)
-    check_model(model)
-    cursor = cursor_at(document, place)
-    answer, unasked, notice = _answer(document, cursor, place.path.resolve(), model, is_told=not as_json)
-    why = refusal(answer.reason, confidence=answer.confidence, least=0.0).why if answer.reason else None
+    told = (None if model else _ask_daemon(place, as_json)) or _tell_here(place, as_json, model)
+    answer, unasked, notice = told["answer"], told["unasked"], told["notice"]
+    if told["moved"]:
+        _say(told["moved"])
     if as_json:
-        print(json.dumps(asdict(answer) | {"why": why, "notice": notice}))
+        print(json.dumps(answer | {"notice": notice}))
         return 0
     if notice:
-        _tell(notice)
-    if answer.text:
-        print(answer.text)
-        if unasked:
-            _tell_what_is_hidden(unasked)
+        _say(notice)
+    if answer["text"]:
+        print(answer["text"])
+        _say_what_is_hidden(unasked)
     else:
-        _tell(f"no suggestion: {why}")
+        _say(f"no suggestion: {answer['why']}")
     return 0
 
 
-def read(path: Path) -> Document:
-    """Return a file as a document; raises Mistake if it cannot be read."""
+def _ask_daemon(place: FilePlace, as_json: bool) -> dict[str, Any] | None:
+    """Let a daemon that runs complete at a place; return None if there is none."""
+    if os.name != "posix":
+        return None
+    from efim_ls.daemon.address import Address, NoDaemon
+
+    wanted = {"path": os.path.abspath(place.path), "line": place.line, "column": place.column, "is_asked": as_json}
     try:
-        text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
-    return Document(path.resolve().as_uri(), language_of(str(path)), text)
+        address = Address.here()
+        if (connection := address.connect()) is None:
+            return None
+        with connection:
+            connection.settimeout(HANG)
+            connection.sendall(json.dumps({"key": address.key, "want": "complete", **wanted}).encode() + b"\n")
+            answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        told = json.loads(answer) if answer else None
+    except (NoDaemon, OSError, ValueError):
+        return None
+    if told and "failure" in told:
+        failure = Failure(told["failure"])
+        failure.status = told["status"]
+        raise failure
+    return told
 
 
-def cursor_at(document: Document, place: FilePlace) -> int:
-    """Return the offset of a place, or of the nearest one that has text, which is then said."""
-    cursor = document.offset(place.line - 1, place.column - 1, "utf-32")
-    line, column = (number + 1 for number in document.position(cursor, "utf-32"))
-    if (line, column) != (place.line, place.column):
-        _tell(f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead")
-    return cursor
+def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:
+    """Complete at a place in this process."""
+    check_model(model)
+    from efim_ls.commands import at_place  # a model's runtime takes a while to import
+
+    document = at_place.read(place.path)
+    cursor, moved = at_place.cursor_at(document, place)
+    completer = at_place.load(model)
+    request = at_place.request_at(document, cursor, model, completer.tokenizer)
+    return at_place.tell(completer, request, as_json, lambda: False) | {"moved": moved}
 
 
-def load(model: str) -> Completer:
-    """Load a model that keeps nothing on disk; raises Failure."""
-    from efim_ls.completion.completer import Completer  # importing torch takes seconds
-
-    try:
-        return Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))
-    except ModelError as error:
-        raise Failure(str(error)) from error
-
-
-def _answer(
-    document: Document, cursor: int, path: Path, model: str, is_told: bool
-) -> tuple[Answer, Answer | None, str | None]:
-    """Return the answers to a key and, if that `is_told`, to typing, and what to say of an unknown language."""
-    completer = load(model)
-    memory = read_memory(path, document.language, model, completer.tokenizer)
-    request = Request(document.uri, document.text, cursor, explicit=True, language=document.language, memory=memory)
-    typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
-    asked = completer.complete(request, lambda: False)
-    unasked = completer.complete(typing, lambda: False) if is_told else None
-    return asked, unasked, completer.notice(document.language)
-
-
-def _tell_what_is_hidden(unasked: Answer) -> None:
+def _say_what_is_hidden(unasked: dict[str, Any]) -> None:
     """Say which part of a suggestion editors would not show while the user types."""
-    if unasked.reason:
-        why = refusal(unasked.reason, confidence=unasked.confidence, least=DEFAULTS.min_confidence).why
-        _tell(f"while you type, editors show nothing here: {why}")
-    elif unasked.hidden:
-        end = unasked.text.rpartition("\n")[2].strip()
-        _tell(f"while you type, editors show this up to {end!r}, since the rest is too unlikely (min_confidence)")
+    if unasked["why"]:
+        _say(f"while you type, editors show nothing here: {unasked['why']}")
+    elif unasked["hidden"]:
+        end = unasked["text"].rpartition("\n")[2].strip()
+        _say(f"while you type, editors show this up to {end!r}, since the rest is too unlikely (min_confidence)")
 
 
-def _tell(message: str) -> None:
+def _say(message: str) -> None:
     print(f"efim-ls: {message}", file=sys.stderr)

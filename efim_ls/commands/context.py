@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -14,9 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from efim_ls.access.reasons import as_dict, refusal
-from efim_ls.commands.arguments import check_model
-from efim_ls.commands.complete import FilePlace, cursor_at, load, read
-from efim_ls.commands.memory import read_memory
+from efim_ls.commands.arguments import FilePlace, check_model
+from efim_ls.commands.at_place import cursor_at, load, read, read_memory
 from efim_ls.request import Request
 from efim_ls.settings import DEFAULTS
 
@@ -37,7 +37,9 @@ def show(place: FilePlace, as_json: bool, model: str) -> int:
     """Print what a suggestion at a place is made from, as tables or as the JSON object of `efim/explain`."""
     document = read(place.path)
     check_model(model)
-    cursor = cursor_at(document, place)
+    cursor, moved = cursor_at(document, place)
+    if moved:
+        print(f"efim-ls: {moved}", file=sys.stderr)
     completer = load(model)
     path = place.path.resolve()
     memory = read_memory(path, document.language, model, completer.tokenizer, unindexed=True)

@@ -186,6 +186,11 @@ class Completer:
         for document in self._documents.values():
             document.forget_suggestions()
 
+    def forget_documents(self) -> None:
+        """Forget all documents, so that nothing more of them is saved."""
+        for uri in list(self._documents):
+            self.close_document(uri, save=False)
+
     def close_document(self, uri: str, save: bool) -> None:
         """Forget a document's suggestions and release its arenas; with `save`, its frames stay until saved."""
         if (document := self._documents.get(uri)) is not None:

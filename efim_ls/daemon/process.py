@@ -14,12 +14,16 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import cast
 
 import psutil
 
+from efim_ls.commands import at_place
+from efim_ls.commands.arguments import Failure, FilePlace
+from efim_ls.completion.completer import Completer
 from efim_ls.completion.loading.shared_models import SharedModels
 from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer
 from efim_ls.lsp.language_server import EfimServer
@@ -27,10 +31,14 @@ from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
 from efim_ls.lsp.transport import MessageReader
 from efim_ls.lsp.wire import END, LOG, STOPPED, framed
-from efim_ls.session.engine_thread import EngineThread
-from efim_ls.session.model_loader import CLOSING
+from efim_ls.request import ShouldStop
+from efim_ls.session.engine_lane import EngineLane
+from efim_ls.session.engine_thread import EngineThread, TurnOver
+from efim_ls.session.model_loader import CLOSING, LOADING
+from efim_ls.session.request_queue import TURN
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
+from model_runtime.errors import ModelError
 
 GREETING = 10.0  # seconds that a client may take for its first line
 UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
@@ -135,6 +143,8 @@ class Daemon:
                 await self._serve_editor(client, reader)
             case {"want": "status"}:
                 client.write(json.dumps(self._describe(client)).encode())
+            case {"want": "complete", "key": self._address.key}:
+                client.write(json.dumps(await self._complete(hello)).encode())
             case {"want": "stop"}:
                 client.write(b"{}")
                 self._stop()
@@ -157,6 +167,30 @@ class Daemon:
             await server.leave(CLOSING)
             server.shutdown()
             gc.collect()  # a session is a cycle, with the texts of its documents
+
+    async def _complete(self, wanted: dict[str, object]) -> at_place.Told:
+        """Answer `efim-ls complete` with the embedded model; nothing is kept of it on disk."""
+        lane, completer = EngineLane(self._engine), None
+        place = FilePlace(Path(str(wanted["path"])), int(str(wanted["line"])), int(str(wanted["column"])))
+
+        def tell(stopped: ShouldStop) -> at_place.Told:
+            assert completer is not None
+            told = at_place.tell(completer, request, bool(wanted["is_asked"]), stopped)
+            if stopped():
+                raise TurnOver
+            return told
+
+        try:
+            document = await asyncio.to_thread(at_place.read, place.path)
+            cursor, moved = at_place.cursor_at(document, place)
+            completer = await lane.run(LOADING, lambda _: self._models.load(DEFAULTS, _silent))
+            request = await asyncio.to_thread(at_place.request_at, document, cursor, "", completer.tokenizer)
+            return await lane.run(document.uri, tell, turn=TURN) | {"moved": moved}
+        except (Failure, ModelError) as error:
+            return {"failure": str(error), "status": getattr(error, "status", Failure.status)}
+        finally:
+            if completer is not None:
+                await lane.run(LOADING, partial(_forget, completer))
 
     def _wait_for_clients(self) -> None:
         """End after a while without clients; at once if another daemon has taken this one's place."""
@@ -239,6 +273,16 @@ class RelayedLog(logging.Handler):
         """Send a record, on any thread."""
         with suppress(RuntimeError):  # the loop is closed
             self._send(self.format(record))
+
+
+def _silent(_: str, __: int) -> None:
+    """Report no progress."""
+
+
+def _forget(completer: Completer, _: ShouldStop) -> None:
+    """Close a completer without saving what it computed."""
+    completer.forget_documents()
+    completer.close(0)
 
 
 def _has_waiting(listener: socket.socket) -> bool:

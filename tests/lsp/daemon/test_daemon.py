@@ -257,6 +257,23 @@ async def test_a_stranger_is_cut_off_and_harms_nobody(tmp_path: Path):
         assert await editor.open(HEAD + "‸").item(1) is not None
 
 
+async def test_complete_joins_a_daemon_that_runs(tmp_path: Path):
+    file = tmp_path / "a.py"
+    file.write_text(HEAD, "utf-8")
+    alone = json.loads(ask_all("complete", tmp_path, f"{file}:5:20", "--json"))
+    async with clients(tmp_path, 1) as (editor,):
+        joined = [json.loads(ask_all("complete", tmp_path, f"{file}:5:20", "--json")) for _ in range(2)]
+        assert [each["text"] for each in joined] == [alone["text"]] * 2 != [""] * 2
+        assert joined[1]["costs"]["recomputed"] < alone["costs"]["recomputed"], "the daemon had computed it"
+        file.write_bytes(b"\xff")
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            ask_all("complete", tmp_path, f"{file}:1:1")
+        assert failed.value.returncode == 2 and "cannot be read as UTF-8 text" in failed.value.stderr
+        assert await editor.close() == 0
+        ask_all("stop", tmp_path)
+    assert not list((tmp_path / "efim-ls").glob("*/notes/*.note")), "something of the file was kept"
+
+
 async def test_many_come_and_go(tmp_path: Path):
     async with clients(tmp_path, 1) as (editor,):
         [before] = running(tmp_path)
