@@ -31,6 +31,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.commands",
         "model_runtime.errors",
     ),
+    "efim_ls.daemon.address": (),
     "efim_ls.lsp": (
         "efim_ls.session",
         "efim_ls.repository",
@@ -46,6 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *RUNTIME,
     ),
     "efim_ls.commands": (
+        "efim_ls.daemon.address",
         "efim_ls.completion",
         "efim_ls.repository",
         "efim_ls.session",
