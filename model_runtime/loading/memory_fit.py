@@ -12,7 +12,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import supported_formats
 from model_runtime.loading.known_models import largest_within

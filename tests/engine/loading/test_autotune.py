@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from efim_ls.completion.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
-from model_runtime.decoder.decoder import Decoder, Runtime
+from model_runtime.decoder.any_decoder import Runtime
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import linear
 from model_runtime.decoder.native import library
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
@@ -305,7 +307,7 @@ def test_the_sample_has_the_models_widths_and_no_more_layers_and_words_than_need
 
 
 def test_it_really_measures_every_way_that_works_here() -> None:
-    ways = autotune._methods(SHAPE)
+    ways = [*autotune._compiled_ways(SHAPE), *autotune._torch_ways(SHAPE)]
     figures = autotune._measure(SHAPE, ways, threads=1)
     assert list(figures) == [str(way) for way in ways]
     assert all(ms > 0 for ms in figures.values())
@@ -313,7 +315,7 @@ def test_it_really_measures_every_way_that_works_here() -> None:
 
 def test_a_way_makes_its_decoder() -> None:
     require_compiled()
-    weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
+    weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
     kinds = [type(way.decoder(SHAPE, weights, 1)) for way in (*WAYS, *WITHOUT_COMPILED)]
     assert kinds == [Decoder, Decoder, NativeDecoder, NativeDecoder, *[Decoder] * 3]
 
@@ -359,7 +361,7 @@ def test_products_whose_sums_overflow_are_not_made_of_int8(
 
 def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(measuring: Measuring) -> None:
     require_compiled()
-    weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
+    weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
     weights["model.layers.1.mlp.down_proj.weight"][3, 5] = 70_000.0
     measuring.figures |= {"fp16 compiled": 0.25, "int8 compiled": 0.5}
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
-import torch
 
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import parse_config, read_config
@@ -98,7 +98,7 @@ print(releasable_memory() - before, (getrusage(RUSAGE_SELF).ru_maxrss - least) <
 def long_model(weights: Literal["fp32", "int8"], capacity: str) -> object:
     """A decoder for arenas of so many tokens, made by the process that counts its memory."""
     shape = parse_config(config(LONG))
-    tensors = {name: torch.ones(sizes) for name, sizes in expected_shapes(shape).items()}
+    tensors = {name: np.ones(sizes, dtype=np.float32) for name, sizes in expected_shapes(shape).items()}
     options = DecoderOptions(weights=weights, threads=1, speed_notes=None)
     return load_on_cpu(shape, tensors, int(capacity), 1, options, [weights])
 
@@ -128,7 +128,7 @@ def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(t
     found = loaded.kv.rotations
     assert found is not None and len(found) == loaded.engine.capacity == 300
     head_dim = read_config(tmp_path).head_dim
-    assert torch.equal(torch.from_numpy(found), rotations(Rope(), head_dim, 4096)[:300])
+    assert np.array_equal(found, rotations(Rope(), head_dim, 4096)[:300])
 
 
 def test_rotations_are_counted_before_the_weights_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
