@@ -140,7 +140,7 @@ def _torch_ways(config: ModelConfig) -> list[CpuMethod]:
     """Return the ways in which torch can compute a model; ModelError if it is needed and not installed."""
     if not find_spec("torch"):
         reason = native_missing(config)
-        cause = f"the compiled decoder cannot be used ({reason})" if reason else "the setting weights asks for torch"
+        cause = f"the compiled decoder cannot be used ({reason})" if reason else "weights 'fp32' are torch's"
         raise ModelError(f"{cause}, and torch is not installed: run pip install torch")
     from model_runtime.decoder.linear import int8_is_exact, packed_format
 

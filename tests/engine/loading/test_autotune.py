@@ -16,9 +16,9 @@ import torch
 from efim_ls.completion.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.decoder import linear
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.decoder.linear import linear
 from model_runtime.decoder.native import library
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
@@ -40,6 +40,7 @@ from tests.models import Tiny, config
 SHAPE = parse_config(config(Tiny()))
 TORCH = CpuMethod("fp32", False), CpuMethod("fp16", False)
 WAYS = *TORCH, CpuMethod("fp16", True), CpuMethod("int8", True)
+COMPILED = WAYS[2:]
 WITHOUT_COMPILED = *TORCH, CpuMethod("int8", False)
 TODAY = "measured now"
 
@@ -62,8 +63,8 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> Measuring:
     double = Measuring()
     monkeypatch.setattr(autotune, "_measure", double)
     monkeypatch.setattr(autotune, "native_missing", lambda config: None)
-    monkeypatch.setattr(autotune, "packed_format", lambda: "fp16")
-    monkeypatch.setattr(autotune, "int8_is_exact", lambda: True)
+    monkeypatch.setattr(linear, "packed_format", lambda: "fp16")
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: True)
     return double
 
 
@@ -127,11 +128,12 @@ def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes:
 def test_another_torch_or_cpu_is_measured_anew(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
     choose_method(SHAPE, "auto", 1, CacheFile(notes))
     if changed == "torch":
-        monkeypatch.setattr(torch, "__version__", "99.0")
+        monkeypatch.setattr(autotune, "version", lambda package: "99.0")
     else:
-        monkeypatch.setattr(autotune, "_cpu", lambda: "another")
+        monkeypatch.setattr(autotune, "cpu_name", lambda: "another")
     for _ in range(2):
         choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert measuring.calls == 2
@@ -209,26 +211,53 @@ def test_notes_without_permission_are_no_failure(measuring: Measuring, notes: Pa
     assert measuring.calls == 2
 
 
-@pytest.mark.parametrize("fastest", WAYS, ids=str)
+@pytest.mark.parametrize("fastest", [*COMPILED, *WITHOUT_COMPILED], ids=str)
 def test_the_fastest_wins_and_the_reason_names_every_figure(
-    measuring: Measuring, notes: Path, fastest: CpuMethod
+    measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, fastest: CpuMethod
 ) -> None:
+    if not fastest.compiled:
+        monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
     measuring.figures[str(fastest)] = 0.25
     for way, reason in [choose_method(SHAPE, "auto", 1, CacheFile(notes)) for _ in range(2)]:
         assert way == fastest
-        assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in WAYS)
+        ways = COMPILED if fastest.compiled else WITHOUT_COMPILED
+        assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in ways)
         assert "ms" in reason
 
 
-def test_the_format_asked_for_limits_the_ways(measuring: Measuring, notes: Path) -> None:
-    way, reason = choose_method(SHAPE, "fp16", 1, CacheFile(notes))
-    assert (way, measuring.calls) == (CpuMethod("fp16", True), 1)
-    assert "fp16 torch 9.00, fp16 compiled 8.00 ms" in reason and "int8" not in reason
-    measuring.figures["fp16 torch"] = 1.0
-    assert choose_method(SHAPE, "fp16", 2, CacheFile(notes))[0] == CpuMethod("fp16", False)
+def test_beside_compiled_ways_torchs_are_not_timed_and_the_reason_says_so(measuring: Measuring, notes: Path) -> None:
+    measuring.figures["fp16 torch"] = 0.25
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes))
+    assert way == CpuMethod("int8", True) and "torch is left out: it is slower" in reason
+    assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in COMPILED}
 
 
-@pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("int8", WAYS[3])])
+def test_the_format_asked_for_limits_the_ways(
+    measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes), ["fp32", "fp16"])
+    assert (way, measuring.calls) == (CpuMethod("fp16", False), 1)
+    assert "fp32 torch 10.00, fp16 torch 9.00 ms" in reason and "int8" not in reason
+    measuring.figures["fp32 torch"] = 1.0
+    assert choose_method(SHAPE, "auto", 2, CacheFile(notes), ["fp32", "fp16"])[0] == CpuMethod("fp32", False)
+
+
+def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(
+    measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autotune, "find_spec", lambda name: None)
+    assert supported_formats(SHAPE) == ["fp16", "int8"]
+    assert choose_method(SHAPE, "auto", 1, None)[0] == CpuMethod("int8", True)
+    with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run pip install torch"):
+        choose_method(SHAPE, "fp32", 1, None)
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "this CPU has no AVX-512")
+    for ask in (lambda: supported_formats(SHAPE), lambda: choose_method(SHAPE, "auto", 1, None)):
+        with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run pip install torch"):
+            ask()
+
+
+@pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("fp16", WAYS[2]), ("int8", WAYS[3])])
 def test_where_there_is_one_way_nothing_is_measured(
     measuring: Measuring, notes: Path, wanted, only: CpuMethod
 ) -> None:
@@ -269,7 +298,7 @@ def test_int8_without_the_compiled_part_is_torchs(lack: str) -> None:
 
 
 def test_int8_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autotune, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match=f"'int8' cannot be used.*{lack}.*set weights to 'auto'"):
         choose_method(SHAPE, "int8", 1, None)
 
@@ -284,8 +313,8 @@ def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(
 
 
 def test_fp16_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autotune, "packed_format", lambda: "fp32")
-    monkeypatch.setattr(autotune, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(linear, "packed_format", lambda: "fp32")
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="'fp16' cannot be used.*set weights to 'auto'"):
         choose_method(SHAPE, "fp16", 1, None)
     way, reason = choose_method(SHAPE, "auto", 1, None)
@@ -356,7 +385,7 @@ def test_products_whose_sums_overflow_are_not_made_of_int8(
         with pytest.raises(ModelError, match="133,145 inputs overflow.*set weights to 'auto'"):
             choose_method(shape, "int8", 1, None)
         with pytest.raises(ModelError, match="overflow"):
-            linear(torch.ones(1, inputs), None, "int8")
+            linear.linear(torch.ones(1, inputs), None, "int8")
 
 
 def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(measuring: Measuring) -> None:
@@ -377,8 +406,8 @@ def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(measuring: M
 
 
 def test_loading_measures_once(folder: Path, measuring: Measuring, notes: Path) -> None:
-    measuring.figures["fp32 torch"] = 0.5
+    measuring.figures["fp16 compiled"] = 0.5
     first, second = (loaded(folder, "auto", notes).description for _ in range(2))
     assert measuring.calls == 1
-    assert (first.weights, first.decoder) == (second.weights, second.decoder) == ("fp32", "torch")
+    assert (first.weights, first.decoder) == (second.weights, second.decoder) == ("fp16", "compiled")
     assert TODAY in first.decoder_reason and "measured on 2" in second.decoder_reason
