@@ -71,7 +71,7 @@ def cursor_at(document: Document, place: FilePlace) -> int:
 
 def load(model: str) -> Completer:
     """Load a model that keeps nothing on disk; raises Failure."""
-    from efim_ls.completion.completer import Completer  # importing torch takes seconds
+    from efim_ls.completion.completer import Completer  # importing a model's runtime takes a while
 
     try:
         return Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))

@@ -6,8 +6,6 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from efim_ls.access.rules import Rules
 from efim_ls.languages import family_of
 from efim_ls.paths import cache_folder
@@ -34,6 +32,8 @@ def read_memory(
     folder = next(known, None)
     if folder is None or tokenizer is None:
         return None
+    from rich.console import Console
+
     found = read_summary(places[folder])
     settings = found.origin.settings if found else DEFAULTS
     if not found or settings.model != model:
