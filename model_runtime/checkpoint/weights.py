@@ -58,11 +58,20 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
     return weights
 
 
-def as_fp32(weight: npt.NDArray[Any]) -> Fp32:
-    """Convert a weight to fp32, which holds fp16 and bf16 exactly; one that is stored so is not copied."""
-    if weight.dtype != BF16:
-        return weight.astype(np.float32, copy=False)
-    return np.left_shift(weight.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
+def as_fp32(*parts: npt.NDArray[Any]) -> Fp32:
+    """Join weights as fp32, which holds fp16 and bf16 exactly; one that is stored so is not copied."""
+    first = parts[0]
+    if len(parts) == 1 and first.dtype == np.float32:
+        return first
+    joined, start = np.empty((sum(map(len, parts)), *first.shape[1:]), dtype=np.float32), 0
+    for part in parts:
+        rows = joined[start : start + len(part)]
+        if part.dtype == BF16:
+            np.left_shift(part.view(np.uint16), 16, out=rows.view(np.uint32), dtype=np.uint32)
+        else:
+            rows[...] = part
+        start += len(part)
+    return joined
 
 
 def count_parameters(weights: Weights) -> int:

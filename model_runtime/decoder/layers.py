@@ -71,15 +71,11 @@ def head(config: ModelConfig, weights: Weights) -> npt.NDArray[Any]:
 
 
 def _product(weights: Weights, names: list[str], biased: bool, scale: float = 1.0) -> Product:
-    weight = _joined([as_fp32(weights[f"{name}.weight"]) for name in names])
-    bias = _joined([as_fp32(weights[f"{name}.bias"]) for name in names]) if biased else None
+    weight = as_fp32(*(weights[f"{name}.weight"] for name in names))
+    bias = as_fp32(*(weights[f"{name}.bias"] for name in names)) if biased else None
     if scale == 1:  # no copy of a large matrix
         return Product(weight, bias)
     return Product(weight * scale, None if bias is None else bias * scale)
-
-
-def _joined(parts: list[Fp32]) -> Fp32:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _queries_keys_values(config: ModelConfig, weights: Weights, at: str) -> Product:

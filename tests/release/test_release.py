@@ -149,6 +149,8 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     answer = json.loads(fresh.run("headless", given="\n".join(lines)).splitlines()[-1])
     assert answer["text"].startswith("rcle(radius):")
     assert "works: " in fresh.run("doctor")
+    assert "efim-ls" in fresh.run("completion", "bash")
+    fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
     assert not (fresh.packages / "torch").exists()
     sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
     assert sum(sizes) < 120 << 20
