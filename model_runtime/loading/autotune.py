@@ -66,11 +66,19 @@ class CpuMethod(NamedTuple):
 
 
 def supported_formats(config: ModelConfig) -> list[Format]:
-    """Return the formats in which this CPU can compute a model."""
-    ways = _compiled_ways(config)
-    if not ways:
-        return list(dict.fromkeys(way.form for way in _torch_ways(config)))
-    return [*(["fp32"] if find_spec("torch") else []), *(way.form for way in ways)]
+    """Return the formats in which this CPU can compute a model with what is installed."""
+    has_torch = find_spec("torch") is not None
+    if ways := _compiled_ways(config):
+        return [*(["fp32"] if has_torch else []), *(way.form for way in ways)]
+    return list(dict.fromkeys(way.form for way in _torch_ways(config))) if has_torch else []
+
+
+def torch_missing(config: ModelConfig, wanted: str) -> str | None:
+    """Return what to tell where only torch computes what is wanted and it is not installed; None if it is."""
+    if find_spec("torch"):
+        return None
+    reason = native_missing(config) or f"it does not compute weights {wanted!r}"
+    return f"the compiled decoder cannot be used ({reason}), and torch is not installed: run pip install torch"
 
 
 def remembered_ms(config: ModelConfig, threads: int, notes: Memo | None) -> dict[str, float]:
@@ -98,6 +106,8 @@ def choose_method(
     compiled = _compiled_ways(config)
     possible = [way for way in compiled if wanted in ("auto", way.form) and way not in refused]
     if not possible:
+        if missing := torch_missing(config, wanted):
+            raise ModelError(missing)
         possible = [way for way in _torch_ways(config) if wanted in ("auto", way.form) and way not in refused]
     ways = [way for way in possible if way.form in fitting]
     why_not = native_missing(config)
@@ -137,11 +147,7 @@ def _compiled_ways(config: ModelConfig) -> list[CpuMethod]:
 
 
 def _torch_ways(config: ModelConfig) -> list[CpuMethod]:
-    """Return the ways in which torch can compute a model; ModelError if it is needed and not installed."""
-    if not find_spec("torch"):
-        reason = native_missing(config)
-        cause = f"the compiled decoder cannot be used ({reason})" if reason else "weights 'fp32' are torch's"
-        raise ModelError(f"{cause}, and torch is not installed: run pip install torch")
+    """Return the ways in which torch can compute a model."""
     from model_runtime.decoder.linear import int8_is_exact, packed_format
 
     ways = [CpuMethod("fp32", False)] + [CpuMethod("fp16", False)] * (packed_format() == "fp16")

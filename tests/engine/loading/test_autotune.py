@@ -34,6 +34,7 @@ from model_runtime.loading.autotune import (
 )
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import DecoderOptions, Model, load, load_on_cpu
+from model_runtime.loading.memory_fit import usable_formats
 from tests.compiled import require_compiled
 from tests.models import Tiny, config
 
@@ -249,10 +250,12 @@ def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(
     monkeypatch.setattr(autotune, "find_spec", lambda name: None)
     assert supported_formats(SHAPE) == ["fp16", "int8"]
     assert choose_method(SHAPE, "auto", 1, None)[0] == CpuMethod("int8", True)
-    with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run pip install torch"):
-        choose_method(SHAPE, "fp32", 1, None)
+    for ask in (lambda: choose_method(SHAPE, "fp32", 1, None), lambda: usable_formats(SHAPE, "fp32", 0)):
+        with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run pip install torch"):
+            ask()
     monkeypatch.setattr(autotune, "native_missing", lambda config: "this CPU has no AVX-512")
-    for ask in (lambda: supported_formats(SHAPE), lambda: choose_method(SHAPE, "auto", 1, None)):
+    assert supported_formats(SHAPE) == []
+    for ask in (lambda: choose_method(SHAPE, "auto", 1, None), lambda: usable_formats(SHAPE, "auto", 0)):
         with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run pip install torch"):
             ask()
 
