@@ -120,7 +120,8 @@ def choose_method(
         only = "there is no other" if len(possible) == 1 else "no other fits into memory"
         return ways[0], ("asked for by the setting" if wanted != "auto" else only) + excuse
     excuse += "; torch is left out: it is slower than the compiled decoder" if ways[0].compiled else ""
-    figures, when = _figures(config, compiled or _torch_ways(config), threads, notes)
+    timed = compiled if ways[0].compiled else _torch_ways(config)
+    figures, when = _figures(config, timed, threads, notes)
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
     fastest = min(ways, key=lambda way: figures[str(way)])
     return fastest, f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
@@ -195,7 +196,7 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 def _key(config: ModelConfig, threads: int) -> str:
     """Return what the figures depend on."""
-    torch = version("torch") if native_missing(config) else ""
+    torch = version("torch") if native_missing(config) and find_spec("torch") else ""
     machine = [cpu_name(), torch, library_hash(), threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +31,7 @@ from model_runtime.loading.autotune import (
     TIMED_CONTEXT,
     CpuMethod,
     choose_method,
+    remembered_ms,
     supported_formats,
 )
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -233,6 +235,13 @@ def test_beside_compiled_ways_torchs_are_not_timed_and_the_reason_says_so(measur
     assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in COMPILED}
 
 
+def test_where_no_compiled_way_holds_the_weights_torchs_are_timed(measuring: Measuring, notes: Path) -> None:
+    for _ in range(2):
+        way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes), FORMATS, COMPILED)
+        assert way == CpuMethod("fp16", False) and "int8 compiled is left out: it cannot hold the weights" in reason
+    assert measuring.calls == 1
+
+
 def test_the_format_asked_for_limits_the_ways(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,17 +253,22 @@ def test_the_format_asked_for_limits_the_ways(
     assert choose_method(SHAPE, "auto", 2, CacheFile(notes), ["fp32", "fp16"])[0] == CpuMethod("fp32", False)
 
 
+def failing(package: str) -> str:
+    raise PackageNotFoundError(package)
+
+
 def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(
     measuring: Measuring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(autotune, "find_spec", lambda name: None)
+    monkeypatch.setattr(autotune, "version", failing)
     assert supported_formats(SHAPE) == ["fp16", "int8"]
     assert choose_method(SHAPE, "auto", 1, None)[0] == CpuMethod("int8", True)
     for ask in (lambda: choose_method(SHAPE, "fp32", 1, None), lambda: usable_formats(SHAPE, "fp32", 0)):
         with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run pip install torch"):
             ask()
     monkeypatch.setattr(autotune, "native_missing", lambda config: "this CPU has no AVX-512")
-    assert supported_formats(SHAPE) == []
+    assert supported_formats(SHAPE) == [] and remembered_ms(SHAPE, 1, None) == {}
     for ask in (lambda: choose_method(SHAPE, "auto", 1, None), lambda: usable_formats(SHAPE, "auto", 0)):
         with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run pip install torch"):
             ask()
