@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import mmap
 from collections.abc import Iterator
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -26,10 +26,9 @@ EXPONENTS = {DTYPES["F16"]: 0x7C00, BF16: 0x7F80}  # bits that are all set in Na
 
 
 class StoredTensor(NamedTuple):
-    """Where a file holds a tensor: its first byte, its format as safetensors names it, and its shape."""
+    """A tensor's bytes in its file, its format as safetensors names it, and its shape."""
 
-    path: Path
-    start: int
+    content: npt.NDArray[np.uint8]
     dtype: str
     shape: tuple[int, ...]
 
@@ -37,7 +36,7 @@ class StoredTensor(NamedTuple):
 def read_weights(folder: Path, config: ModelConfig) -> Weights:
     """Map every tensor of a checkpoint, sharded or not; ModelError if one is missing or has a wrong shape.
 
-    Nothing is copied: a tensor's pages are read when they are used, and released with its last array.
+    Nothing is copied: pages are read when they are used, and a file stays mapped as long as one of its tensors is.
     """
     stored: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
@@ -51,7 +50,11 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
             )
             raise ModelError(f"{path} cannot be read ({error}): {remedy}") from None
     _check(stored, config)
-    weights = {name: _mapped(tensor) for name, tensor in stored.items() if tensor.dtype in DTYPES}
+    weights = {
+        name: tensor.content.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
+        for name, tensor in stored.items()
+        if tensor.dtype in DTYPES
+    }
     for name in expected_shapes(config):
         if not _is_finite(weights[name]):  # the model would produce nonsense
             raise ModelError(f"{name} contains NaN or infinity: fetch the model again")
@@ -83,21 +86,24 @@ def _stored(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     """Yield the tensors of a file, whose header safetensors checks: sizes fit shapes, and places fit the file."""
     with safe_open(path, "numpy"):
         pass
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = cast("dict[str, dict[str, Any]]", json.loads(file.read(size)))
+    with path.open("rb") as file:  # private pages: torch warns of tensors that it must not write
+        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), dtype=np.uint8)
+    begin = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    header = cast("dict[str, dict[str, Any]]", json.loads(content[8:begin].tobytes()))
     for name, tensor in header.items():
         if name != "__metadata__":
-            start = 8 + size + tensor["data_offsets"][0]
-            yield name, StoredTensor(path, start, tensor["dtype"], tuple(tensor["shape"]))
+            start, end = (begin + offset for offset in tensor["data_offsets"])
+            yield name, StoredTensor(content[start:end], tensor["dtype"], tuple(tensor["shape"]))
 
 
-def _mapped(tensor: StoredTensor) -> npt.NDArray[Any]:
-    """Map a tensor's part of its file: private pages, which torch takes for its own without a warning."""
-    path, start, dtype, shape = tensor
-    if not prod(shape):
-        return np.empty(shape, DTYPES[dtype])
-    return np.asarray(np.memmap(path, DTYPES[dtype], "c", start, shape))
+def release_pages(weights: Weights) -> None:
+    """Take mapped files out of this process' memory; a weight that is used again is read again."""
+    for weight in weights.values():
+        base: Any = weight
+        while isinstance(base, np.ndarray):
+            base = cast("npt.NDArray[Any]", base).base
+        if isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            base.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def _check(stored: dict[str, StoredTensor], config: ModelConfig) -> None:

@@ -16,7 +16,7 @@ from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights
+from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights, release_pages
 from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
@@ -239,7 +239,9 @@ def _load_runtime(
     progress("packing the weights", 60)
     if choice.device == "cuda":
         return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
-    return load_on_cpu(config, tensors, capacity, arenas, options, forms)
+    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms)
+    release_pages(tensors)  # packed by now, but for the table that tokens are looked up in
+    return runtime
 
 
 def load_on_cpu(

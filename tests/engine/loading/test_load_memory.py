@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import parse_config, read_config
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_pages
 from model_runtime.errors import ModelError
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -145,3 +146,22 @@ def test_rotations_are_counted_before_the_weights_are_read(tmp_path: Path, monke
     monkeypatch.setattr(fits, "available_memory", lambda: needed - 1)
     with pytest.raises(ModelError, match="needs .* of memory"):
         plan_load(checkpoint, **options)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted where Linux tells it")
+def test_a_file_of_weights_is_mapped_once_and_released_once_it_is_packed(tmp_path: Path) -> None:
+    """A descriptor for each of a large model's tensors would be more than some systems allow."""
+    folder = make(tmp_path)
+    weights = read_weights(folder, read_config(folder))
+    before = {name: weight.copy() for name, weight in weights.items()}
+
+    def entries() -> list[str]:
+        listed = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text("utf-8"))
+        return [entry for entry in listed if f"{folder}/model.safetensors" in entry]
+
+    [mapped] = entries()
+    assert "Rss:                   0 kB" not in mapped
+    release_pages(weights)
+    [released] = entries()
+    assert "Rss:                   0 kB" in released
+    assert all(np.array_equal(weights[name], weight) for name, weight in before.items())
