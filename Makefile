@@ -12,7 +12,7 @@ GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix docs vsix release editors pictures fuzz bench gpu-check gpu-run eval clean
+.PHONY: demo test lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -111,7 +111,8 @@ export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),17
 TAR = tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX
 # No cache: pip would take a wheel that it has once made of a file with this name. The linker leaves out what debuggers
 # need, and with it the paths of this machine.
-WHEEL = LDSHARED='$(CC) -shared -s' $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir
+MAKE_WHEEL = $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir
+WHEEL = LDSHARED='$(CC) -shared -s' $(MAKE_WHEEL)
 SERVER := $(shell git ls-files efim_ls model_runtime kv_store efim_lab editor_clients/headless) \
 	pyproject.toml setup.py MANIFEST.in constraints.txt requirements-embedded.txt README.md
 
@@ -125,6 +126,23 @@ dist/wheels: $(SERVER) | .venv/develops
 	! ls build/wheels/*-linux_x86_64.whl > /dev/null 2>&1 || PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair \
 		--plat manylinux_2_28_x86_64 --only-plat --wheel-dir dist build/wheels/*-linux_x86_64.whl
 	cd dist && sha256sum efim_ls-*.whl > wheels
+
+# As wheels name machines, and as zig does, a compiler for all of them.
+ELSEWHERE = manylinux_2_28_aarch64=aarch64-linux-gnu.2.28 macosx-11.0-arm64=aarch64-macos.11.0 \
+	macosx-11.0-x86_64=x86_64-macos.11.0 win-amd64=x86_64-windows-gnu win-arm64=aarch64-windows-gnu
+
+# Wheels with the compiled parts for other machines, in dist/elsewhere; docs/install.md says which of them were tried.
+wheels: dist/wheels .venv/crosses
+	rm -rf dist/elsewhere
+	for each in $(ELSEWHERE); do \
+		compiler="$(CURDIR)/$(BIN)/python -m ziglang cc -target $${each#*=}"; \
+		_PYTHON_HOST_PLATFORM=$${each%=*} CC="$$compiler" LDSHARED="$$compiler -shared -s" \
+			$(MAKE_WHEEL) --wheel-dir dist/elsewhere $(SDIST) || exit; \
+	done
+
+.venv/crosses: .venv/develops
+	$(PIP) --editable '.[wheels]'
+	touch $@
 
 EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.json .vscodeignore) \
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)

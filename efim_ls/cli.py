@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from efim_ls.commands import lab
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
     from efim_ls.commands.complete import FilePlace
 
+USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
+On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
 SHELLS = ("bash", "zsh", "fish")
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
@@ -63,12 +66,13 @@ def build_parser() -> Parser:
     parser = Parser("efim-ls", description=about, epilog=epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor"))
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
     parser.add_argument("-V", "--version", action="version", version=version)
-    parser.set_defaults(run=_serve, tcp=None)
+    parser.set_defaults(run=_serve, tcp=None, first_message=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     completing = _add_serving(commands)
     replay = lab.add_replay(commands)
     _add_cache(commands)
     _add_index(commands)
+    _add_daemon(commands)
     _add_stats(commands)
     _add_models(commands)
     summary = "watch a short editing session in the terminal"
@@ -89,6 +93,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     details = "Editors start it; their settings name the model."
     serve = add_command(commands, "serve", summary, "efim-ls serve --tcp 4389", details=details)
     serve.add_argument("--tcp", type=port, metavar="PORT", help="listen on 127.0.0.1:PORT instead, for one client")
+    serve.add_argument("--first-message", type=int, help=argparse.SUPPRESS)  # from a relay that cannot share
     summary = "serve completions over JSON Lines on stdin and stdout"
     details = (
         "For scripts, and for editors without LSP: each line is a request with an op, such as open, edit, complete "
@@ -151,6 +156,16 @@ def _add_index(commands: Subparsers) -> None:
     index.set_defaults(run=_index)
 
 
+def _add_daemon(commands: Subparsers) -> None:
+    summary = "show the server processes that your editors share"
+    status = add_command(commands, "status", summary, "efim-ls status", "efim-ls status --json")
+    status.add_argument("--json", action="store_true", help="print one JSON object for each process")
+    status.set_defaults(run=_status)
+    summary = "end the server processes that your editors share"
+    details = "Editors that are open start a new one when you next type in them."
+    add_command(commands, "stop", summary, "efim-ls stop", details=details).set_defaults(run=_stop)
+
+
 def _add_stats(commands: Subparsers) -> None:
     summary = "count suggestions shown and accepted, by period and language"
     details = "The counts are kept on this machine only, without any text."
@@ -188,9 +203,20 @@ def _add_completion(commands: Subparsers) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    if arguments.tcp is None and arguments.first_message is None:
+        if sys.stdin.isatty():
+            print(USAGE, file=sys.stderr)
+            return 2
+        if os.name == "posix":
+            from efim_ls.daemon.relay import exec_relay
+
+            exec_relay()
     from efim_ls.lsp.server import serve
 
-    return serve(arguments.tcp)
+    if arguments.first_message is None:
+        return serve(arguments.tcp)
+    with open(arguments.first_message, "rb") as first:
+        return serve(first=first)
 
 
 def _headless(arguments: argparse.Namespace) -> int:
@@ -256,6 +282,22 @@ def _index(arguments: argparse.Namespace) -> int:
         if arguments.status:
             return index.show(place, cache)
         return index.clear(place, cache) if arguments.clear else index.build(place, cache, arguments.rebuild)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    return _control().show(arguments.json)
+
+
+def _stop(_: argparse.Namespace) -> int:
+    return _control().stop()
+
+
+def _control() -> ModuleType:
+    if os.name != "posix":
+        raise Failure("on this system each editor has a server of its own: there is none to share")
+    from efim_ls.daemon import control
+
+    return control
 
 
 def _stats(arguments: argparse.Namespace) -> int:

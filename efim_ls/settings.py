@@ -230,6 +230,19 @@ class Settings:
         choices={"raw": "Exact.", "int8": "A third of the space: an approximation."},
     )
 
+    shared: bool = setting(
+        True,
+        "Share one server process, and one model in memory, between all editors and windows. If off, this editor "
+        "starts a server of its own. Read once, when the editor connects; on Linux and macOS.",
+        "Memory and disk",
+    )
+    idle_minutes: int = setting(
+        10,
+        "Minutes for which a shared server stays in memory after its last editor has gone.",
+        "Memory and disk",
+        least=0,
+    )
+
     @property
     def of_model(self) -> Settings:
         """The same settings as far as a loaded model depends on them: if two are equal here, no reload is needed."""
@@ -244,7 +257,7 @@ DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description
 OF_SERVER = (
     "enabled", "menu", "alternatives", "min_confidence", "adaptive_confidence", "max_file_kib",
     "ahead_seconds_per_minute", "disabled_languages", "disabled_files", "disabled_workspaces", "repository",
-    "memory_mib",
+    "memory_mib", "shared", "idle_minutes",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.native.decoder import native_missing
 
 CPU = Path("/proc/cpuinfo")
-DECODER_FLAGS = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}  # as Linux names them
+DECODER_FLAGS = {"avx2", "fma", "f16c"}  # as Linux names them
 
 
 def must_compile(flags: set[str]) -> bool:

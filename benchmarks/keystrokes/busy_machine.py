@@ -27,7 +27,7 @@ ROUNDS = 3
 BUSY = 2
 IDLE_SECONDS = 5.0
 TARGET = 3.0
-SETTINGS = {"persist": False}
+SETTINGS = {"persist": False, "shared": False}
 HEADER = ("milliseconds", "keys", "p50", "p90", "p90 to quiet p50", "server's p50", "p90")
 
 

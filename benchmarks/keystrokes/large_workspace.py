@@ -79,7 +79,7 @@ def make_workspace(folder: Path, size: Size) -> dict[Path, int]:
 
 
 async def _measured(folder: Path, cache: Path, size: Size) -> dict[str, Any]:
-    settings = {"cache_folder": str(cache)}
+    settings = {"cache_folder": str(cache), "shared": False}
     without = {**settings, "repository": False}
     async with editor(without, folder=folder):
         pass  # the first server writes what all others read
@@ -180,7 +180,7 @@ def _switch_branch(files: Sequence[Path]) -> None:
             file.write(f"branch = {os.urandom(4).hex()!r}\n")
 
 
-async def _restart(settings: dict[str, str], folder: Path) -> float:
+async def _restart(settings: dict[str, object], folder: Path) -> float:
     """Return the seconds until a server that starts again counts the first files, from when its model is ready."""
     async with editor(settings, folder=folder) as headless:
         began = perf_counter()

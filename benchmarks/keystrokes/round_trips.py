@@ -55,7 +55,7 @@ def _outside(ms: dict[str, float]) -> float:
 async def _typed() -> list[RoundTrip]:
     recorded = demo_session()
     strokes: list[RoundTrip] = []
-    async with editor({"persist": False}) as headless:
+    async with editor({"persist": False, "shared": False}) as headless:
         headless.open(URI, recorded.start, "python")
         for event in recorded.events:
             for patch in event.patches:

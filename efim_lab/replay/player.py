@@ -22,10 +22,12 @@ UNASKED = (
 )  # fmt: skip
 # A replay skips the recording's pauses, so prefetching needs all of its time budget at once; the report says what it
 # took in the worst minute of the recording, to compare with a server's budget. Costs must depend neither on what an
-# earlier replay left on disk nor on the language that the trace's name suggests: the model is asked in all of them.
+# earlier replay left on disk or in a shared server, nor on the language that the trace's name suggests: the model is
+# asked in all of them.
 REPLAY_SETTINGS: dict[str, object] = {
     "ahead_seconds_per_minute": 60,
     "persist": False,
+    "shared": False,
     "disabled_languages": [],
     "model_languages": ["*"],
 }

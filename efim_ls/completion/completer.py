@@ -17,7 +17,7 @@ from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.kv_persistence import KvPersistence
-from efim_ls.completion.model_from_settings import load_model
+from efim_ls.completion.model_from_settings import open_model
 from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
 from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
 from efim_ls.completion.suggestions.beginning import Beginning, likely_beginning
@@ -29,7 +29,6 @@ from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
 from model_runtime.arena.arena import Arena
-from model_runtime.arena.kv_format import KvFormat
 from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.decoding import Stopped
@@ -52,8 +51,14 @@ MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 class Completer:
     """A loaded model with the frames and suggestions of the documents it completes."""
 
-    def __init__(self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence) -> None:
-        """Take a model that was loaded for these settings, and own the persistence."""
+    def __init__(
+        self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence, client: str = ""
+    ) -> None:
+        """Take a model that was loaded for these settings, and own the persistence.
+
+        `client` sets the arenas of its documents apart from those of other completers with the same model.
+        """
+        self._client = client
         self._model, self._settings, self._budget, self._persistence = model, settings, budget, persistence
         self._documents: dict[str, DocumentFrames] = {}  # most recently used last
         self._focused = ""
@@ -72,15 +77,8 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the configured model; raises ModelError with cause and remedy."""
-        opened: list[KvPersistence] = []
-
-        def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
-            progress("opening the KV store", 95)
-            opened.append(KvPersistence.open(kv, settings, model, budget))
-            return opened[0]
-
-        model, budget = load_model(settings, progress, open_source)
-        return cls(model, settings, budget, opened[0])
+        model, budget, persistence = open_model(settings, progress)
+        return cls(model, settings, budget, persistence)
 
     def complete(self, request: Request, stopped: ShouldStop) -> Answer:
         """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""
@@ -96,7 +94,7 @@ class Completer:
         meter = CostMeter()
         try:
             frame = document.plan(request, stopped)
-            plan, owner = frame.plan, Owner(request.uri, frame.plan.number)
+            plan, owner = frame.plan, self._owner(request.uri, frame.plan)
             meter.lap("plan")
             meter.frame(frame)
             left = document.suggestions.left(request.text, request.cursor, request.others, request.memory)
@@ -164,7 +162,7 @@ class Completer:
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
         frame = document.planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
-        reusable = self._model.engine.reusable(Owner(request.uri, plan.number), prompt.ids)
+        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=len(prompt.ids) - reusable.reused)
         costs, spent = meter.counted(), spent_on(prompt, answered)
@@ -197,7 +195,7 @@ class Completer:
         if uri == self._focused:
             self._focused = ""
         self._persistence.close_document(uri)
-        self._model.engine.release(uri)
+        self._model.engine.release(self._client + uri)
 
     def save(self, uri: str, stopped: ShouldStop) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
@@ -221,6 +219,8 @@ class Completer:
         wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
         with ExitStack() as parts:  # the last first, and each whatever became of those before
             parts.callback(self._persistence.close, seconds, write)
+            for uri in self._documents:
+                parts.callback(self._model.engine.release, self._client + uri)
             for uri in reversed(wanted):
                 parts.callback(self.save, uri, lambda: perf_counter() > end)
         self._documents.clear()
@@ -257,8 +257,11 @@ class Completer:
                 del self._documents[old]
         return document
 
+    def _owner(self, uri: str, plan: Plan) -> Owner:
+        return Owner(self._client + uri, plan.number)
+
     def _arena(self, uri: str, frame: Frame) -> Arena | None:
-        return self._model.engine.arena(Owner(uri, frame.plan.number))
+        return self._model.engine.arena(self._owner(uri, frame.plan))
 
     def _preparation(self, uri: str, frames_of: Callable[[ShouldStop], list[Frame | None]]) -> Preparation:
         """Return work that plans once, when it starts: the document may change while the work is interrupted."""
@@ -279,7 +282,7 @@ class Completer:
     def _prepare(self, uri: str, frame: Frame, stopped: ShouldStop) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        return self._model.engine.prepare(Owner(uri, frame.plan.number), frame.ids, stopped)
+        return self._model.engine.prepare(self._owner(uri, frame.plan), frame.ids, stopped)
 
     def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -321,7 +324,7 @@ class Completer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.renew(left)
         tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
-        arena = engine.arena(Owner(request.uri, plan.number))
+        arena = engine.arena(self._owner(request.uri, plan))
         approximate = engine.approximate(arena, length, length) if arena else 0
         meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood

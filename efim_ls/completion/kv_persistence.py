@@ -40,9 +40,14 @@ class KvPersistence:
 
     least = BLOCK_TOKENS  # fewer tokens are computed faster than they are fetched
 
-    def __init__(self, opened: OpenedStore, budget: Budget, settings: Settings) -> None:
-        """Own the opened store; saved frames are restored only under the same budget."""
-        self._store, self._opened = opened.store, opened
+    def __init__(
+        self, opened: OpenedStore, budget: Budget, settings: Settings, leave: Callable[[], bool] | None = None
+    ) -> None:
+        """Own the opened store, or share it: then `leave` returns whether no other client is left.
+
+        Saved frames are restored only under the same budget.
+        """
+        self._store, self._opened, self._leave = opened.store, opened, leave
         self._budget, self._settings = budget, settings
 
     @classmethod
@@ -56,6 +61,10 @@ class KvPersistence:
             wanted = f"host_memory_mib asks for {settings.host_memory_mib} MiB"
             raise ModelError(f"{wanted}, more than this system can allocate: lower it") from None
         return cls(opened, budget, settings)
+
+    def for_client(self, settings: Settings, leave: Callable[[], bool]) -> KvPersistence:
+        """Return the same store as another client's settings allow to use it, which calls `leave` when closed."""
+        return KvPersistence(self._opened, self._budget, settings, leave)
 
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
         """Fill an arena with stored keys and values of `ids`, replacing what differs; return the tokens added.
@@ -139,10 +148,15 @@ class KvPersistence:
         return self._store.flush(seconds)
 
     def close(self, seconds: float, write: bool) -> None:
-        """Write what is left for up to `seconds`, or discard it unless `write`, and close files."""
-        if not write and self._store.writer is not None:
+        """Write what is left for up to `seconds`, or discard it unless `write`, and close files.
+
+        A shared store stays open, and keeps what other clients may still have to write.
+        """
+        is_last = self._leave is None or self._leave()
+        if not write and is_last and self._store.writer is not None:
             self._store.writer.discard()
-        self._store.close(seconds)
+        if self._leave is None:
+            self._store.close(seconds)
 
     def _reaches_disk(self, uri: str) -> bool:
         return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from efim_ls.completion.cache_file import CacheFile
+from efim_ls.completion.kv_persistence import KvPersistence
 from efim_ls.completion.window import MARKERS, Budget
 from efim_ls.paths import HASHES, SPEED, cache_folder
 from efim_ls.settings import Settings
@@ -45,6 +46,18 @@ def load_model(
         **_load_options(settings, budget),
     )
     return model, budget
+
+
+def open_model(settings: Settings, progress: Progress) -> tuple[Model, Budget, KvPersistence]:
+    """Load the configured model, and open the store of its keys and values; raises ModelError."""
+    opened: list[KvPersistence] = []
+
+    def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
+        progress("opening the KV store", 95)
+        opened.append(KvPersistence.open(kv, settings, model, budget))
+        return opened[0]
+
+    return *load_model(settings, progress, open_source), opened[0]
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:

@@ -24,6 +24,7 @@ from efim_ls.lsp.protocol import (
     STATUS,
 )
 from efim_ls.lsp.text_sync import changes_of, document_uri, language_and_text, version_of
+from efim_ls.lsp.wire import TEXT
 from efim_ls.request import Request
 from efim_ls.session.open_documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
@@ -46,6 +47,8 @@ class Snapshot:
 def initialize(ls: EfimServer, params: types.InitializeParams) -> None:
     """Adopt the client's options; register the completion menu if it is wanted or ghost text is not supported."""
     ls.initial_settings = params.initialization_options
+    if (client := params.client_info) is not None:
+        ls.client_name = " ".join(filter(None, (client.name, client.version)))
     ls.encoding = types.PositionEncodingKind(ls.workspace.position_encoding).value
     ls.session.work_in(ls.folders)
     ls.watch_parent(params.process_id)
@@ -223,6 +226,13 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     return await ls.session.explain(snapshot.request)
 
 
+def text(ls: EfimServer, params: object) -> dict[str, object] | None:
+    """Return an open document's text and version for a relay, None if it may differ from the client's."""
+    document = ls.documents.get(_uri(ls, params))
+    known = document is not None and not document.out_of_step
+    return {"text": document.text, "version": document.version} if document and known else None
+
+
 HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     types.INITIALIZE: (initialize, None),
     types.INITIALIZED: (initialized, None),
@@ -242,6 +252,7 @@ HANDLERS: dict[str, tuple[Callable[..., Any], object]] = {
     SETTLED: (settled, None),
     STATS: (stats, None),
     EXPLAIN: (explain, None),
+    TEXT: (text, None),
 }
 COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import cast
 
 from lsprotocol import types
@@ -18,6 +17,7 @@ from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
 from efim_ls.lsp.transport import parent_gone
 from efim_ls.repository.workspace_index import IndexStatus
+from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.model_loader import Fetch, Load
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
@@ -35,22 +35,25 @@ logger = logging.getLogger(__name__)
 class EfimServer(LanguageServer):
     """One client's connection and its session; shows messages only if the user can act on them."""
 
-    def __init__(self, load: Load, fetch: Fetch) -> None:
+    def __init__(
+        self, load: Load, fetch: Fetch, end: Callable[[int], None], engine: EngineThread | None = None
+    ) -> None:
+        """Call `end` with an exit code when there is a reason to end; share an engine thread, or own one."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             "efim-ls",
             installed_version("efim-ls") or "not installed",
             protocol_cls=EfimProtocol,
             converter_factory=converter,
         )
-        self.session = Session(load, fetch)
+        self.session = Session(load, fetch, engine)
         self.documents, self.offers = self.session.documents, self.session.offers
         self.background = self.session.background
         self.status_reporter = StatusReporter(self.session, self._send_status)
         self.session.on_index_status = self._on_index_status
         self.initial_settings: object = None
+        self.client_name = "a client without a name"
         self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`
-        self.ends = SimpleQueue[int]()  # exit codes; reentrant, as a signal may interrupt a put
-        self.closing = threading.Lock()
+        self.end = end
         self.loop: asyncio.AbstractEventLoop
         self._parent: asyncio.Task[None] | None = None
         self._shown: set[str] = set()
@@ -71,7 +74,14 @@ class EfimServer(LanguageServer):
     async def _end_after(self, pid: int) -> None:
         await parent_gone(pid)
         logger.error("the editor's process has ended: the server ends")
-        self.ends.put(1)
+        self.end(1)
+
+    async def leave(self, seconds: float) -> None:
+        """End the session of a client that has gone, in a process that serves others."""
+        for task in (self._parent, self._shows_index):
+            if task is not None:
+                task.cancel()
+        await self.session.leave(seconds)
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Answer input that is not JSON with an error; show no popup, because pygls has logged the error."""

@@ -55,8 +55,11 @@ logger = logging.getLogger(__name__)
 class EfimProtocol(LanguageServerProtocol):
     """Answers every request, even if it is malformed, too early or too late.
 
-    Parameters are parsed after the request's id is known, so that an error reaches its sender.
+    Parameters are parsed after the request's id is known, so that an error reaches its sender. `exited` is called
+    when the client says `exit`, in a process that serves others and must not end then.
     """
+
+    exited: Callable[[], None] | None = None
 
     @property
     def is_shut_down(self) -> bool:
@@ -112,6 +115,9 @@ class EfimProtocol(LanguageServerProtocol):
     def _take_notification(self, method: str, raw: object) -> None:
         ignored = self._shutdown or self._workspace is None or (method[:2] == "$/" and method not in HANDLED_DOLLAR)
         if ignored and method != types.EXIT:
+            return
+        if method == types.EXIT and self.exited is not None:
+            self.exited()
             return
         try:
             params = self._structured(method, raw)

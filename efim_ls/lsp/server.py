@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 from types import TracebackType
 from typing import BinaryIO, NoReturn, cast
 
@@ -19,11 +21,9 @@ from efim_ls.lsp.handlers import COMMANDS, HANDLERS
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.transport import MessageReader, StdinSource, StdoutWriter
+from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.model_loader import CLOSING, CompletionBackend, Fetch, Load, Progress
 from efim_ls.settings import Settings
-
-USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
-On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 
 # The last is a terminal's that closes; Windows lacks it.
 ENDING = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
@@ -32,9 +32,14 @@ HALTING = 0.5  # seconds that the event loop may take to come to the end of a ca
 logger = logging.getLogger(__name__)
 
 
-def build_server(load: Load, fetch: Fetch) -> EfimServer:
-    """Return a server that downloads its model with `fetch` and loads it with `load`, on the engine thread."""
-    server = EfimServer(load, fetch)
+def build_server(
+    load: Load, fetch: Fetch, end: Callable[[int], None], engine: EngineThread | None = None
+) -> EfimServer:
+    """Return a server that downloads its model with `fetch` and loads it with `load`, on the engine thread.
+
+    It calls `end` with an exit code when there is a reason to end.
+    """
+    server = EfimServer(load, fetch, end, engine)
     for method, (handler, options) in HANDLERS.items():
         server.feature(method, options)(handler)
     for name, handler in COMMANDS.items():
@@ -60,37 +65,43 @@ def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
     fetch(settings, progress, beside)
 
 
-def serve(tcp_port: int | None = None, load: Load = load_completer, fetch: Fetch = fetch_model) -> int:
-    """Serve one client; return 0 after an orderly shutdown, 1 if the client just left, 2 on a terminal."""
-    if tcp_port is None and sys.stdin.isatty():
-        print(USAGE, file=sys.stderr)
-        return 2
+def serve(
+    tcp_port: int | None = None,
+    load: Load = load_completer,
+    fetch: Fetch = fetch_model,
+    first: BinaryIO | None = None,
+) -> int:
+    """Serve one client; return 0 after an orderly shutdown, 1 if the client just left.
+
+    `first` has what was read of stdin before.
+    """
     wire = own_stdout()
     log_to_stderr()
-    server = build_server(load, fetch)
-    threading.Thread(target=_leave, args=(server,), daemon=True).start()
+    ends, closing = SimpleQueue[int](), threading.Lock()  # exit codes; reentrant, as a signal may interrupt a put
+    server = build_server(load, fetch, ends.put)
+    threading.Thread(target=_leave, args=(server, ends, closing), daemon=True).start()
     for number in ENDING:
-        signal.signal(number, lambda number, _: server.ends.put(128 + number))
+        signal.signal(number, lambda number, _: ends.put(128 + number))
     with suppress(SystemExit):
-        asyncio.run(_serve_stdio(server, wire) if tcp_port is None else _serve_tcp(server, tcp_port))
+        asyncio.run(_serve_stdio(server, wire, first) if tcp_port is None else _serve_tcp(server, tcp_port))
     code = 0 if cast(EfimProtocol, server.protocol).is_shut_down else 1
-    server.closing.acquire()  # kept: where the process is ended otherwise, this thread waits for that
+    closing.acquire()  # kept: where the process is ended otherwise, this thread waits for that
     if not server.session.close(CLOSING):
         sys.stderr.flush()
         os._exit(code)  # a thread inside torch while the interpreter is taken down aborts the process
-    server.closing.release()
+    closing.release()
     return code
 
 
-def _leave(server: EfimServer) -> NoReturn:
+def _leave(server: EfimServer, ends: SimpleQueue[int], is_closing: threading.Lock) -> NoReturn:
     """Wait for a reason to end the process, save what was computed, and end it, on a thread of its own.
 
     A signal's handler only names the reason: it interrupts the event loop's thread, which may hold a lock that
     closing needs. That thread goes on meanwhile, and is halted between two callbacks unless it is writing to a
     client that does not read. Nothing can wake a thread that waits for stdin.
     """
-    code = server.ends.get()
-    server.closing.acquire()
+    code = ends.get()
+    is_closing.acquire()
     halted = threading.Event()
     with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not begun
         server.loop.call_soon_threadsafe(_halt, halted)
@@ -167,16 +178,19 @@ async def _serve_tcp(server: EfimServer, port: int) -> None:
     listener.close()
     server.protocol.set_writer(writer)
     # A client that does not read its answers is not read either: asyncio would keep them all.
-    await _serve_messages(server, MessageReader(reader, writer.drain))
+    await serve_messages(server, MessageReader(reader, writer.drain))
 
 
-async def _serve_stdio(server: EfimServer, wire: BinaryIO) -> None:
+async def _serve_stdio(server: EfimServer, wire: BinaryIO, first: BinaryIO | None) -> None:
     """Serve the client that started this process."""
-    server.protocol.set_writer(StdoutWriter(wire, lambda: server.ends.put(1)))
-    await _serve_messages(server, MessageReader(StdinSource(sys.stdin.buffer, server.thread_pool)))
+    server.protocol.set_writer(StdoutWriter(wire, lambda: server.end(1)))
+    if first is not None:
+        await serve_messages(server, MessageReader(StdinSource(first, server.thread_pool)))
+    await serve_messages(server, MessageReader(StdinSource(sys.stdin.buffer, server.thread_pool)))
 
 
-async def _serve_messages(server: EfimServer, reader: MessageReader) -> None:
+async def serve_messages(server: EfimServer, reader: MessageReader) -> None:
+    """Serve a client until its input ends."""
     server.loop = asyncio.get_running_loop()
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         await run_async(threading.Event(), reader, server.protocol, logger, server.report_server_error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -12,10 +11,9 @@ from typing import BinaryIO, Protocol
 
 import psutil
 
-LONGEST_HEADER = 1 << 16  # bytes of one line of a header, as in asyncio's own reader
-LARGEST_BODY = 1 << 29  # bytes: a hundred times the text of the largest file that gets suggestions by default
+from efim_ls.lsp.wire import LONGEST_HEADER, Header, UnreadableHeader
+
 PARENT_INTERVAL = 3.0  # seconds between looks at the editor's process, as other servers take
-LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,20})[ \t]*\r?\n", re.IGNORECASE)
 
 logger = logging.getLogger(__name__)
 
@@ -75,23 +73,16 @@ class MessageReader:
         return await self._source.readexactly(n)
 
     async def _length(self) -> int | None:
-        length, seen = None, False
-        while True:
-            try:
-                line = await self._source.readline()
-            except ValueError:  # asyncio's reader, of a line that is too long
-                return _unreadable("a line of a message's header is too long")
-            if not line:
-                return None
-            if not line.endswith(b"\n"):
-                return _unreadable("a line of a message's header is too long or cut off")
-            if line.strip():
-                found, seen = LENGTH.fullmatch(line), True
-                length = int(found[1]) if found else length
-            elif seen:
-                if length is None or not 0 < length <= LARGEST_BODY:
-                    return _unreadable("a message has no length that can be read")
-                return length
+        header = Header()
+        try:
+            while line := await self._source.readline():
+                if header.feed(line):
+                    return header.length
+        except ValueError:  # asyncio's reader, of a line that is too long
+            return _unreadable("a line of a message's header is too long")
+        except UnreadableHeader as error:
+            return _unreadable(str(error))
+        return None
 
 
 def _unreadable(what: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from efim_ls.request import Request
-from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
+from efim_ls.session.engine_lane import EngineLane
+from efim_ls.session.engine_thread import Job, ShouldStop, Superseded
 from efim_ls.session.model_loader import CompletionBackend, ModelLoader
 from efim_ls.session.open_documents import OpenDocument, OpenDocuments
 from efim_ls.text.lines import line_end_in
@@ -27,7 +28,7 @@ class BackgroundWork:
 
     def __init__(
         self,
-        engine: EngineThread,
+        engine: EngineLane,
         documents: OpenDocuments,
         model: ModelLoader,
         at_rest: Callable[[OpenDocument], None],
@@ -111,7 +112,7 @@ class BackgroundWork:
 
     def _begin(self, document: OpenDocument, job: Job[bool]) -> None:
         document.prefetch_timer.cancel()
-        if self._engine.idle_budget.seconds > 0:
+        if self._engine.idle_seconds > 0:
             self._engine.run_idle(document.uri, job)
 
     def _rest(self, document: OpenDocument) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext, suppress
 from functools import partial
+from math import inf
+from time import monotonic
 from typing import Any, Generic, Literal, TypeVar
 
 from efim_ls.request import ShouldStop
@@ -25,6 +27,24 @@ class Superseded(Exception):
     """A newer job with the same key replaced this one."""
 
 
+class TurnOver(Exception):
+    """A job has stopped because its turn is over, and is to be called again behind the jobs of others."""
+
+
+class Turn:
+    """Tells a job to stop, for good or because its turn is over; once true, it stays true."""
+
+    def __init__(self, dropped: ShouldStop, others_wait: ShouldStop, seconds: float) -> None:
+        """End the turn after `seconds` if others wait then or later."""
+        self.is_over = False
+        self._dropped, self._others_wait, self._end = dropped, others_wait, monotonic() + seconds
+
+    def __call__(self) -> bool:
+        """Return whether the job has to stop."""
+        self.is_over = self.is_over or (self._others_wait() and monotonic() > self._end)
+        return self.is_over or self._dropped()
+
+
 class EngineThread:
     """Runs one job at a time on a daemon thread. Its methods belong to the event loop's thread.
 
@@ -33,10 +53,11 @@ class EngineThread:
 
     def __init__(self, idle_budget: IdleBudget | None = None) -> None:
         self.idle_budget = idle_budget or IdleBudget(0)
+        self.typed_at = 0.0  # when a user last did something, by `monotonic`; read on any thread
         # What follows is changed under this lock only. Its waits are the engine thread's.
         self._changed = threading.Condition()
         self._tickets: dict[Hashable, _Ticket[Any]] = {}  # all unanswered ones, in the order they became ready
-        self._ready = 0  # how many of these wait for the thread
+        self._ready = Counter[object]()  # how many of these wait for the thread, by client
         self._idle: OrderedDict[Hashable, _IdleWork] = OrderedDict()  # including what is running
         self._settling: list[asyncio.Future[None]] = []
         self._closed = False
@@ -44,14 +65,17 @@ class EngineThread:
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
-    def run(self, key: Hashable, job: Job[T], after: float = 0.0) -> asyncio.Future[T]:
+    def run(
+        self, key: Hashable, job: Job[T], after: float = 0.0, client: object = None, turn: float = inf
+    ) -> asyncio.Future[T]:
         """Queue a job that supersedes an older one with its key, which is told to stop and gets `Superseded`.
 
         The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result tells the
-        job to stop; a job that has not begun never runs.
+        job to stop; a job that has not begun never runs. After `turn` seconds the job is told to stop if others wait;
+        it raises `TurnOver`, and is called again for twice as long.
         """
         self.supersede(key)
-        ticket = _Ticket(job)
+        ticket = _Ticket(job, client, turn)
         with self._changed:
             self._tickets[key] = ticket
         ticket.waiter.add_done_callback(lambda _: self._remove(key, ticket))
@@ -74,7 +98,7 @@ class EngineThread:
                 older.fail(Superseded())
                 older.waiter.exception()
 
-    def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True) -> None:
+    def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True, client: object = None) -> None:
         """Queue idle work that replaces older idle work with its key, which is told to stop.
 
         It runs while no job waits and, if `budgeted`, while the idle budget lasts; otherwise it is told to stop. If
@@ -83,13 +107,22 @@ class EngineThread:
         with self._changed:
             if not self._closed:
                 self._idle.pop(key, None)
-                self._idle[key] = _IdleWork(job, budgeted)
+                self._idle[key] = _IdleWork(job, budgeted, client)
                 self._changed.notify()
 
     def drop_idle(self, key: Hashable) -> None:
         """Drop the idle work with this key; if it is running, it is told to stop."""
         with self._changed:
             self._idle.pop(key, None)
+
+    def drop_client(self, client: object) -> None:
+        """Drop all of a client's jobs and idle work; what runs is told to stop, and callers get `Superseded`."""
+        with self._changed:
+            asked = [key for key, ticket in self._tickets.items() if ticket.client is client]
+            for key in [key for key, work in self._idle.items() if work.client is client]:
+                del self._idle[key]
+        for key in asked:
+            self.supersede(key)
 
     def settled(self) -> asyncio.Future[None]:
         """Return a future that is done once nothing is queued or running, except work waiting for the idle budget."""
@@ -121,7 +154,7 @@ class EngineThread:
             if self._tickets.get(key) is ticket and not self._closed:
                 self._tickets[key] = self._tickets.pop(key)  # behind those that became ready earlier
                 ticket.state = "ready"
-                self._ready += 1
+                self._ready[ticket.client] += 1
                 self._changed.notify()
 
     def _remove(self, key: Hashable, ticket: _Ticket[Any]) -> None:
@@ -129,7 +162,9 @@ class EngineThread:
         with self._changed:
             if self._tickets.get(key) is ticket:
                 del self._tickets[key]
-            self._ready -= ticket.state == "ready"
+            if ticket.state == "ready":
+                self._ready[ticket.client] -= 1
+                self._ready += Counter()  # clients that have nothing ready are left out
             ticket.state = "over"
             self._changed.notify()  # this may have been the last held ticket
 
@@ -152,7 +187,7 @@ class EngineThread:
         with self._changed:
             while not self._closed:
                 if self._ready:
-                    return self._take().execute
+                    return partial(self._execute, *self._take())
                 if idle := self._next_idle():
                     return partial(self._do_idle, *idle)
                 if all(ticket.state != "held" for ticket in self._tickets.values()):
@@ -161,11 +196,16 @@ class EngineThread:
             self._tell_settled()
             return None
 
-    def _take(self) -> _Ticket[Any]:
-        ticket = next(ticket for ticket in self._tickets.values() if ticket.state == "ready")
+    def _take(self) -> tuple[Hashable, _Ticket[Any]]:
+        key, ticket = next(each for each in self._tickets.items() if each[1].state == "ready")
         ticket.state = "running"
-        self._ready -= 1
-        return ticket
+        self._ready[ticket.client] -= 1
+        self._ready += Counter()
+        return key, ticket
+
+    def _execute(self, key: Hashable, ticket: _Ticket[Any]) -> None:
+        if not ticket.execute(lambda: any(client is not ticket.client for client in tuple(self._ready))):
+            self._enqueue(key, ticket)
 
     def _next_idle(self) -> tuple[Hashable, _IdleWork] | None:
         """Return unbudgeted work first, then the latest queued, which is for the place the user looks at now."""
@@ -193,7 +233,7 @@ class EngineThread:
             nonlocal interrupted
             unwanted = self._idle.get(key) is not work  # superseded, dropped or closed
             over_budget = work.budgeted and self.idle_budget.left() <= 0
-            interrupted = interrupted or unwanted or self._ready > 0 or over_budget
+            interrupted = interrupted or unwanted or bool(self._ready) or over_budget
             return interrupted
 
         return should_stop
@@ -207,15 +247,17 @@ class EngineThread:
 class _IdleWork:
     """Work that no caller waits for; compared by identity, since one job may be queued twice."""
 
-    def __init__(self, job: Job[bool], budgeted: bool) -> None:
-        self.job, self.budgeted = job, budgeted
+    def __init__(self, job: Job[bool], budgeted: bool, client: object) -> None:
+        self.job, self.budgeted, self.client = job, budgeted, client
 
 
 class _Ticket(Generic[T]):
-    """A job and its caller's future, `waiter`, which is used on the event loop's thread only."""
+    """A client's job and its caller's future, `waiter`, which is used on the event loop's thread only."""
 
-    def __init__(self, job: Job[T]) -> None:
+    def __init__(self, job: Job[T], client: object, turn: float) -> None:
+        self.client = client
         self.state: Literal["held", "ready", "running", "over"] = "held"
+        self._turn = turn
         self._stop = threading.Event()
         self._job: Job[T] | None = job
         self.waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -225,17 +267,21 @@ class _Ticket(Generic[T]):
         self._stop.set()
         self._job = None
 
-    def execute(self) -> None:
-        """Run the job, on the engine thread, unless it was dropped."""
+    def execute(self, others_wait: ShouldStop) -> bool:
+        """Run the job, on the engine thread, unless it was dropped; return whether it is over."""
         job = self._job
         if job is None:
-            return
+            return True
         try:
-            result = job(self._stop.is_set)
+            result = job(Turn(self._stop.is_set, others_wait, self._turn))
+        except TurnOver:
+            self._turn *= 2  # so that it ends even if each turn finds the work of the last one lost
+            return False
         except BaseException as error:  # raised to the caller; the thread must survive
             _post(self.waiter, self.fail, error)
         else:
             _post(self.waiter, self._succeed, result)
+        return True
 
     def fail(self, error: BaseException) -> None:
         """Answer with an error; if the caller has cancelled, log it, unless the job was superseded."""

@@ -22,14 +22,25 @@ class IdleBudget:
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         """Allow `seconds` of work per minute; `clock` is monotonic, in seconds."""
         self.seconds, self._clock = seconds, clock
+        self._allowed: dict[object, float] = {None: seconds}
         self._spent: dict[int, float] = {}  # seconds of work by the grain in which it ended, oldest first
         self._began: float | None = None
         self._wake: Callable[[], None] = lambda: None
 
-    def allow(self, seconds: float) -> None:
-        """Set the seconds of work in any minute, on any thread; zero forbids work."""
-        self.seconds = seconds
+    def allow(self, seconds: float, client: object = None) -> None:
+        """Set the seconds of work in any minute that a client allows, on any thread; zero forbids work.
+
+        Clients share one machine: together they get what the most generous of them allows.
+        """
+        self._allowed.pop(client, None)
+        if seconds > 0:
+            self._allowed[client] = seconds
+        self.seconds = max(self._allowed.values(), default=0.0)
         self._wake()
+
+    def allowed(self, client: object) -> float:
+        """Return the seconds of work in any minute that a client allows."""
+        return self._allowed.get(client, 0.0)
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `seconds` is set, on the thread that sets it."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from efim_ls.request import Ahead, Answer, Request, Status
+from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.errors import ModelError
@@ -103,7 +104,7 @@ class ModelLoader:
     Used on the event loop only. `released` is called before a model is released.
     """
 
-    def __init__(self, engine: EngineThread, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
+    def __init__(self, engine: EngineLane, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
         """Download on a separate thread, which touches no tensors; load and close models on the engine thread."""
         self.completer: CompletionBackend | None = None
         self.status = Status("loading", "waiting for the editor's settings")
@@ -146,12 +147,21 @@ class ModelLoader:
         fetched = self._fetching.close(seconds)
         if not self._engine.close(seconds):
             return False
+        self._close_models(seconds)
+        return fetched
+
+    async def leave(self, seconds: float) -> None:
+        """Close the models on an engine thread that goes on; each has `seconds` to save what it computed."""
+        self._wanted = object()
+        self._fetching.close(0)
+        await self._engine.run(LOADING, lambda _: self._close_models(seconds))
+
+    def _close_models(self, seconds: float) -> None:
         for each in [*self._replaced, *([self.completer] if self.completer else [])]:
             try:
                 each.close(seconds)
             except Exception as error:  # the next one still has something to save
                 logger.error("a model could not be closed", exc_info=error)
-        return fetched
 
     async def _load_or_fall_back(self, settings: Settings, progress: Progress, wanted: object) -> Status:
         """Load the configured model; if that fails and no other is in use, load the embedded one."""

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from statistics import median
 
 from efim_ls.request import Answer, Costs, Request
-from efim_ls.session.engine_thread import EngineThread, Job
+from efim_ls.session.engine_lane import EngineLane
+from efim_ls.session.engine_thread import Job
 
 LONGEST_GAP = 1.0  # seconds: a longer gap is a pause to think, not part of the typing rhythm
 FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need not be faster
 LONGEST_DELAY = 0.3  # seconds: the most that other tools wait; after a longer wait a machine feels unresponsive
 SHORT_ANSWER_STEPS = 8  # decode steps of a short answer: about the rest of a line
 RECENT_SAMPLES = 20  # samples of each kind: few, so that a change of the machine's load is noticed within some words
+TURN = 0.02  # seconds after which an answer lets those of other clients go before, and is continued behind them
 FEWEST_SAMPLES = 5  # samples of each kind below which there is no delay
 
 
@@ -60,7 +62,7 @@ class _UnderWay:
 class RequestQueue:
     """Sends each document's latest request to the engine thread. Used on the event loop only."""
 
-    def __init__(self, engine: EngineThread, job_of: Callable[[Request], Job[Answer]]) -> None:
+    def __init__(self, engine: EngineLane, job_of: Callable[[Request], Job[Answer]]) -> None:
         """Run `job_of(request)` on the engine thread, under the document's URI."""
         self.debounce = Debounce()
         self._engine, self._job_of = engine, job_of
@@ -74,7 +76,7 @@ class RequestQueue:
         """
         uri, work = request.uri, self._under_way.get(request.uri)
         if work is None or work.answer.done() or work.request != request:
-            job = self._engine.run(uri, self._job_of(request), after=self._wait_before(request))
+            job = self._engine.run(uri, self._job_of(request), after=self._wait_before(request), turn=TURN)
             work = self._under_way[uri] = _UnderWay(request, job)
         work.asking += 1
         try:

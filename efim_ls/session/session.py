@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 from typing import cast
 
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
@@ -17,7 +16,8 @@ from efim_ls.repository.repository import Repository
 from efim_ls.repository.workspace_index import IndexStatus, Scope
 from efim_ls.request import Ahead, Answer, Reason, Request, Status
 from efim_ls.session.background import BackgroundWork
-from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
+from efim_ls.session.engine_lane import EngineLane
+from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded, Turn, TurnOver
 from efim_ls.session.model_loader import CompletionBackend, Fetch, Load, ModelLoader, Progress, nothing_to_fetch
 from efim_ls.session.open_documents import OpenDocument, OpenDocuments
 from efim_ls.session.request_queue import RequestQueue
@@ -40,18 +40,18 @@ class Session:
     `on_index_status` is called on the repository's thread when the state of its index changes.
     """
 
-    def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch) -> None:
+    def __init__(self, load: Load, fetch: Fetch = nothing_to_fetch, engine: EngineThread | None = None) -> None:
+        """Share an engine thread with other sessions, or own one."""
         self.settings = Settings()
         self.on_index_status: Callable[[IndexStatus], None] = lambda _: None
-        self._active_at = 0.0  # when the user last did something here, by `monotonic`
+        self.engine = EngineLane(engine or EngineThread())
         self.repository = Repository(
-            lambda: monotonic() - self._active_at < STILL_TYPING, lambda status: self.on_index_status(status)
+            lambda: self.engine.is_typing(STILL_TYPING), lambda status: self.on_index_status(status)
         )
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add, self.history.add_to_bin)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments(self.counters)
-        self.engine = EngineThread()
         self.requests = RequestQueue(self.engine, self._completion)
         self._load = load
         self._levels: Mapping[str, float] = {}  # by language, as they were when the model was loaded
@@ -72,7 +72,7 @@ class Session:
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; return whether the model must be loaded for them."""
         self.settings = settings
-        self.engine.idle_budget.allow(settings.ahead_seconds_per_minute if settings.enabled else 0)
+        self.engine.allow(settings.ahead_seconds_per_minute if settings.enabled else 0)
         self._adopt_rules()
         return settings.enabled and self._model.must_load(settings)
 
@@ -101,7 +101,7 @@ class Session:
         None is a change that cannot be understood: none after it is applied, and the document is out of step.
         """
         self.background.drop_prefetch(document)
-        self._active_at = monotonic()
+        self.engine.note_typing()
         for change in changes:
             if change is None:
                 document.out_of_step = True
@@ -150,7 +150,7 @@ class Session:
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
         language = self.documents.language(request.uri)  # the document may be closed before the answer
-        self._active_at = monotonic()
+        self.engine.note_typing()
         if off := self._why_not(request):
             self.refuse(request.uri, off.reason)
             return Answer("", reason=off.reason)
@@ -198,18 +198,29 @@ class Session:
         ahead, tiers = (model.ahead, model.tiers) if (model := self._model.completer) else (Ahead(), [])
         return self.counters.report() | {"ahead": asdict(ahead), "tiers": tiers}
 
+    async def leave(self, seconds: float) -> None:
+        """Save what was computed and free what was this client's, on an engine thread that goes on for others."""
+        self.background.drop_all()
+        self.engine.leave()
+        await asyncio.to_thread(self._close_parts)
+        await asyncio.to_thread(self.repository.close, seconds)
+        await self._model.leave(seconds)
+
     def close(self, seconds: float) -> bool:
         """Save what was computed and end; return false if a thread is still running after `seconds`.
 
-        To be called after the event loop has ended.
+        To be called after the event loop has ended, by the only session of its engine thread.
         """
+        self._close_parts()
+        indexed = self.repository.close(seconds)
+        return self._model.close(seconds) and indexed
+
+    def _close_parts(self) -> None:
         for part in (*(document.retention.close for document in self.documents), self.history.write):
             try:
                 part()
             except Exception as error:  # what was computed is kept all the same
                 logger.error("a part of closing failed", exc_info=error)
-        indexed = self.repository.close(seconds)
-        return self._model.close(seconds) and indexed
 
     def _least_confidence(self, language: str) -> float:
         """Return the level in force for a language: the learnt one, unless the user has chosen one."""
@@ -265,6 +276,8 @@ class Session:
 
         def job(stopped: ShouldStop) -> Answer:
             answer = completer.complete(request, stopped)
+            if answer.reason == "superseded" and isinstance(stopped, Turn) and stopped.is_over:
+                raise TurnOver  # what it computed stays, and is reused in the next turn
             # Counted here and not by the caller, since a caller that has gone leaves computed tokens behind.
             loop.call_soon_threadsafe(self._count_costs, request, language, answer)
             return answer

@@ -55,8 +55,8 @@ class Client(LanguageClient):
 
 
 class Editor:
-    def __init__(self, client: Client) -> None:
-        self.client, self.encoding = client, "utf-16"
+    def __init__(self, client: Client, is_alone: bool = True) -> None:
+        self.client, self.encoding, self.is_alone = client, "utf-16", is_alone
         self.pages: list[Page] = []
 
     @property
@@ -78,7 +78,8 @@ class Editor:
     async def initialize(
         self, capabilities: Mapping[str, Any], settings: object = None, **more: object
     ) -> dict[str, Any]:
-        params = {"processId": None, "rootUri": None, "capabilities": capabilities, "initializationOptions": settings}
+        params = {"processId": None, "rootUri": None, "capabilities": capabilities}
+        params["initializationOptions"] = alone(settings) if self.is_alone else settings
         params |= more
         self.client.capabilities = get_converter().structure(capabilities, types.ClientCapabilities)
         result = await self.ask("initialize", params)
@@ -225,6 +226,16 @@ class Page:
         return await self.editor.ask("efim/explain", self.place)
 
 
+def alone(settings: object) -> object:
+    """Settings with which a client gets a server process of its own, which a test can watch and end."""
+    if settings is None:
+        return {"shared": False}
+    if not isinstance(settings, Mapping):
+        return settings
+    section = next((name for name in ("efim-ls", "efim_ls") if name in settings), None)
+    return {**settings, section: alone(settings[section])} if section else {"shared": False, **settings}
+
+
 def units(text: str, encoding: str) -> int:
     return (
         len(text.encode(f"{encoding}-le" if encoding != "utf-8" else encoding))
@@ -233,15 +244,20 @@ def units(text: str, encoding: str) -> int:
 
 
 @asynccontextmanager
-async def launched(command: tuple[str, ...] = STAND_IN, cache: Path | None = None) -> AsyncIterator[Editor]:
+async def launched(
+    command: tuple[str, ...] = STAND_IN,
+    cache: Path | None = None,
+    is_alone: bool = True,
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Editor]:
     """A server that has not been spoken to, with a cache of its own unless one is given."""
     with nullcontext(cache) if cache else TemporaryDirectory() as folder:
-        env = {**ENV, "XDG_CACHE_HOME": str(folder)}
+        env = {**ENV, **(env or {}), "XDG_CACHE_HOME": str(folder)}
         config = ClientServerConfig(server_command=list(command), client_factory=Client, server_env=env)
         client = await config.start()
         assert isinstance(client, Client) and client._server is not None
         try:
-            yield Editor(client)
+            yield Editor(client, is_alone)
         finally:
             if client._server.returncode is None:
                 client._server.kill()

@@ -30,7 +30,7 @@ async def _animate(console: Console) -> Tally:
     tally, clock = Tally(), asyncio.get_running_loop()
     next_key = 0.0
     with Live(Panel(LOADING), console=console, auto_refresh=False, screen=True) as live:
-        async with editor({"persist": False}) as headless:
+        async with editor({"persist": False, "shared": False}) as headless:
             async for moment in Typist(headless).moments():
                 tally.add(moment)
                 live.update(screen(moment, tally, console.height), refresh=True)
@@ -48,7 +48,7 @@ def _look(moment: Moment) -> float:
 async def _tell() -> Tally:
     tally = Tally()
     print(LOADING, flush=True)
-    async with editor({"persist": False}) as headless:
+    async with editor({"persist": False, "shared": False}) as headless:
         async for moment in Typist(headless).moments():
             tally.add(moment)
             print(_line(len(tally.milliseconds), moment), flush=True)

@@ -30,39 +30,13 @@ static Attention attention_scratch(float *memory, int64_t dim) {
 /* Two to the x for x of at most 0, within 3 units in the last place; 0 below -126. The coefficients keep the largest error
    of a polynomial of degree 5 least. */
 INLINE Floats power_of_two(Floats x) {
-    __m512 whole = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    Floats r = x - (Floats)whole, p = spread(1.3381302537e-03f);
+    Floats whole = nearest(x), r = x - whole, p = spread(1.3381302537e-03f);
     p = fused(p, r, spread(9.6663685154e-03f));
     p = fused(p, r, spread(5.5503810138e-02f));
     p = fused(p, r, spread(2.4022349038e-01f));
     p = fused(p, r, spread(6.9314718056e-01f));
     p = fused(p, r, spread(1.0f));
-    __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ); /* not a number, too */
-    return (Floats)_mm512_maskz_scalef_ps(counts, (__m512)p, whole);
-}
-
-/* Transpose 16 keys of 16 dimensions: rows[i][d] becomes out[d * KEYS + i]. Quarters come from memory, which spares
-   half of the shuffles. */
-INLINE void transpose_keys(const float *const *rows, int64_t d, float *out) {
-    __m512 v[16];
-    for (int i = 0; i < 4; i++)
-        for (int q = 0; q < 4; q++) {
-            __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(rows[i] + d + 4 * q));
-            x = _mm512_insertf32x4(x, _mm_loadu_ps(rows[i + 4] + d + 4 * q), 1);
-            x = _mm512_insertf32x4(x, _mm_loadu_ps(rows[i + 8] + d + 4 * q), 2);
-            v[4 * q + i] = _mm512_insertf32x4(x, _mm_loadu_ps(rows[i + 12] + d + 4 * q), 3);
-        }
-    for (int q = 0; q < 4; q++) {
-        __m512d low = (__m512d)_mm512_unpacklo_ps(v[4 * q], v[4 * q + 1]);
-        __m512d high = (__m512d)_mm512_unpackhi_ps(v[4 * q], v[4 * q + 1]);
-        __m512d next_low = (__m512d)_mm512_unpacklo_ps(v[4 * q + 2], v[4 * q + 3]);
-        __m512d next_high = (__m512d)_mm512_unpackhi_ps(v[4 * q + 2], v[4 * q + 3]);
-        float *to = out + 4 * q * KEYS;
-        _mm512_storeu_ps(to, (__m512)_mm512_unpacklo_pd(low, next_low));
-        _mm512_storeu_ps(to + KEYS, (__m512)_mm512_unpackhi_pd(low, next_low));
-        _mm512_storeu_ps(to + 2 * KEYS, (__m512)_mm512_unpacklo_pd(high, next_high));
-        _mm512_storeu_ps(to + 3 * KEYS, (__m512)_mm512_unpackhi_pd(high, next_high));
-    }
+    return raised(p, whole, x);
 }
 
 /* Lay out a block of `count` keys [count][dim] as [dim][KEYS]; lanes beyond them repeat the last one. */
@@ -70,24 +44,27 @@ static void load_keys(const float *k, int64_t count, int64_t dim, float *out) {
     for (int64_t t = 0; t < count; t += LANES) {
         const float *rows[LANES];
         for (int i = 0; i < LANES; i++) rows[i] = k + (t + i < count ? t + i : count - 1) * dim;
-        for (int64_t d = 0; d < dim; d += LANES) transpose_keys(rows, d, out + d * KEYS + t);
+        for (int64_t d = 0; d < dim; d += LANES) transpose(rows, d, out + d * KEYS + t, KEYS);
     }
 }
 
 /* Scores [n][KEYS] of `n` queries with the block's keys; those from `count` on are -inf. */
 INLINE void score(const Attention *a, int64_t first, int n, int64_t count, int64_t dim, float *scores) {
-    Floats sums[TILE][KEYS / LANES] = {0};
+    int side = SPAN_OF(n);
     const float *q = a->queries + first * dim;
-    for (int64_t d = 0; d < dim; d++) {
-        Floats key[KEYS / LANES];
-        for (int i = 0; i < KEYS / LANES; i++) key[i] = *(const Floats *)(a->keys + d * KEYS + i * LANES);
-        for (int j = 0; j < n; j++) {
-            Floats query = spread(q[j * dim + d]);
-            for (int i = 0; i < KEYS / LANES; i++) sums[j][i] = fused(query, key[i], sums[j][i]);
+    for (int64_t t = 0; t < KEYS; t += side * LANES) {
+        Floats sums[TILE][WIDEST] = {0};
+        for (int64_t d = 0; d < dim; d++) {
+            Floats key[WIDEST];
+            for (int i = 0; i < side; i++) key[i] = *(const Floats *)(a->keys + d * KEYS + t + i * LANES);
+            for (int j = 0; j < n; j++) {
+                Floats query = spread(q[j * dim + d]);
+                for (int i = 0; i < side; i++) sums[j][i] = fused(query, key[i], sums[j][i]);
+            }
         }
+        for (int j = 0; j < n; j++)
+            for (int i = 0; i < side; i++) *(Floats *)(scores + j * KEYS + t + i * LANES) = sums[j][i];
     }
-    for (int j = 0; j < n; j++)
-        for (int i = 0; i < KEYS / LANES; i++) *(Floats *)(scores + j * KEYS + i * LANES) = sums[j][i];
     for (int64_t t = count; t < KEYS; t++)
         for (int j = 0; j < n; j++) scores[j * KEYS + t] = -INFINITY;
 }
@@ -112,22 +89,22 @@ INLINE void weigh(const Attention *a, int64_t first, int n, float *scores, float
     }
 }
 
-/* Add the values of `count` keys in their shares, for `lanes` * LANES dimensions of `n` queries. */
+/* Add the values of `count` keys in their shares, for `side` * LANES dimensions of `n` queries. */
 INLINE void gather_some(const float *shares, const float *factors, int n, const float *v, int64_t count, int64_t dim,
-                        int lanes, float *out) {
-    Floats sums[TILE][4];
+                        int side, float *out) {
+    Floats sums[TILE][WIDEST];
     for (int j = 0; j < n; j++)
-        for (int i = 0; i < lanes; i++) sums[j][i] = *(const Floats *)(out + j * dim + i * LANES) * factors[j];
+        for (int i = 0; i < side; i++) sums[j][i] = *(const Floats *)(out + j * dim + i * LANES) * factors[j];
     for (int64_t t = 0; t < count; t++) {
-        Floats value[4];
-        for (int i = 0; i < lanes; i++) value[i] = *(const Floats *)(v + t * dim + i * LANES);
+        Floats value[WIDEST];
+        for (int i = 0; i < side; i++) value[i] = *(const Floats *)(v + t * dim + i * LANES);
         for (int j = 0; j < n; j++) {
             Floats share = spread(shares[j * KEYS + t]);
-            for (int i = 0; i < lanes; i++) sums[j][i] = fused(share, value[i], sums[j][i]);
+            for (int i = 0; i < side; i++) sums[j][i] = fused(share, value[i], sums[j][i]);
         }
     }
     for (int j = 0; j < n; j++)
-        for (int i = 0; i < lanes; i++) *(Floats *)(out + j * dim + i * LANES) = sums[j][i];
+        for (int i = 0; i < side; i++) *(Floats *)(out + j * dim + i * LANES) = sums[j][i];
 }
 
 INLINE void attend_tile(const Attention *a, int64_t first, int n, const float *v, int64_t count, int64_t dim) {
@@ -136,7 +113,11 @@ INLINE void attend_tile(const Attention *a, int64_t first, int n, const float *v
     score(a, first, n, count, dim, scores);
     weigh(a, first, n, scores, factors);
     int64_t d = 0;
-    for (; d + 64 <= dim; d += 64) gather_some(scores, factors, n, v + d, count, dim, 4, out + d);
+    int side = SPAN_OF(n);
+    for (; d + side * LANES <= dim; d += side * LANES)
+        gather_some(scores, factors, n, v + d, count, dim, side, out + d);
+    for (; d + SPAN * LANES <= dim; d += SPAN * LANES)
+        gather_some(scores, factors, n, v + d, count, dim, SPAN, out + d);
     for (; d < dim; d += LANES) gather_some(scores, factors, n, v + d, count, dim, 1, out + d);
 }
 

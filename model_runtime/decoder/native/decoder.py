@@ -33,8 +33,8 @@ def native_missing(config: ModelConfig) -> str | None:
     lib = c.library()
     if isinstance(lib, str):
         return lib
-    if not lib.efim_supported():
-        return "this CPU has no AVX-512 with VNNI"
+    if not c.instruction_sets():
+        return "this CPU has neither AVX2 with FMA and F16C nor ARM's dot products"
     return f"heads of {config.head_dim} dimensions are no multiple of 16" if config.head_dim % 16 else None
 
 
@@ -45,8 +45,13 @@ class NativeDecoder:
     batch_invariant = True
     likeliest = None
 
-    def __init__(self, config: ModelConfig, weights: Weights, form: Format, threads: int) -> None:
-        """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards."""
+    def __init__(
+        self, config: ModelConfig, weights: Weights, form: Format, threads: int, instructions: str | None = None
+    ) -> None:
+        """Prepare the weights as fp16 or int8; `weights` may be dropped afterwards.
+
+        `instructions` are the best that this CPU has, unless a test chooses others.
+        """
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._memory = WeightMemory()
@@ -55,7 +60,8 @@ class NativeDecoder:
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
-        self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS))
+        chosen = instructions or c.instruction_sets()[0]
+        self._runner = lib.efim_open(ctypes.byref(self._model), min(threads, MOST_THREADS), chosen.encode())
         if not self._runner:
             raise MemoryError("no memory or no threads for the decoder")
         # Not at exit, when another thread may still be in a pass.

@@ -19,7 +19,8 @@ static void rms_norm(const float *x, int64_t width, int64_t count, const float *
 /* The same of the differences from the mean, plus a bias. The padding zeros are not part of the row. */
 static void layer_norm(const float *x, int64_t width, int64_t count, const Norm *norm, float epsilon, float *out) {
     Floats sum = {0}, squares = {0}, none = {0};
-    Ints lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const int32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    Ints lane = *(const Ints *)numbers;
     for (int64_t i = 0; i < width; i += LANES) sum += *(const Floats *)(x + i);
     float mean = total(sum) / count;
     for (int64_t i = 0; i < width; i += LANES) {
@@ -35,11 +36,8 @@ static void layer_norm(const float *x, int64_t width, int64_t count, const Norm 
 
 /* Turn each pair of numbers by its angle; rope [dim] holds cosine and sine of each. `dim` is in whole lanes. */
 static void rotate(const float *from, const float *rope, int64_t dim, float *to) {
-    for (int64_t i = 0; i < dim; i += LANES) {
-        __m512 x = _mm512_loadu_ps(from + i), angles = _mm512_loadu_ps(rope + i);
-        __m512 crossed = _mm512_mul_ps(_mm512_permute_ps(x, 0xb1), _mm512_movehdup_ps(angles));
-        _mm512_storeu_ps(to + i, _mm512_fmaddsub_ps(x, _mm512_moveldup_ps(angles), crossed));
-    }
+    for (int64_t i = 0; i < dim; i += LANES)
+        *(Floats *)(to + i) = turned(*(const Floats *)(from + i), *(const Floats *)(rope + i));
 }
 
 /* silu(x) = x / (1 + e^-x). gelu by tanh is the same of another exponent, because (1 + tanh y) / 2 = 1 / (1 + e^-2y). */

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import logging
 import platform
-import sys
-from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from model_runtime.c_sources import build_error, embedded_hash, load_library
 
 PATH = Path(__file__).with_name("_native.so")
+SETS = ("avx512", "avxvnni", "avx2", "neon")  # of instructions, the best first
+MACHINES = ("x86_64", "amd64", "aarch64", "arm64")  # as systems name them, in small letters
 
 logger = logging.getLogger(__name__)
 
@@ -75,15 +76,16 @@ class NativeModel(Structure):
 @cache
 def library() -> ctypes.CDLL | str:
     """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        return "it is for x86-64 on Linux"
+    if platform.machine().lower() not in MACHINES:
+        return "it is for x86-64 and ARM CPUs of 64 bits"
     if said := build_error(PATH):
         logger.warning("the compiled part could not be compiled:\n%s", said)
     if isinstance(lib := load_library(PATH, "the compiled part", "efim_sources"), str):
         return lib
     lib.efim_supported.restype = c_int
+    lib.efim_supported.argtypes = (c_char_p,)
     lib.efim_open.restype = c_void_p
-    lib.efim_open.argtypes = (POINTER(NativeModel), c_int)
+    lib.efim_open.argtypes = (POINTER(NativeModel), c_int, c_char_p)
     lib.efim_close.restype = None
     lib.efim_close.argtypes = (c_void_p,)
     lib.efim_pass.restype = None
@@ -91,7 +93,16 @@ def library() -> ctypes.CDLL | str:
     return lib
 
 
-def library_hash() -> str:
-    """Return the hash of the sources that the compiled part was built from; empty without it."""
+def instruction_sets() -> list[str]:
+    """Return the sets of instructions that the compiled part can use on this CPU, the best first."""
     lib = library()
-    return "" if isinstance(lib, str) else embedded_hash(lib, "efim_sources")
+    return [] if isinstance(lib, str) else [each for each in SETS if lib.efim_supported(each.encode())]
+
+
+def library_hash() -> str:
+    """Return the hash of the sources that the compiled part was built from, and its set of instructions here.
+
+    Bits differ between the sets. Empty without the compiled part.
+    """
+    lib = library()
+    return "" if isinstance(lib, str) else " ".join((embedded_hash(lib, "efim_sources"), *instruction_sets()[:1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -32,7 +33,10 @@ class WeightMemory:
 
 def _region(size: int) -> npt.NDArray[np.uint8]:
     """Map zeros, private to this process: the system puts no shared ones into huge pages unless told to."""
-    memory = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if sys.platform == "win32":
+        memory = mmap.mmap(-1, size + HUGE_PAGE)
+    else:
+        memory = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a system without such pages
             memory.madvise(mmap.MADV_HUGEPAGE)

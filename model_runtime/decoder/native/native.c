@@ -1,7 +1,6 @@
 /* Opens a model for passes: owns scratch memory and the helping threads. */
 
-#include "tiles.h"
-#include <immintrin.h>
+#include "sets.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -10,10 +9,9 @@
 #define MOST_THREADS 64
 #define SPINS 2000 /* about a tenth of a millisecond: between the passes of an answer helpers stay awake */
 
-void share_avx512(Pass *p, int thread);
-
 typedef struct {
     Pass pass;
+    const Set *set;
     pthread_t helpers[MOST_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t begun;
@@ -21,13 +19,11 @@ typedef struct {
     int helping;
 } Runner;
 
-/* Whether this CPU has what avx512.c is compiled for. */
-int efim_supported(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
+#ifdef __x86_64__
+#define PAUSE() __builtin_ia32_pause()
+#else
+#define PAUSE() __asm__ volatile("yield")
+#endif
 
 #define TEXT(x) #x
 #define SPELLED(x) TEXT(x)
@@ -44,7 +40,7 @@ void meet(Pass *p) {
         return;
     }
     for (int spins = 0; atomic_load_explicit(&p->epoch, memory_order_acquire) == epoch; spins++) {
-        if (spins < SPINS) _mm_pause();
+        if (spins < SPINS) PAUSE();
         else sched_yield(); /* another process has the core that one of us needs */
     }
 }
@@ -52,7 +48,7 @@ void meet(Pass *p) {
 static void wait_for(Runner *r, int generation) {
     for (int spins = 0; spins < SPINS; spins++) {
         if (atomic_load(&r->generation) != generation) return;
-        _mm_pause();
+        PAUSE();
     }
     pthread_mutex_lock(&r->lock);
     while (atomic_load(&r->generation) == generation) pthread_cond_wait(&r->begun, &r->lock);
@@ -66,7 +62,7 @@ static void *help(void *argument) {
         wait_for(r, generation);
         generation++;
         if (atomic_load(&r->closing)) return NULL;
-        share_avx512(&r->pass, thread);
+        r->set->share(&r->pass, thread);
     }
 }
 
@@ -99,7 +95,7 @@ static int allocate(Runner *r) {
     p->input.units = calloc(MOST_ROWS, sizeof(float));
     p->delta = calloc(MOST_ROWS * m->padded, sizeof(float));
     p->wide = calloc(MOST_ROWS * p->wide_stride, sizeof(float));
-    p->has_tiles = m->is_int8 && tiles_allowed();
+    p->has_tiles = m->is_int8 && r->set->has_tiles && r->set->has_tiles();
     p->scratch = calloc(p->threads * attention_size(m->head_dim), sizeof(float));
     return p->input.wide && p->input.digits && p->input.units && p->delta && p->wide && p->scratch;
 }
@@ -114,11 +110,12 @@ void efim_close(Runner *r) {
     free(r);
 }
 
-/* The model must outlive the runner. NULL without enough memory or threads; `threads`: 1 to MOST_THREADS. */
-Runner *efim_open(const Model *model, int threads) {
+/* The model must outlive the runner, and this CPU must have the set of that name. NULL without enough memory or threads;
+   `threads`: 1 to MOST_THREADS. */
+Runner *efim_open(const Model *model, int threads, const char *set) {
     Runner *r = calloc(1, sizeof(Runner));
     if (!r) return NULL;
-    r->pass.model = model, r->pass.threads = threads;
+    r->pass.model = model, r->pass.threads = threads, r->set = set_of(set);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->begun, NULL);
     int good = allocate(r);
@@ -135,5 +132,5 @@ void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, flo
     p->rows = rows, p->shared = shared / KEYS * KEYS, p->places = places, p->x = x;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
     if (p->threads > 1) begin(r);
-    share_avx512(p, 0);
+    r->set->share(p, 0);
 }

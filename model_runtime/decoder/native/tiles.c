@@ -1,12 +1,18 @@
 /* Products of int8 weights in tiles of 16 rows by 64 bytes (AMX), for passes of several rows. The sums are whole numbers, so
    they are those of products.h, and scaling is done in the same order: both compute the same bits. */
 
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,amx-tile,amx-int8")
+#ifdef __x86_64__
+#include "target.h"
+TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,amx-tile,amx-int8,avx512vnni")
 #include "tiles.h"
+#define LANES 16
+#define INSTRUCTIONS "avx512.h"
 #include "lanes.h"
 #include <cpuid.h>
+#ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #define GROUP 8 /* rows of activations in a tile, two digits each */
 
@@ -16,7 +22,11 @@ int tiles_allowed(void) {
     unsigned a, b, c, d = 0;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     int has_tiles = d >> 24 & 1, has_int8 = d >> 25 & 1;
+#ifdef __linux__
     return has_tiles && has_int8 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
 }
 
 void tiles_begin(void) {
@@ -99,3 +109,6 @@ void tiles_multiply(const Matrix *m, const Rows *x, int64_t rows, int64_t first,
             }
         }
 }
+
+TARGET_END
+#endif

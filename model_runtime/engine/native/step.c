@@ -12,7 +12,7 @@
 const char *engine_sources(void) { return SPELLED(SOURCES); }
 
 /* Loops over whole vocabularies are compiled for wider registers, too, where a loader can choose among them. */
-#if defined(__x86_64__) && defined(__GLIBC__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDE

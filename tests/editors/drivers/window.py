@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, Locator, Page, ViewportSize
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, ViewportSize
 
 from ..fetching.part import ROOT
 from .vscode import VSCode
@@ -24,6 +24,7 @@ CHROMIUM = (
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
+HOVER = 5_000  # milliseconds in which a tooltip appears, or is hovered for again
 STATUS = r"#efim-ls\.efim-ls\.status"
 LOOKING = Path(__file__).with_name("looking.js").read_text("utf-8")
 
@@ -116,9 +117,21 @@ class Window:
         eventually(seen, lambda: f"the status bar tells {self.status!r}, not {state!r} with {message!r}")
 
     def hover_status(self, having: str = "recomputed") -> str:
-        """Return the tooltip of the status bar item, once it has a word."""
-        self.page.locator(STATUS).hover()
-        return self.page.locator(".workbench-hover", has_text=having).inner_text()
+        """Return the tooltip of the status bar item, once it has a word.
+
+        VS Code hides it when the item or the focus changes, and shows it again only to a pointer that has left.
+        """
+        tooltip = self.page.locator(".workbench-hover", has_text=having)
+
+        def shown() -> bool:
+            self.page.mouse.move(0, 0)
+            self.page.locator(STATUS).hover()
+            with suppress(TimeoutError):
+                tooltip.wait_for(timeout=HOVER)
+            return tooltip.is_visible()
+
+        eventually(shown, lambda: f"the tooltip of the status bar item does not tell {having!r}")
+        return tooltip.inner_text()
 
     def open_menu(self) -> Locator:
         """Click the status bar item; return the rows of its menu."""

@@ -83,7 +83,8 @@ async def test_a_thousand_superseded_requests_leave_nothing_that_grows(session: 
     assert all(
         len(document.suggestions._suggestions) <= MOST_SUGGESTIONS for document in completer._documents.values()
     )
-    assert not session.engine._tickets and not session.engine._ready and not session.engine._idle
+    thread = session.engine._thread
+    assert not thread._tickets and not thread._ready and not thread._idle
     for document in session.documents:
         session.close_document(document.uri)
     await session.background.settled()

@@ -39,5 +39,5 @@ static inline void emulated_multiply(int sums, int a, int b) {
 #define _tile_dpbusd emulated_multiply
 #define _tile_loadconfig(config) (void)(config)
 #define _tile_release() (void)0
-#define __get_cpuid_count(leaf, part, a, b, c, d) (*(d) = ~0u)
+#define __get_cpuid_count(leaf, part, a, b, c, d) (__get_cpuid_count(leaf, part, a, b, c, d), *(d) = ~0u)
 #define syscall(...) 0

@@ -1,11 +1,9 @@
 /* Random models and passes through the compiled decoder, beside a reference in double precision.
 
-   Arguments: seconds, first seed. Every buffer that the decoder is given has its exact size, so that a sanitizer sees
+   Arguments: seconds, first seed, set of instructions. Every buffer that the decoder is given has its exact size, so that a sanitizer sees
    what is read or written past its end. A row must have the same bits alone as in company. */
 
-#pragma GCC target("f16c")
 #include "pass.h"
-#include <immintrin.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +16,11 @@
 #define CLOSE_INT8 3e-2 /* of the largest number: digits of activations are rounded */
 
 typedef struct Runner Runner;
-Runner *efim_open(const Model *model, int threads);
+Runner *efim_open(const Model *model, int threads, const char *set);
 void efim_close(Runner *r);
 void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, float *x, int64_t wanted,
                const int64_t *wanted_rows, float *logits);
-int efim_supported(void);
+int efim_supported(const char *set);
 
 /* A matrix as the decoder has it, and as numbers [outputs][inputs]. */
 typedef struct {
@@ -47,6 +45,7 @@ typedef struct {
 
 static uint64_t state;
 static unsigned long seed;
+static const char *set = "avx512";
 
 static uint32_t draw(void) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -88,9 +87,9 @@ static Matrix matrix(Case *c, int64_t outputs, int64_t inputs, int biased, Real 
                 weights[n / 16 * 16 * m.in + i / 4 * 64 + n % 16 * 4 + i % 4] = w, sums[n] += 128 * w;
                 copy->real[n * inputs + i] = (double)w * scales[n];
             } else {
-                uint16_t half = _cvtss_sh((float)(real(1.5) / sqrt(inputs)), 0);
+                _Float16 half = (_Float16)(real(1.5) / sqrt(inputs));
                 memcpy(weights + 2 * (n / 16 * 16 * m.in + i * 16 + n % 16), &half, 2);
-                copy->real[n * inputs + i] = _cvtsh_ss(half);
+                copy->real[n * inputs + i] = half;
             }
         }
     }
@@ -260,7 +259,7 @@ static void check(Case *c, const Arena *found) {
     Arena alone[ARENAS] = {arena(c)};
     int64_t one[ARENAS] = {1, 0};
     memcpy(alone->x, found->x, c->capacity * m->padded * sizeof(float));
-    Runner *runner = efim_open(m, 1);
+    Runner *runner = efim_open(m, 1, set);
     if (!runner) fail("no runner", 0);
     while (alone->length < found->length) pass(c, runner, alone, one, 0, 1);
     efim_close(runner);
@@ -287,7 +286,7 @@ static void run(Case *c, long *passes) {
                 arenas[a].x[t * c->model.padded + i] = (float)real(draw() % 8 ? 2 : 200);
     int64_t alike = draw() % 2 ? between(0, c->capacity) : 0;
     memcpy(arenas[1].x, arenas[0].x, alike * c->model.padded * sizeof(float));
-    Runner *runner = efim_open(&c->model, (int)between(1, 3));
+    Runner *runner = efim_open(&c->model, (int)between(1, 3), set);
     if (!runner) fail("no runner", 0);
     while (arenas[0].length + arenas[1].length < ARENAS * c->capacity) { /* full at the end, to the last token */
         int64_t tokens[ARENAS], room = MOST_ROWS, most = draw() % 3 ? 5 : MOST_ROWS;
@@ -309,7 +308,8 @@ int main(int count, char **arguments) {
     unsigned long first = seed = count > 2 ? strtoul(arguments[2], NULL, 10) : 0;
     long passes = 0;
     time_t began = time(NULL);
-    if (!efim_supported()) return puts("this CPU has no AVX-512 with VNNI"), 77;
+    if (count > 3) set = arguments[3];
+    if (!efim_supported(set)) return printf("this CPU has no %s\n", set), 77;
     do state = seed * 0x9e3779b97f4a7c15u + 1, run(&c, &passes), seed++;
     while (difftime(time(NULL), began) < seconds);
     printf("%lu models, %ld passes\n", seed - first, passes);

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import product
 from pathlib import Path
+
+from model_runtime.decoder.native.library import instruction_sets
 
 ROOT = Path(__file__).parents[3]
 NATIVE = ROOT / "model_runtime" / "decoder" / "native"
@@ -30,21 +31,34 @@ def build_fuzz(folder: Path, sanitizers: str, native: Path = NATIVE, options: tu
     return folder / "fuzz"
 
 
-def run_fuzz(program: Path, seconds: float, seed: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run it; the standard error says what was found, with the seed that finds it again."""
+def build_emulated_fuzz(folder: Path, compiler: Path | str) -> Path:
+    """Compile the decoder and its fuzz for an emulator, in which sanitizers do not run."""
+    sources = [*sorted(NATIVE.glob("*.c")), FUZZ]
+    options = (*FLAGS, "-O2", "-static", f"-I{NATIVE}")
+    subprocess.run([compiler, *options, *sources, "-lm", "-o", folder / "fuzz"], check=True)
+    return folder / "fuzz"
+
+
+def run_fuzz(
+    program: Path, seconds: float, instructions: str, seed: int = 0, emulator: tuple[Path | str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run it with these instructions; the standard error says what was found, with the seed that finds it again."""
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
-    return subprocess.run([program, str(seconds), str(seed)], capture_output=True, text=True, env=environment)
+    command = [*emulator, program, str(seconds), str(seed), instructions]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def main() -> int:
-    """Look for faults of memory, then for races, with tiles and without, for an equal time each."""
+    """Look for faults of memory, then for races, with all instructions and with tiles, for an equal time each."""
     seconds, seed, worst = float(sys.argv[1]), int(time.time()), 0
-    for (what, sanitizers), options in product(SANITIZERS.items(), ((), TILES)):
-        with tempfile.TemporaryDirectory() as folder:
-            program = build_fuzz(Path(folder), sanitizers, options=options)
-            ran = run_fuzz(program, seconds / (2 * len(SANITIZERS)), seed)
-        print(f"{what}: {ran.stdout}{ran.stderr}", end="")
-        worst = max(worst, abs(ran.returncode))
+    kinds = [(each, ()) for each in instruction_sets()] + [("avx512", TILES)] * ("avx512" in instruction_sets())
+    for what, sanitizers in SANITIZERS.items():
+        for instructions, options in kinds:
+            with tempfile.TemporaryDirectory() as folder:
+                program = build_fuzz(Path(folder), sanitizers, options=options)
+                ran = run_fuzz(program, seconds / (len(kinds) * len(SANITIZERS)), instructions, seed)
+            print(f"{what}, {instructions}: {ran.stdout}{ran.stderr}", end="")
+            worst = max(worst, abs(ran.returncode))
     return worst
 
 

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,7 @@ from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32, read_weight
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, native_missing
+from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.decoder.quantization import FP16_MAX, quantized
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
@@ -66,6 +68,13 @@ SHAPES = {
     ),
     "granite": Tiny("granite", hidden=72, intermediate=88, context=CONTEXT, seed=9),
 }
+# Every shape with the best instructions, and half of them with each of the others.
+KINDS = [
+    (shape, each)
+    for i, shape in enumerate(SHAPES)
+    for j, each in enumerate(instruction_sets() or [""])
+    if j == 0 or (i + j) % 2
+]
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, CONTEXT).astype(np.int32)
 
 
@@ -77,13 +86,13 @@ def compiled() -> None:
 class Model:
     """One checkpoint whose weights are stored in 16 bits; decoders of it are made once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, instructions: str | None = None) -> None:
         self.folder, self.config = folder, read_config(folder)
-        self.weights = read_weights(folder, self.config)
+        self.weights, self.instructions = read_weights(folder, self.config), instructions
         self.decoder = cache(self._decoder)
 
     def _decoder(self, form: Form, threads: int = 1) -> NativeDecoder:
-        return NativeDecoder(self.config, self.weights, form, threads)
+        return NativeDecoder(self.config, self.weights, form, threads, self.instructions)
 
     def arena(self) -> Arena:
         """An arena full of junk."""
@@ -93,9 +102,10 @@ class Model:
         return arena
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(scope="module", params=KINDS, ids=", ".join)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[request.param], half=True))
+    shape, instructions = request.param
+    return Model(make(tmp_path_factory.mktemp("model"), SHAPES[shape], half=True), instructions)
 
 
 def in_steps(decoder: AnyDecoder, arena: Arena, ids: Ids) -> Fp32:
@@ -169,7 +179,7 @@ def assert_computes(model: Model, weights: Weights, form: Form) -> None:
     config = replace(model.config, tied=False)
     weights = {"lm_head.weight": as_fp32(model.weights["model.embed_tokens.weight"])} | weights
     reference = Decoder(*stored(config, weights, form), "fp32").forward(TOKENS, Arena(config, CONTEXT), CONTEXT)
-    found = NativeDecoder(config, weights, form, 1).forward(TOKENS, model.arena(), CONTEXT)
+    found = NativeDecoder(config, weights, form, 1, model.instructions).forward(TOKENS, model.arena(), CONTEXT)
     assert distance(found, reference) <= (CLOSE_INT8 if form == "int8" else CLOSE)
 
 
@@ -191,12 +201,23 @@ def test_activations_of_large_numbers(model: Model, form: Form, scale: float) ->
     assert_computes(model, weights, form)
 
 
+@pytest.mark.parametrize("instructions", instruction_sets())
+def test_sums_of_the_largest_whole_numbers_are_exact(tmp_path: Path, instructions: str) -> None:
+    model = Model(make(tmp_path, Tiny(heads=40, kv_heads=1, head_dim=64, context=CONTEXT)), instructions)
+    weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
+    for name in weights:  # all that o_proj sums up are 127 as whole numbers
+        if name.endswith(("v_proj.weight", "o_proj.weight")):
+            weights[name].fill(1 if "v_proj" in name else 1e-5)
+    weights["model.embed_tokens.weight"] = np.abs(weights["model.embed_tokens.weight"])
+    assert_computes(model, weights, "int8")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_number_spoils_nothing_after_it(model: Model, form: Form) -> None:
     weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
     weights["model.embed_tokens.weight"][7] = np.nan
     healthy = np.where(TOKENS == 7, 8, TOKENS).astype(np.int32)
-    decoder = NativeDecoder(model.config, weights, form, 1)
+    decoder = NativeDecoder(model.config, weights, form, 1, model.instructions)
     before = decoder.forward(healthy, model.arena(), CONTEXT)
     assert np.isnan(decoder.forward(np.full(CONTEXT, 7, dtype=np.int32), model.arena())).any()
     rows = slice(0, None) if "lm_head.weight" in weights else [i for i in range(VOCABULARY) if i != 7]
@@ -209,8 +230,8 @@ def test_a_weight_beyond_what_sixteen_bits_hold_is_refused_with_a_remedy(model: 
     weights["model.layers.1.self_attn.v_proj.weight"][3, 5] = beyond
     with pytest.raises(ModelError, match="fp16.*: set weights to 'fp32' or 'int8'"):
         NativeDecoder(model.config, weights, "fp16", 1)
-    found = NativeDecoder(model.config, weights, "int8", 1).forward(TOKENS, model.arena(), CONTEXT)
-    assert np.isfinite(found).all()
+    int8 = NativeDecoder(model.config, weights, "int8", 1, model.instructions)
+    assert np.isfinite(int8.forward(TOKENS, model.arena(), CONTEXT)).all()
 
 
 def test_every_family_is_computed(model: Model) -> None:
@@ -233,8 +254,9 @@ def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
         return np.concatenate([fetched(decoder.forward(ids, Arena(c, size), size)).argmax(1) for ids in windows])
 
     exact = said(Decoder(c, weights, "fp32"))
-    shares = {form: float((said(NativeDecoder(c, weights, form, 1)) == exact).mean()) for form in FORMS}
-    assert shares["fp16"] >= 0.999 and shares["int8"] >= 0.97, shares
+    for form, each in product(FORMS, instruction_sets()):
+        share = float((said(NativeDecoder(c, weights, form, 1, each)) == exact).mean())
+        assert share >= {"fp16": 0.999, "int8": 0.97}[form], (form, each)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -357,7 +379,7 @@ def test_two_decoders_at_once_do_not_disturb_each_other(model: Model, form: Form
     reference = in_steps(model.decoder(form), model.arena(), TOKENS)
 
     def computed(seed: int) -> Fp32:
-        decoder = NativeDecoder(model.config, model.weights, form, 2)
+        decoder = NativeDecoder(model.config, model.weights, form, 2, model.instructions)
         return in_passes(decoder, model.arena(), TOKENS, 9, seed)
 
     with ThreadPoolExecutor(2) as pool:

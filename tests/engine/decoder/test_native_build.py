@@ -134,7 +134,6 @@ def test_what_the_compiler_said_is_in_the_log_and_in_the_reason(
     said = "native.c: In function 'meet':\nnative.c:40:5: error: expected ';'\n"
     (tmp_path / "_native.error.txt").write_text(said)
     monkeypatch.setattr(library, "PATH", tmp_path / "_native.so")
-    monkeypatch.setattr(library.sys, "platform", "linux")
     monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
     found = library.library.__wrapped__()
     assert found == (
@@ -149,8 +148,17 @@ def test_another_machine_is_told_so_whatever_its_compiler_said(
 ) -> None:
     (tmp_path / "_native.error.txt").write_text("error: no such instructions")
     monkeypatch.setattr(library, "PATH", tmp_path / "_native.so")
-    monkeypatch.setattr(library.platform, "machine", lambda: "arm64")
-    assert (library.library.__wrapped__(), caplog.text) == ("it is for x86-64 on Linux", "")
+    monkeypatch.setattr(library.platform, "machine", lambda: "riscv64")
+    assert (library.library.__wrapped__(), caplog.text) == ("it is for x86-64 and ARM CPUs of 64 bits", "")
+
+
+def test_keys_and_values_of_other_instructions_are_not_taken_for_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_compiled()
+    best, hashes = library.instruction_sets(), set[str]()
+    for first in range(len(best)):
+        monkeypatch.setattr(library, "SETS", best[first:])
+        hashes.add(library.library_hash())
+    assert len(hashes) == len(best)
 
 
 @pytest.mark.parametrize(

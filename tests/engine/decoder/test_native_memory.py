@@ -29,7 +29,7 @@ from tests.models import Tiny, config
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the compiled decoder is for Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read where Linux tells it")
 
 shapes = st.tuples(st.integers(0, 70), st.integers(1, 3)) | st.just((REGION // 2 + 1, 1))
 kinds = st.sampled_from([np.dtype(kind) for kind in (np.int8, np.float16, np.float32)])

@@ -284,7 +284,7 @@ def test_where_there_is_one_way_nothing_is_measured(
 
 LACKS = {
     "not built": ("it was not built: use gcc", "it was not built: use gcc"),
-    "an older CPU": (SimpleNamespace(efim_supported=lambda: 0), "no AVX-512"),
+    "an older CPU": (SimpleNamespace(efim_supported=lambda instructions: 0), "neither AVX2"),
 }
 
 
@@ -323,7 +323,7 @@ def test_int8_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: p
 def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(
     measuring: Measuring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda: 1))
+    monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda instructions: 1))
     monkeypatch.setattr(autotune, "native_missing", native_missing)
     way, reason = choose_method(replace(SHAPE, head_dim=24), "auto", 1, None)
     assert not way.compiled and "24 dimensions" in reason

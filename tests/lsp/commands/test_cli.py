@@ -85,10 +85,11 @@ def test_a_mistake_is_one_line(
 
 
 def test_without_a_command_it_serves(monkeypatch: pytest.MonkeyPatch):
-    ports: list[int | None] = []
-    monkeypatch.setattr("efim_ls.lsp.server.serve", lambda port: ports.append(port) or 0)  # pyright: ignore
+    served: list[str] = []
+    monkeypatch.setattr("efim_ls.daemon.relay.exec_relay", lambda: served.append("relay"))
+    monkeypatch.setattr("efim_ls.lsp.server.serve", lambda port: served.append(str(port)) or 0)  # pyright: ignore
     assert [cli.main([]), cli.main(["serve"]), cli.main(["serve", "--tcp", "9"])] == [0, 0, 0]
-    assert ports == [None, None, 9]
+    assert served == ["relay", "None", "relay", "None", "9"]
 
 
 def test_training_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch):

@@ -136,11 +136,12 @@ def test_where_torch_is_not_installed_a_weight_format_of_its_own_is_refused_with
 
 
 def session(path: Path) -> tuple[str, int]:
-    """Complete at a file's end in a headless session; the suggestion, and how many blocks came from the disk."""
+    """Complete at a file's end by a daemon of its own; the suggestion, and how many blocks came from the disk."""
     asked = [{"op": "open"}, {"op": "settle"}, {"op": "complete", "at": len(path.read_text())}, {"op": "stats"}]
     lines = "".join(json.dumps({"id": i, "path": str(path), **each}) + "\n" for i, each in enumerate(asked))
     command = [sys.executable, "-m", "efim_ls", "headless"]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=HANG, check=True)
+    subprocess.run([*command[:-1], "stop"], timeout=HANG, check=True)
     *_, completed, counted = map(json.loads, done.stdout.splitlines())
     [disk] = [tier for tier in counted["stats"]["tiers"] if tier["name"] == "disk"]
     return completed["text"], disk["read"]

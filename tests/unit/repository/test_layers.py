@@ -24,7 +24,8 @@ LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
-    "efim_ls.cli": ("efim_ls.lsp", "efim_ls.commands", "editor_clients.headless"),
+    "efim_ls.cli": ("efim_ls.lsp", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
+    "efim_ls.daemon": ("efim_ls.lsp", "efim_ls.session", "efim_ls.completion", "efim_ls.commands.arguments"),
     "efim_ls.lsp": (
         "efim_ls.session",
         "efim_ls.repository",

@@ -307,4 +307,4 @@ async def test_closing_forgets_held_jobs(engine) -> None:
     asyncio.get_running_loop().call_later(0.002, fired.set_result, None)
     await fired
     assert ran == [] and not held.done()
-    assert engine._ready == 0
+    assert not engine._ready

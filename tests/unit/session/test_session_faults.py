@@ -123,7 +123,7 @@ async def test_settings_are_adopted_although_one_document_cannot_be_dropped(
 async def test_a_pause_whose_work_fails_leaves_no_timer_and_other_documents_their_work(
     session: Session, model: Fake
 ) -> None:
-    session.engine.idle_budget.allow(60)
+    session.engine.allow(60)
     for uri in (BAD, GOOD):
         session.open(uri, "python", "x")
     async with asyncio.timeout(10):

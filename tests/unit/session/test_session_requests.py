@@ -323,7 +323,7 @@ async def test_nothing_is_kept_of_requests_that_are_over(session, end: Callable[
     await asyncio.gather(*tasks, return_exceptions=True)
     await session.engine.settled()
     assert session.requests._under_way == {}
-    assert session.engine._tickets == {}
+    assert session.engine._thread._tickets == {}
 
 
 async def test_a_slow_machine_waits_by_itself(session, model) -> None:

@@ -1,0 +1,67 @@
+"""`efim-ls status` and `efim-ls stop`: the processes that a user's editors share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from time import time
+from typing import Any, TypedDict
+
+from efim_ls.commands.arguments import Failure
+from efim_ls.daemon.address import Address, NoDaemon
+
+HANG = 20.0  # seconds after which a daemon that does not answer is named
+
+
+class DaemonStatus(TypedDict):
+    """What a daemon says of itself; `since` are seconds since the epoch."""
+
+    version: str
+    pid: int
+    since: float
+    mib: int
+    clients: list[dict[str, Any]]
+    models: list[dict[str, Any]]
+
+
+def show(as_json: bool) -> int:
+    """Print what each daemon serves, as text or as a JSON object a line."""
+    found = [status for status in _ask_all("status") if status]
+    for status in found:
+        print(json.dumps(status) if as_json else _described(status))
+    if not (found or as_json):
+        print("no server is running: an editor starts one when it needs it")
+    return 0
+
+
+def stop() -> int:
+    """End all daemons, and wait until they are gone."""
+    count = len(list(_ask_all("stop")))
+    print(f"ended {count} server{'s' * (count != 1)}" if count else "no server is running")
+    return 0
+
+
+def _ask_all(want: str) -> Iterator[DaemonStatus]:
+    """Ask each daemon that is there; yield its answers once it has closed the connection."""
+    try:
+        here = Address.here()
+        for address in (here, *here.others()):
+            if (connection := address.connect()) is None:
+                continue
+            with connection:
+                connection.settimeout(HANG)
+                connection.sendall(json.dumps({"want": want}).encode() + b"\n")
+                answer = b"".join(iter(lambda each=connection: each.recv(1 << 16), b""))
+            yield json.loads(answer)
+    except TimeoutError as error:
+        raise Failure(f"a server does not answer within {HANG:.0f} s: end its process if it hangs") from error
+    except (NoDaemon, OSError, ValueError) as error:
+        raise Failure(f"the server cannot be asked ({error}): try again") from error
+
+
+def _described(status: DaemonStatus) -> str:
+    minutes = (time() - status["since"]) / 60
+    lines = [f"efim-ls {status['version']}, process {status['pid']}, {status['mib']} MiB, for {minutes:.0f} minutes"]
+    lines += [f"  model {each['model']}: clients {each['clients']}" for each in status["models"]]
+    lines += [f"  {each['name']}: open documents {each['documents']}" for each in status["clients"]]
+    return "\n".join(lines)

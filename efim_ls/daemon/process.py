@@ -1,0 +1,257 @@
+"""The daemon: serves all clients of one installation on one event loop, with one engine thread and shared models."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import cast
+
+import psutil
+
+from efim_ls.completion.loading.shared_models import SharedModels
+from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer
+from efim_ls.lsp.language_server import EfimServer
+from efim_ls.lsp.protocol import EfimProtocol
+from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
+from efim_ls.lsp.transport import MessageReader
+from efim_ls.lsp.wire import END, LOG, STOPPED, framed
+from efim_ls.session.engine_thread import EngineThread
+from efim_ls.session.model_loader import CLOSING
+from efim_ls.settings import DEFAULTS
+from efim_ls.version import installed_version
+
+GREETING = 10.0  # seconds that a client may take for its first line
+UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
+RETRY = 1.0  # seconds after which an end is tried again that a client has prevented
+
+logger = logging.getLogger(__name__)
+
+
+class Client:
+    """One connection, from its first line to its end. Used on the event loop only."""
+
+    writer: asyncio.StreamWriter
+
+    def __init__(self) -> None:
+        self.since = time()
+        self.server: EfimServer | None = None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, unless the client has left too many unread."""
+        if self.writer.transport.get_write_buffer_size() > UNREAD:
+            self.writer.transport.abort()
+        elif not self.writer.transport.is_closing():
+            self.writer.write(data)
+
+    def tell(self, method: str, params: object = None) -> None:
+        """Send a notification for the relay itself."""
+        self.write(framed(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()))
+
+    def close(self) -> None:
+        """End the connection once everything is sent."""
+        self.writer.close()
+
+    def end(self, code: int) -> None:
+        """Make the relay end with an exit code."""
+        self.tell(END, code)
+        self.close()
+
+    def describe(self) -> dict[str, object]:
+        """Return who the client is, and how many documents it has open."""
+        if self.server is None:
+            return {"name": "a connection that has not begun", "since": self.since, "documents": 0}
+        count = len(list(self.server.documents))
+        return {"name": self.server.client_name, "since": self.since, "documents": count}
+
+
+class Daemon:
+    """All clients, and what they share. Used on the event loop only."""
+
+    def __init__(self, address: Address, listener: socket.socket) -> None:
+        """Take over a socket that listens at the address."""
+        self._address, self._listener = address, listener
+        self._engine, self._models = EngineThread(), SharedModels()
+        self._clients: dict[Client, asyncio.Task[None]] = {}
+        self._since, self._idle_minutes, self._retired = time(), DEFAULTS.idle_minutes, False
+        self._timer: asyncio.TimerHandle | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until no client has come for a while, or the user or the system wants an end."""
+        loop = asyncio.get_running_loop()
+        logging.getLogger().addHandler(RelayedLog(lambda text: loop.call_soon_threadsafe(self._log, text)))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop)
+        self._listener.setblocking(False)
+        loop.add_reader(self._listener, self._accept)
+        self._retire_others()
+        self._end_after(GREETING)  # whoever started this process is about to connect
+        await self._over.wait()
+        loop.remove_reader(self._listener)
+        self._listener.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3 * CLOSING):
+                await asyncio.gather(*self._clients.values(), return_exceptions=True)
+                await self._engine.run("close", lambda _: self._models.close_unused(CLOSING))
+
+    def _accept(self) -> None:
+        """Accept a connection, at once a client's: nothing may end this process between the two."""
+        with suppress(OSError):  # it has gone, or too many files are open
+            connection, _ = self._listener.accept()
+            client = Client()
+            self._clients[client] = asyncio.ensure_future(self._connected(client, connection))
+
+    async def _connected(self, client: Client, connection: socket.socket) -> None:
+        """Serve a connection that the user's own processes have made; close any other."""
+        try:
+            reader, client.writer = await asyncio.open_connection(sock=connection)
+            try:
+                check_peer(connection)
+                line = await asyncio.wait_for(reader.readline(), GREETING)
+                await self._serve(client, reader, json.loads(line))
+            finally:
+                client.close()
+        except (NoDaemon, ValueError, OSError, TimeoutError) as error:
+            logger.info("a connection ended early: %s", type(error).__name__)
+        finally:
+            del self._clients[client]
+            self._wait_for_clients()
+
+    async def _serve(self, client: Client, reader: asyncio.StreamReader, hello: dict[str, object]) -> None:
+        match hello:
+            case {"want": "serve", "key": self._address.key}:
+                await self._serve_editor(client, reader)
+            case {"want": "status"}:
+                client.write(json.dumps(self._describe(client)).encode())
+            case {"want": "stop"}:
+                client.write(b"{}")
+                self._stop()
+            case {"want": "retire"}:
+                self._retired = True
+            case _:
+                logger.info("a connection began with what cannot be understood")
+
+    async def _serve_editor(self, client: Client, reader: asyncio.StreamReader) -> None:
+        server = client.server = build_server(self._models.load, fetch_model, client.end, self._engine)
+        protocol = cast("EfimProtocol", server.protocol)
+        protocol.exited = client.close
+        protocol.set_writer(client)
+        try:
+            # A client that does not read its answers is not read either.
+            await serve_messages(server, MessageReader(reader, client.writer.drain))
+        finally:
+            client.close()
+            self._idle_minutes = server.session.settings.idle_minutes
+            await server.leave(CLOSING)
+            server.shutdown()
+            gc.collect()  # a session is a cycle, with the texts of its documents
+
+    def _wait_for_clients(self) -> None:
+        """End after a while without clients; at once if another daemon has taken this one's place."""
+        if not self._clients:
+            seconds = 0 if self._retired or self._others() else 60 * self._idle_minutes
+            self._end_after(seconds)
+
+    def _end_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        """End, unless a client is here or about to be accepted: none can connect while the address is locked."""
+        try:
+            with self._address.locked(patience=0):
+                if self._clients or _has_waiting(self._listener):
+                    return
+                self._leave_address()
+        except (NoDaemon, OSError):
+            self._end_after(RETRY)
+        else:
+            self._over.set()
+
+    def _stop(self) -> None:
+        """End now: clients start another daemon when they next have something to say."""
+        with suppress(NoDaemon, OSError), self._address.locked(patience=0):
+            self._leave_address()
+        for client, task in self._clients.items():
+            if client.server is None:
+                task.cancel()
+            else:
+                client.tell(STOPPED)
+                client.close()
+        self._over.set()
+
+    def _leave_address(self) -> None:
+        with suppress(OSError):
+            self._address.socket.unlink()
+            self._address.log.unlink()
+
+    def _others(self) -> bool:
+        return any(True for _ in self._address.others())
+
+    def _retire_others(self) -> None:
+        """Tell daemons of other versions to end once their clients are gone; remove what dead ones left."""
+        with suppress(NoDaemon, OSError), self._address.locked(patience=0):
+            for other in self._address.others():
+                if (connection := other.connect()) is None:
+                    other.socket.unlink(missing_ok=True)
+                    continue
+                with connection:
+                    connection.sendall(json.dumps({"want": "retire"}).encode() + b"\n")
+
+    def _log(self, text: str) -> None:
+        for client in self._clients:
+            if client.server is not None:
+                client.tell(LOG, text)
+
+    def _describe(self, asking: Client) -> dict[str, object]:
+        return {
+            "version": installed_version("efim-ls") or "(not installed)",
+            "pid": os.getpid(),
+            "since": self._since,
+            "mib": round(psutil.Process().memory_info().rss / 2**20),
+            "clients": [client.describe() for client in self._clients if client is not asking],
+            "models": self._models.describe(),
+        }
+
+
+class RelayedLog(logging.Handler):
+    """Sends warnings and errors to the clients, whose editors show what their servers write to stderr."""
+
+    def __init__(self, send: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self.setFormatter(DiscreetFormatter("%(levelname)s %(name)s: %(message)s"))
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record, on any thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._send(self.format(record))
+
+
+def _has_waiting(listener: socket.socket) -> bool:
+    """Return whether a connection waits to be accepted."""
+    return bool(select.select([listener], [], [], 0)[0])
+
+
+def main(descriptor: int) -> None:
+    """Run the daemon on an inherited socket that listens."""
+    faulthandler.enable()
+    logging.getLogger("pygls").setLevel(logging.WARNING)  # below that it logs whole messages
+    listener = socket.socket(fileno=descriptor)
+    address = Address(Path(cast("str", listener.getsockname())).parent, os.environ.pop(KEY))
+    asyncio.run(Daemon(address, listener).run())
+    sys.stderr.flush()
+    os._exit(0)  # threads of libraries may not outlive the interpreter without a crash

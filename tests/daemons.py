@@ -1,0 +1,31 @@
+"""The daemons that tests start, in a folder that is no user's."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+RUNTIME = TemporaryDirectory(prefix="efim-run-")
+FOLDER = Path(RUNTIME.name, "efim-ls")
+HANG = 100  # seconds after which a daemon that does not end fails its test
+
+
+def isolate() -> None:
+    """Let this process' children find the daemons of no other."""
+    os.environ["XDG_RUNTIME_DIR"] = RUNTIME.name
+
+
+def stop_all(folder: Path = FOLDER) -> None:
+    """Stop the daemons of a folder, and wait until they are gone."""
+    for path in folder.glob("*.sock"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(HANG)
+            try:
+                connection.connect(str(path))
+                connection.sendall(b'{"want": "stop"}\n')
+                while connection.recv(1 << 16):
+                    pass
+            except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+                continue  # it has ended by itself

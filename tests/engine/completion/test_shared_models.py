@@ -1,0 +1,110 @@
+"""Clients that share a model: their documents' KV apart, their answers as if alone."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.loading.shared_models import SharedModels
+from efim_ls.request import Answer, Request
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import EMBEDDED
+
+URI = "file:///same.py"
+ONE = "import os\n\n\ndef size_of(path):\n    return os.path.getsize(path)\n\n\ndef is_large(path):\n    return "
+TWO = "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, it):\n        self.items."
+
+
+@pytest.fixture
+def models() -> SharedModels:
+    return SharedModels()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(cache_folder=str(tmp_path / "cache"), max_new_tokens=16)
+
+
+def load(models: SharedModels, settings: Settings) -> Completer:
+    return models.load(settings, lambda *_: None)
+
+
+def ask(completer: Completer, text: str) -> Answer:
+    return completer.complete(Request(URI, text, len(text), explicit=True, language="python"), lambda: False)
+
+
+def test_the_same_uri_in_two_clients_is_two_documents(models: SharedModels, settings: Settings):
+    one, two = load(models, settings), load(models, settings)
+    alone = Completer.load(replace(settings, persist=False), lambda *_: None)
+    expected = [
+        ask(alone, ONE + "o"),
+        ask(Completer.load(replace(settings, persist=False), lambda *_: None), TWO + "a"),
+    ]
+    ask(one, ONE)
+    ask(two, TWO)
+    answers = [ask(one, ONE + "o"), ask(two, TWO + "a")]
+    assert [each.text for each in answers] == [each.text for each in expected]
+    assert all(each.costs.recomputed < 5 for each in answers), [each.costs for each in answers]
+
+
+def test_one_model_for_settings_that_it_does_not_depend_on(models: SharedModels, settings: Settings):
+    load(models, settings)
+    load(models, replace(settings, private_files=("*.sql",), max_lines=3, min_confidence=0.5))
+    assert [each["clients"] for each in models.describe()] == [2]
+    load(models, replace(settings, max_new_tokens=8))
+    assert [each["clients"] for each in models.describe()] == [2, 1]
+
+
+def test_a_model_stays_until_another_is_needed(models: SharedModels, settings: Settings):
+    first = load(models, settings)
+    ask(first, ONE)
+    first.close(1.0)
+    assert [each["clients"] for each in models.describe()] == [0]
+    again = load(models, settings)
+    assert ask(again, ONE).costs.recomputed < 5, "what the client before computed is there"
+    again.close(1.0)
+    load(models, replace(settings, max_new_tokens=8))
+    assert [each["clients"] for each in models.describe()] == [1]
+
+
+def test_a_model_that_changed_on_disk_is_loaded_again(models: SharedModels, settings: Settings, tmp_path: Path):
+    folder = shutil.copytree(EMBEDDED, tmp_path / "model")
+    mine = replace(settings, model=str(folder))
+    load(models, mine)
+    load(models, mine)
+    (folder / "config.json").write_text((folder / "config.json").read_text("utf-8") + "\n", "utf-8")
+    load(models, mine)
+    assert [each["clients"] for each in models.describe()] == [2, 1]
+
+
+LONG = "\n".join(f"value_{n} = {n}" for n in range(60)) + "\n"
+
+
+def test_what_a_client_leaves_is_saved_and_the_others_go_on(models: SharedModels, settings: Settings):
+    one, two = load(models, settings), load(models, settings)
+    ask(one, LONG + ONE)
+    one.close(5.0)
+    ask(two, LONG[::-1] + TWO)
+    two.close(5.0)
+    models.close_unused(5.0)
+    for text in (LONG + ONE, LONG[::-1] + TWO):
+        assert ask(load(SharedModels(), settings), text).costs.fetched > 0
+
+
+def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, settings: Settings):
+    one, two = load(models, settings), load(models, settings)
+    [loaded], slow = models._loaded.values(), threading.Event()
+    assert loaded.persistence._store.writer is not None
+    loaded.persistence._store.writer.submit(lambda: slow.wait(10) and None)
+    ask(two, LONG + ONE)
+    assert two.save(URI, lambda: False)
+    one.close(5.0, replace(settings, private_files=("*.py",)))
+    slow.set()
+    two.close(5.0)
+    models.close_unused(5.0)
+    assert ask(load(SharedModels(), settings), LONG + ONE).costs.fetched > 0

@@ -1,0 +1,269 @@
+"""Clients of one daemon: real relays, a real model, and what becomes of them when a process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import daemons
+from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, Editor, Page, launched
+
+HEAD = "import os\n\n\ndef size_of(path):\n    return os.path."
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
+
+
+@pytest.fixture(autouse=True)
+def each_starts_its_own():
+    yield
+    daemons.stop_all()
+
+
+@asynccontextmanager
+async def clients(
+    cache: Path, count: int = 2, settings: object = None, **env: str
+) -> AsyncIterator[tuple[Editor, ...]]:
+    """Clients that may share a daemon, with their model loaded."""
+    async with AsyncExitStack() as stack:
+        each = [await stack.enter_async_context(launched(REAL, cache, is_alone=False, env=env)) for _ in range(count)]
+        for editor in each:
+            await editor.start(GHOST_TEXT, settings)
+        yield tuple(each)
+
+
+def running(cache: Path, **env: str) -> list[dict[str, Any]]:
+    """What `efim-ls status` says of each daemon."""
+    return [json.loads(line) for line in ask_all("status", cache, "--json", **env).splitlines()]
+
+
+def ask_all(want: str, cache: Path, *options: str, **env: str) -> str:
+    command, env = [sys.executable, "-m", "efim_ls", want, *options], {**ENV, **env, "XDG_CACHE_HOME": str(cache)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=HANG).stdout
+
+
+async def text_of(page: Page) -> str | None:
+    """A document's text as the server has it."""
+    told = await page.editor.ask("efim/text", {"textDocument": {"uri": page.uri}})
+    return told and told["text"]
+
+
+async def loaded(editor: Editor) -> None:
+    while (await editor.ask("efim/status"))["state"] == "loading":
+        await asyncio.sleep(0)
+
+
+async def gone(pid: int) -> None:
+    async with asyncio.timeout(HANG):
+        while os.path.exists(f"/proc/{pid}"):
+            await asyncio.sleep(0)
+
+
+async def test_clients_share_a_model_and_nothing_of_their_texts(tmp_path: Path):
+    async with clients(tmp_path) as (first, second):
+        one, two = first.open(HEAD + "‸", "file:///same.py"), second.open(HEAD + "get‸", "file:///same.py")
+        assert await one.item(1) is not None and await two.item(1) is not None
+        assert (await text_of(one), await text_of(two)) == (HEAD, HEAD + "get")
+        two.type("size")
+        one.close()
+        assert (await text_of(one), await text_of(two)) == (None, HEAD + "getsize")
+        [daemon] = running(tmp_path)
+        assert [each["clients"] for each in daemon["models"]] == [2] and len(daemon["clients"]) == 2
+        assert [await first.close(), await second.close()] == [0, 0]
+
+
+async def test_answers_are_those_of_a_server_alone(tmp_path: Path):
+    async with clients(tmp_path, 3) as editors, launched(REAL, tmp_path / "alone") as alone:
+        await alone.start()
+        pages = [each.open(HEAD + "‸", "file:///a.py") for each in (*editors, alone)]
+        said = await asyncio.gather(*(page.ask(1)[1] for page in pages))
+        texts = [[item["insertText"] for item in each["items"]] for each in said]
+        assert texts == [texts[-1]] * 4
+
+
+async def test_clients_of_other_settings_have_models_of_their_own(tmp_path: Path):
+    async with clients(tmp_path, 1) as (first,), clients(tmp_path, 1, {"max_new_tokens": 8}) as (second,):
+        for editor in (first, second):
+            assert await editor.open(HEAD + "‸").item(1) is not None
+        [daemon] = running(tmp_path)
+        assert sorted(each["clients"] for each in daemon["models"]) == [1, 1]
+
+
+async def test_a_killed_daemon_costs_no_letter_and_no_answer(tmp_path: Path):
+    async with clients(tmp_path) as editors:
+        pages = [editor.open(HEAD + "‸", "file:///a.py") for editor in editors]
+        for number, word in enumerate(("get", "size", "(pa", "th)")):
+            [daemon] = running(tmp_path)
+            for page in pages:
+                page.type(word[:1])
+            asked = [page.ask(1)[1] for page in pages]
+            os.kill(daemon["pid"], signal.SIGKILL)
+            for page in pages:
+                page.type(word[1:])
+            await asyncio.gather(*asked)
+            typed = HEAD + "".join(("get", "size", "(pa", "th)")[: number + 1])
+            assert [await text_of(page) for page in pages] == [typed] * 2
+        for editor in editors:
+            await loaded(editor)
+        pages[0].edit(len(HEAD), len(pages[0].text), "")
+        assert await pages[0].item(1) is not None
+        assert [await editor.close() for editor in editors] == [0, 0]
+
+
+async def test_long_edited_documents_are_not_kept_edit_by_edit(tmp_path: Path):
+    async with clients(tmp_path, 1) as (editor,):
+        page = editor.open("‸")
+        for number in range(3_000):
+            page.type(f"# {number}\n")
+        assert await text_of(page) == page.text
+        [daemon] = running(tmp_path)
+        os.kill(daemon["pid"], signal.SIGKILL)
+        page.type("x = 1")
+        assert await text_of(page) == page.text
+
+
+async def test_a_killed_client_leaves_nothing_behind(tmp_path: Path):
+    async with clients(tmp_path) as (first, second):
+        first.open(HEAD + "‸")
+        page = second.open(HEAD + "‸")
+        assert first.client._server is not None
+        first.client._server.kill()
+        await first.gone()
+        async with asyncio.timeout(HANG):
+            while len(running(tmp_path)[0]["clients"]) > 1:
+                pass
+        [daemon] = running(tmp_path)
+        assert [each["clients"] for each in daemon["models"]] == [1]
+        assert await page.item(1) is not None
+
+
+async def test_a_suspended_client_keeps_no_other_waiting(tmp_path: Path):
+    async with clients(tmp_path) as (first, second):
+        assert first.client._server is not None
+        first.client._server.send_signal(signal.SIGSTOP)
+        held = first.open(HEAD + "‸")
+        asked = [held.ask(1)[1] for _ in range(50)]
+        assert await second.open(HEAD + "‸").item(1) is not None
+        first.client._server.send_signal(signal.SIGCONT)
+        assert all(await asyncio.gather(*asked))
+
+
+async def test_a_stopped_daemon_comes_back_when_the_user_types(tmp_path: Path):
+    async with clients(tmp_path, 1) as (editor,):
+        page = editor.open(HEAD + "‸")
+        assert await page.item(1) is not None
+        [before] = running(tmp_path)
+        told = subprocess.run(
+            [sys.executable, "-m", "efim_ls", "stop"],
+            env={**ENV, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+        )
+        assert told.stdout == b"ended 1 server\n"
+        await gone(before["pid"])
+        assert running(tmp_path) == []
+        page.type("get")
+        assert await text_of(page) == HEAD + "get"
+        [after] = running(tmp_path)
+        assert after["pid"] != before["pid"]
+
+
+async def test_it_ends_after_its_last_client(tmp_path: Path):
+    async with clients(tmp_path, 1, {"idle_minutes": 0}) as (editor,):
+        [daemon] = running(tmp_path)
+        assert await editor.close() == 0
+        await gone(daemon["pid"])
+        assert list(daemons.FOLDER.glob("*.sock")) == []
+
+
+async def test_another_version_replaces_it_once_its_clients_are_gone(tmp_path: Path):
+    async with clients(tmp_path, 1) as (old,):
+        [before] = running(tmp_path)
+        async with clients(tmp_path, 1, OMP_NUM_THREADS="3") as (new,):
+            assert len({each["pid"] for each in running(tmp_path)}) == 2
+            assert await old.open(HEAD + "‸").item(1) is not None
+            assert await old.close() == 0
+            await gone(before["pid"])
+            assert await new.open(HEAD + "‸").item(1) is not None
+
+
+async def test_without_a_folder_for_sockets_a_client_is_served_alone(tmp_path: Path):
+    (tmp_path / "file").touch()
+    nowhere = {"XDG_RUNTIME_DIR": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "file")}
+    async with clients(tmp_path, 1, **nowhere) as (editor,):
+        assert await editor.open(HEAD + "‸").item(1) is not None
+        await editor.logged("this client gets a server of its own, because ")
+        assert await editor.close() == 0
+
+
+async def test_shared_off_is_a_server_alone(tmp_path: Path):
+    async with clients(tmp_path, 1, {"shared": False}) as (editor,):
+        assert await editor.open(HEAD + "‸").item(1) is not None
+        assert running(tmp_path) == []
+        assert await editor.close() == 0
+
+
+STRANGER = """import os, socket, sys
+os.setgid(65534), os.setuid(65534)
+with socket.socket(socket.AF_UNIX) as knocking:
+    try:
+        knocking.connect(sys.argv[1])
+        knocking.sendall(b'{"want": "status"}\\n')
+        print(knocking.recv(99))
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root may become another user")
+async def test_another_user_gets_no_door(tmp_path: Path):
+    async with clients(tmp_path, 1):
+        [path] = daemons.FOLDER.glob("*.sock")
+
+        def knock() -> str:
+            told = subprocess.run([sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True)
+            return told.stdout.strip() or told.stderr
+
+        Path(daemons.RUNTIME.name).chmod(0o755)
+        assert knock() == "PermissionError"
+        daemons.FOLDER.chmod(0o755)  # even where somebody has opened the folder, and the socket too
+        path.chmod(0o777)
+        cut_off = await asyncio.to_thread(knock)
+        daemons.FOLDER.chmod(0o700)
+        path.chmod(0o600)
+        assert cut_off in ("b''", "ConnectionResetError", "BrokenPipeError")
+
+
+async def test_a_stranger_is_cut_off_and_harms_nobody(tmp_path: Path):
+    async with clients(tmp_path, 1) as (editor,):
+        [path] = daemons.FOLDER.glob("*.sock")
+        for greeting in (b"\xff\n", b"{}\n", b"[1]\n", b'{"want": "serve", "key": "x"}\n', b"x" * 100_000):
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.settimeout(HANG)
+                stranger.connect(str(path))
+                try:
+                    stranger.sendall(greeting)
+                    assert stranger.recv(1) == b""
+                except (ConnectionResetError, BrokenPipeError):
+                    pass
+        assert await editor.open(HEAD + "‸").item(1) is not None
+
+
+async def test_many_come_and_go(tmp_path: Path):
+    async with clients(tmp_path, 1) as (editor,):
+        [before] = running(tmp_path)
+        [path] = daemons.FOLDER.glob("*.sock")
+        for _ in range(1_000):
+            with socket.socket(socket.AF_UNIX) as visitor:
+                visitor.connect(str(path))
+        assert await editor.open(HEAD + "‸").item(1) is not None
+        [after] = running(tmp_path)
+        assert after["pid"] == before["pid"] and len(after["clients"]) == 1
