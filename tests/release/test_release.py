@@ -148,6 +148,7 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     lines = [json.dumps({"id": 1, "path": str(fresh.file), **each}) for each in asked]
     answer = json.loads(fresh.run("headless", given="\n".join(lines)).splitlines()[-1])
     assert answer["text"].startswith("rcle(radius):")
+    fresh.run("stop")
     assert "works: " in fresh.run("doctor")
     assert "efim-ls" in fresh.run("completion", "bash")
     fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
