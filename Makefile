@@ -114,7 +114,7 @@ TAR = tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0
 MAKE_WHEEL = $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir
 WHEEL = LDSHARED='$(CC) -shared -s' $(MAKE_WHEEL)
 SERVER := $(shell git ls-files efim_ls model_runtime kv_store efim_lab editor_clients/headless) \
-	pyproject.toml setup.py MANIFEST.in constraints.txt README.md
+	pyproject.toml setup.py MANIFEST.in constraints.txt requirements-embedded.txt README.md
 
 # Two wheels: one with the compiled parts, for Linux on x86-64 with the glibc that torch's own wheels need, and one
 # without them for all else. Where they cannot be compiled there is only the latter.

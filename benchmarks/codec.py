@@ -105,12 +105,12 @@ class Subject:
         self._arena.truncate(0)
         for start in range(0, len(ids), CHUNK):
             self.decoder.forward(ids[start : start + CHUNK], self._arena)
-        return np.stack([each.numpy()[:, :, : len(ids)] for each in (self._arena.k, self._arena.v)])
+        return np.stack([each[:, :, : len(ids)] for each in (self._arena.k, self._arena.v)])
 
     def complete(self, place: Cursor, kv: Floats) -> tuple[dict[str, str], Logs]:
         """Return suggestions by engine, and log2 probabilities [true, vocab], from KV of the prompt just computed."""
         for each, numbers in zip((self._arena.k, self._arena.v), kv, strict=True):
-            each.numpy()[:, :, : kv.shape[3]] = numbers
+            each[:, :, : kv.shape[3]] = numbers
         texts = {name: self._suggest(engine, place.prompt) for name, engine in self._engines.items()}
         self._forget(place.prompt)
         row = np.concatenate((place.prompt.ids[-1:], place.true[:-1]))

@@ -23,8 +23,9 @@ from benchmarks.table import show
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import Weights, expected_shapes
-from model_runtime.decoder.decoder import Span
+from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat
+from model_runtime.decoder.tensors import as_array, as_tensor
 from model_runtime.ids import Ids
 from model_runtime.machine import cuda_missing, roomiest_gpu
 
@@ -97,7 +98,7 @@ def measure() -> dict[str, Any]:
 
 
 def random_weights() -> Weights:
-    """Weights on the device, drawn as models are before training."""
+    """Weights in the host's memory, drawn as models are before training."""
     generator = torch.Generator("cuda").manual_seed(0)
 
     def drawn(name: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -105,7 +106,7 @@ def random_weights() -> Weights:
             return torch.ones(shape, device="cuda", dtype=torch.bfloat16)
         return torch.randn(shape, device="cuda", dtype=torch.bfloat16, generator=generator) * 0.02
 
-    return {name: drawn(name, shape) for name, shape in expected_shapes(SHAPE).items()}
+    return {name: as_array(drawn(name, shape)) for name, shape in expected_shapes(SHAPE).items()}
 
 
 def needed_bytes(form: GpuFormat) -> int:
@@ -206,7 +207,9 @@ def reference(weights: Weights, dtype: torch.dtype, attention: str) -> Pass:
     )
     with torch.device("cuda"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention).eval()
-    unknown = model.load_state_dict(weights, strict=False).unexpected_keys
+    unknown = model.load_state_dict(
+        {name: as_tensor(each) for name, each in weights.items()}, strict=False
+    ).unexpected_keys
     assert not unknown, unknown
     cache = DynamicCache()
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+import numpy.typing as npt
 import psutil
-import torch
 
 LEAST_CAPABILITY = (8, 0)  # before that, GPUs have no bf16
 PROBE_BYTES = 128 << 20  # bytes: more than most caches hold
-PROBE_COLUMNS = 4096
+CUDA_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 
 def cuda_missing() -> str | None:
-    """Return why no model can run on a GPU here, or None if one can."""
+    """Return why no model can run on a GPU here, or None if one can; imports torch only where there is a driver."""
+    if not has_cuda_driver():
+        return "there is no NVIDIA GPU with a driver"
+    if not find_spec("torch"):
+        return "torch is not installed: run pip install torch"
+    import torch
+
     if torch.version.cuda is None:
         return "this build of torch has no CUDA"
     if not torch.cuda.is_available():
@@ -28,6 +37,15 @@ def cuda_missing() -> str | None:
     if not find_spec("xformers"):
         return "xformers is not installed: run pip install -c constraints-gpu.txt '.[gpu]' in a clone of efim-ls"
     return None
+
+
+def has_cuda_driver() -> bool:
+    """Return whether the library is here through which torch finds GPUs."""
+    try:
+        ctypes.CDLL(CUDA_DRIVER)
+    except OSError:
+        return False
+    return True
 
 
 def roomiest_gpu() -> int:
@@ -41,16 +59,28 @@ def roomiest_gpu() -> int:
 
 def free_gpu_memory(index: int) -> int:
     """Return the bytes that are free on a GPU."""
+    import torch
+
     return torch.cuda.mem_get_info(index)[0]
+
+
+def gpu_name(index: int) -> str:
+    """Return a GPU's name."""
+    import torch
+
+    return torch.cuda.get_device_name(index)
 
 
 def describe_gpu(index: int) -> str:
     """Return a GPU's name and compute capability, which decides which kernels it can run."""
-    capability = _dotted(torch.cuda.get_device_capability(index))
-    return f"{torch.cuda.get_device_name(index)} (compute capability {capability})"
+    import torch
+
+    return f"{gpu_name(index)} (compute capability {_dotted(torch.cuda.get_device_capability(index))})"
 
 
 def _new_enough() -> list[int]:
+    import torch
+
     return [i for i in range(torch.cuda.device_count()) if torch.cuda.get_device_capability(i) >= LEAST_CAPABILITY]
 
 
@@ -60,8 +90,12 @@ def _dotted(capability: tuple[int, int]) -> str:
 
 def cuda_state() -> str:
     """Describe the GPUs, or say why none can be used."""
-    cards = ", ".join(map(describe_gpu, range(torch.cuda.device_count())))
     reason = cuda_missing()
+    if reason and not (has_cuda_driver() and find_spec("torch")):
+        return reason
+    import torch
+
+    cards = ", ".join(map(describe_gpu, range(torch.cuda.device_count())))
     if reason is None:
         return f"{cards}, CUDA {torch.version.cuda}"
     return reason if not cards or cards in reason else f"{cards} is there, but {reason}"
@@ -85,15 +119,22 @@ def releasable_memory() -> int:
 
 
 def memory_bandwidth() -> float:
-    """Measure the bytes a second of a product with a matrix too large for caches: the bound of decoding one token."""
-    matrix, vector = torch.ones(PROBE_BYTES // 4 // PROBE_COLUMNS, PROBE_COLUMNS), torch.ones(PROBE_COLUMNS)
-    return PROBE_BYTES / min(_seconds(matrix, vector) for _ in range(4))
+    """Measure the bytes a second that one thread reads beyond what caches hold: the bound of decoding one token."""
+    numbers = np.ones(PROBE_BYTES // 4, dtype=np.float32)
+    return PROBE_BYTES / min(_seconds_to_read(numbers) for _ in range(4))
 
 
-def _seconds(matrix: torch.Tensor, vector: torch.Tensor) -> float:
+def _seconds_to_read(numbers: npt.NDArray[np.float32]) -> float:
     began = perf_counter()
-    torch.mv(matrix, vector)
+    numbers.max()
     return perf_counter() - began
+
+
+def cpu_name() -> str:
+    """Return what the CPU calls itself."""
+    lines = _text(Path("/proc/cpuinfo")).splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, f"{platform.machine()} {platform.processor()}")
 
 
 def _left_in_cgroups(root: Path) -> Iterator[int]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import Weights
+from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
 
 gguf: Any = import_module("gguf")  # types are checked without it, too
 Kind = Literal["F16", "Q8_0"]
@@ -37,7 +36,7 @@ def write(path: Path, config: ModelConfig, weights: Weights, kind: Kind) -> None
     _describe(writer, config)
     for name, tensor in weights.items():
         if not (config.tied and name.startswith("lm_head.")):
-            _add(writer, _name(name), _ordered(name, tensor.float(), config), kind)
+            _add(writer, _name(name), _ordered(name, as_fp32(tensor), config), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -60,9 +59,9 @@ def _describe(writer: Any, config: ModelConfig) -> None:
     writer.add_tokenizer_model("no_vocab")
 
 
-def _add(writer: Any, name: str, tensor: torch.Tensor, kind: Kind) -> None:
+def _add(writer: Any, name: str, tensor: Fp32, kind: Kind) -> None:
     stored = gguf.GGMLQuantizationType[kind if tensor.ndim > 1 else "F32"]
-    numbers = gguf.quantize(np.ascontiguousarray(tensor.numpy()), stored)
+    numbers = gguf.quantize(np.ascontiguousarray(tensor), stored)
     writer.add_tensor(name, numbers, raw_dtype=stored)
 
 
@@ -75,9 +74,9 @@ def _name(name: str) -> str:
     return f"blk.{layer}.{NAMES[inside]}.{suffix}"
 
 
-def _ordered(name: str, rows: torch.Tensor, config: ModelConfig) -> torch.Tensor:
+def _ordered(name: str, rows: Fp32, config: ModelConfig) -> Fp32:
     """For Llama, llama.cpp turns neighbouring dimensions where transformers turns the two halves of a head."""
     if config.family != "llama" or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return rows
-    halves = rows.view(-1, 2, config.head_dim // 2, rows.shape[1])
-    return halves.transpose(1, 2).reshape(rows.shape)
+    halves = rows.reshape(-1, 2, config.head_dim // 2, rows.shape[1])
+    return halves.swapaxes(1, 2).reshape(rows.shape)

@@ -15,7 +15,8 @@ from benchmarks.decoding.speed import timed
 from benchmarks.table import show
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import CHUNK, Decoder
+from model_runtime.decoder.any_decoder import CHUNK
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.hf.config import hf_config
 from model_runtime.decoder.hf.load import load_hf_decoder
 from model_runtime.decoder.linear import packed_format

@@ -14,9 +14,10 @@ from transformers.cache_utils import StaticLayer
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import CHUNK, AnyDecoder
-from model_runtime.decoder.linear import Format, packed_format
+from model_runtime.decoder.any_decoder import CHUNK, AnyDecoder
+from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.native.decoder import native_missing
+from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
 from model_runtime.loading.autotune import CpuMethod
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from model_runtime.arena.arena import Arena
-from model_runtime.decoder.decoder import AnyDecoder, Span
+from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
 
 
@@ -112,7 +113,7 @@ class BatchServer:
         began, before = perf_counter(), len(self.answers)
         due = list(_due([user for user in self._users if user.is_active], self._decoder.chunk))
         logits = self._decoder.forward_spans([Span(ids, user.arena) for user, ids in due])
-        likeliest: npt.NDArray[np.int64] = logits.argmax(-1).cpu().numpy()
+        likeliest: npt.NDArray[np.int64] = torch.as_tensor(logits).argmax(-1).cpu().numpy()
         self.seconds += perf_counter() - began
         answers = [user.take(int(token), self.seconds) for (user, _), token in zip(due, likeliest, strict=True)]
         self.answers += filter(None, answers)

@@ -12,7 +12,7 @@ import numpy as np
 from efim_lab.paper.batch_server import Answer, BatchServer
 from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, Scheme
 from model_runtime.arena.arena import Arena
-from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.ids import Ids
 
 REPEATS = 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -28,6 +27,7 @@ from efim_ls.settings import Settings
 from efim_ls.version import installed_version
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
+from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:
     from efim_ls.completion.completer import Completer
@@ -54,7 +54,7 @@ class Examination(NamedTuple):
 def show(model: str) -> int:
     """Print a verdict, then the facts it rests on; return 1 if something is wrong."""
     began = perf_counter()
-    with Console(stderr=True).status("importing torch, which takes seconds") as status:
+    with Console(stderr=True).status("loading the model") as status:
         try:
             found = _examine(model, began, status)
         except (Failure, ModelError) as error:
@@ -105,7 +105,7 @@ def _measure(completer: Completer, began: float) -> Examination:
         return Examination(problem=f"the model suggests nothing in a sample of Python ({why}): use another model")
     token = median(each.ms.decode / (each.new_tokens - each.known) for each in counted)
     facts: Facts = {
-        "first suggestion": f"{first:.1f} s from the start of this command, most of it to load torch and the model",
+        "first suggestion": f"{first:.1f} s from the start of this command, most of it to load the model",
         "keystroke": f"{median(totals):.1f} ms for a complete new suggestion (median of {len(totals)})",
         "decoding": f"{median(each.ms.decode / each.passes for each in counted):.1f} ms per pass (median)",
     }
@@ -118,15 +118,11 @@ def _answer(completer: Completer, text: str) -> Answer:
 
 
 def _machine() -> Facts:
-    facts = {
+    return {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: installed_version(name) or "not installed" for name in PACKAGES},
+        "gpu": cuda_state(),
     }
-    if "torch" in sys.modules:
-        from model_runtime.machine import cuda_state
-
-        facts["gpu"] = cuda_state()
-    return facts
 
 
 def _index() -> Facts:

@@ -23,7 +23,7 @@ from model_runtime.arena.arena import FP32
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.loading.autotune import PASS_COUNTS, remembered_ms, supported_formats
 from model_runtime.loading.checkpoint_reader import read_architecture

@@ -1,4 +1,4 @@
-"""Checks the configured model's name and files before torch is imported, which takes seconds."""
+"""Checks the configured model's name and files before what computes is imported."""
 
 from __future__ import annotations
 

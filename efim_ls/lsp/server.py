@@ -49,7 +49,7 @@ def build_server(
 
 def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
     """Load the configured model; raises ModelError if it cannot be used."""
-    # Imported late: it takes seconds, during which the client is already answered.
+    # Imported late: it takes a while, during which the client is already answered.
     from efim_ls.completion.completer import Completer
 
     return Completer.load(settings, progress)

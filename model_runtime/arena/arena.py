@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.logits import Logits
 
 FP32 = 4  # bytes
 
@@ -25,17 +25,15 @@ class Arena(TokenSequence):
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
-        """Allocate [layers, kv_heads, capacity, head_dim] twice, fp32; nothing is allocated after this."""
+        """Allocate [layers, kv_heads, capacity, head_dim] twice, fp32; a page takes memory once it is written."""
         super().__init__(capacity)
         shape = (config.layers, config.kv_heads, capacity, config.head_dim)
-        self.k = torch.zeros(shape)
-        self.v = torch.zeros(shape)
-        # Views of the same memory: blocks are small, and torch takes longer to slice than to copy them.
-        self._as_arrays: tuple[KeysValues, KeysValues] = (self.k.numpy(), self.v.numpy())
-        self.logits: torch.Tensor | None = None
+        self.k: KeysValues = np.zeros(shape, dtype=np.float32)
+        self.v: KeysValues = np.zeros(shape, dtype=np.float32)
+        self.logits: Logits | None = None
         self.memo: object | None = None
 
-    def keep_logits(self, logits: torch.Tensor, at: int) -> None:
+    def keep_logits(self, logits: Logits, at: int) -> None:
         """Keep the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
         self.logits, self.logits_at = logits, at
 
@@ -47,15 +45,15 @@ class Arena(TokenSequence):
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
         assert isinstance(other, Arena)
         start = min(common_prefix(self.ids, other.ids[:length]), self.exact)
-        self.k[:, :, start:length].copy_(other.k[:, :, start:length])
-        self.v[:, :, start:length].copy_(other.v[:, :, start:length])
+        self.k[:, :, start:length] = other.k[:, :, start:length]
+        self.v[:, :, start:length] = other.v[:, :, start:length]
         self.memo = None
         super().copy_prefix(other, length)
 
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return a copy of the keys and values of the tokens from `start` to `end`."""
         assert 0 <= start <= end <= self.length
-        return np.stack([each[:, :, start:end] for each in self._as_arrays])
+        return np.stack([each[:, :, start:end] for each in (self.k, self.v)])
 
     def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
         """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
@@ -63,7 +61,7 @@ class Arena(TokenSequence):
         `exact` is false if a store's codec has changed them.
         """
         start, end = self.length, self.length + len(ids)
-        self._as_arrays[0][:, :, start:end], self._as_arrays[1][:, :, start:end] = computed
+        self.k[:, :, start:end], self.v[:, :, start:end] = computed
         if not exact:
             self.exact = min(self.exact, start)
         self.append(ids)

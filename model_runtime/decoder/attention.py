@@ -5,9 +5,6 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-BACKEND = "scaled_dot_product_attention"
-REASON = "the model runs on the CPU, where xformers has no kernel"
-
 
 def causal_bias(new: int, total: int, groups: int) -> torch.Tensor | None:
     """Return the bias [groups * new, total] that lets new row i see keys 0 .. total - new + i; None if all are seen.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,108 +14,32 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
+from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.attention import attend, causal_bias
-from model_runtime.decoder.layers import LayerWeights, Norm, fused, head, norm
-from model_runtime.decoder.linear import Format, Linear, linear
+from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
+from model_runtime.decoder.linear import Linear, linear
+from model_runtime.decoder.quantization import Format
+from model_runtime.decoder.tensors import as_tensor, norm_tensors
 from model_runtime.ids import Ids
-
-CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
 
 
 class PackedLayer(NamedTuple):
     """One block with packed weights."""
 
-    norm_in: Norm
+    norm_in: Norm[torch.Tensor]
     qkv: Linear
     head_norms: torch.Tensor | None
     out: Linear
-    norm_mlp: Norm
+    norm_mlp: Norm[torch.Tensor]
     up: Linear
     down: Linear
 
 
-class Span(NamedTuple):
-    """Tokens that a pass appends to one arena; its last `rows` get logits."""
-
-    ids: Ids
-    arena: Arena
-    rows: int = 1
-
-
-class Likeliest(NamedTuple):
-    """The likeliest tokens after a row, chosen where its logits were computed.
-
-    `ids` [n] and `logits` [n] are sorted, the likeliest first and of equals the first. `total` is the logarithm of
-    the sum of all exponentials, so that exp(logits - total) are probabilities. `choices` is how many tokens they were
-    chosen from.
-    """
-
-    ids: Ids
-    logits: npt.NDArray[np.float32]
-    total: float
-    choices: int
-
-
-class AnyDecoder(Protocol):
-    """Any of the decoders: torch's, the compiled one, a GPU's or transformers'. Used on the engine thread only."""
-
-    @property
-    def batch_invariant(self) -> bool:
-        """Whether a row has the same bits whichever rows are computed beside it."""
-        ...
-
-    @property
-    def likeliest(self) -> list[Likeliest] | None:
-        """The likeliest tokens after each row that the last pass returned, or None if its logits must be searched."""
-        ...
-
-    @property
-    def config(self) -> ModelConfig:
-        """The model's shape."""
-        ...
-
-    @property
-    def chunk(self) -> int:
-        """Rows of one prefill pass, which a newer request may have to wait for."""
-        ...
-
-    @property
-    def rotations(self) -> npt.NDArray[np.complex64] | None:
-        """Factors of the keys in arenas, at least [capacity, head_dim / 2], or None if unknown."""
-        ...
-
-    def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> torch.Tensor:
-        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
-        ...
-
-    def forward_spans(self, spans: Sequence[Span], /) -> torch.Tensor:
-        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
-        ...
-
-
-class Runtime(NamedTuple):
-    """A decoder, a function that makes its arenas (at most `arenas`), and the description of both.
-
-    `kv` differs whenever keys and values are computed in a different way; `bf16` says if that is their precision.
-    """
-
-    parameters: int
-    decoder: AnyDecoder
-    arena: Callable[[], Arena]
-    arenas: int
-    weights: str
-    kv: str
-    name: str
-    reason: str
-    attention: str
-    attention_reason: str
-    bf16: bool = False
-
-
 class _SpanPlace(NamedTuple):
-    """Where a span is: rows `at` of its pass, tokens `start` to `end` of its arena."""
+    """Where a span is: rows `at` of its pass, tokens `start` to `end` of its arena, whose memory it shares."""
 
-    arena: Arena
+    keys: torch.Tensor
+    values: torch.Tensor
     at: slice
     start: int
     end: int
@@ -123,7 +47,7 @@ class _SpanPlace(NamedTuple):
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
         """Write keys and values [new, kv_heads, dim] into the arena and attend q [new, heads, dim] over it."""
-        keys, values = self.arena.k[layer], self.arena.v[layer]
+        keys, values = self.keys[layer], self.values[layer]
         keys[:, self.start : self.end] = k.transpose(0, 1)
         values[:, self.start : self.end] = v.transpose(0, 1)
         return attend(q, keys[:, : self.end], values[:, : self.end], self.bias, scale)
@@ -139,11 +63,11 @@ class Decoder:
     def __init__(self, config: ModelConfig, weights: Weights, form: Format) -> None:
         """Prepare the weights; `weights` may be dropped afterwards."""
         self.config = config
-        self._embed = weights["model.embed_tokens.weight"]
-        self._head = linear(head(config, weights), None, form)
-        self._norm = norm(config, weights, "model.norm")
+        self._embed = as_tensor(weights["model.embed_tokens.weight"])
+        self._head = linear(as_tensor(head(config, weights)), None, form)
+        self._norm = norm_tensors(norm(config, weights, "model.norm"))
         self._layers = [_packed_layer(fused(config, weights, i), form) for i in range(config.layers)]
-        self._rope = rotations(config.rope, config.head_dim, config.context)
+        self._rope = torch.as_tensor(rotations(config.rope, config.head_dim, config.context))
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
@@ -197,7 +121,7 @@ class Decoder:
     def _activated(self, x: torch.Tensor) -> torch.Tensor:
         return F.silu(x) if self.config.activation == "silu" else F.gelu(x, approximate="tanh")
 
-    def _normed(self, x: torch.Tensor, norm: Norm) -> torch.Tensor:
+    def _normed(self, x: torch.Tensor, norm: Norm[torch.Tensor]) -> torch.Tensor:
         if norm.bias is not None:
             return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, self.config.norm_eps)
         return F.rms_norm(x, norm.weight.shape, norm.weight, self.config.norm_eps)
@@ -209,7 +133,8 @@ def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
     for ids, arena, _ in spans:
         start, new = arena.length, len(ids)
         bias = causal_bias(new, start + new, config.heads // config.kv_heads)
-        places.append(_SpanPlace(arena, slice(row, row + new), start, start + new, bias))
+        keys, values = torch.as_tensor(arena.k), torch.as_tensor(arena.v)
+        places.append(_SpanPlace(keys, values, slice(row, row + new), start, start + new, bias))
         row += new
     return places
 
@@ -221,14 +146,19 @@ def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
 
 def _packed_layer(parts: LayerWeights, form: Format) -> PackedLayer:
     return PackedLayer(
-        norm_in=parts.norm_in,
-        qkv=linear(parts.qkv.weight, parts.qkv.bias, form),
-        head_norms=parts.head_norms,
-        out=linear(parts.out.weight, parts.out.bias, form),
-        norm_mlp=parts.norm_mlp,
-        up=linear(parts.up.weight, parts.up.bias, form),
-        down=linear(parts.down.weight, parts.down.bias, form),
+        norm_in=norm_tensors(parts.norm_in),
+        qkv=_packed(parts.qkv, form),
+        head_norms=None if parts.head_norms is None else as_tensor(parts.head_norms),
+        out=_packed(parts.out, form),
+        norm_mlp=norm_tensors(parts.norm_mlp),
+        up=_packed(parts.up, form),
+        down=_packed(parts.down, form),
     )
+
+
+def _packed(product: Product, form: Format) -> Linear:
+    weight, bias = product
+    return linear(as_tensor(weight), None if bias is None else as_tensor(bias), form)
 
 
 def _rotate(heads: torch.Tensor, rope: torch.Tensor) -> torch.Tensor:

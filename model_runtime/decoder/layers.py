@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.checkpoint.weights import Weights
+from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
+
+A = TypeVar("A")  # an array, or a tensor of torch's
 
 
-class Norm(NamedTuple):
+class Norm(NamedTuple, Generic[A]):
     """Weights [size] of an RMS norm, or of a layer norm if there is a bias."""
 
-    weight: torch.Tensor
-    bias: torch.Tensor | None = None
+    weight: A
+    bias: A | None = None
 
 
 class Product(NamedTuple):
     """A matrix [out, in] and its bias [out]."""
 
-    weight: torch.Tensor
-    bias: torch.Tensor | None
+    weight: Fp32
+    bias: Fp32 | None
 
 
 class LayerWeights(NamedTuple):
@@ -31,11 +34,11 @@ class LayerWeights(NamedTuple):
     are rotated. If the model has no gate, `up` is up alone.
     """
 
-    norm_in: Norm
+    norm_in: Norm[Fp32]
     qkv: Product
-    head_norms: torch.Tensor | None
+    head_norms: Fp32 | None
     out: Product
-    norm_mlp: Norm
+    norm_mlp: Norm[Fp32]
     up: Product
     down: Product
 
@@ -55,21 +58,21 @@ def fused(config: ModelConfig, weights: Weights, index: int) -> LayerWeights:
     )
 
 
-def norm(config: ModelConfig, weights: Weights, name: str) -> Norm:
+def norm(config: ModelConfig, weights: Weights, name: str) -> Norm[Fp32]:
     """Return the norm of a name."""
-    weight = weights[f"{name}.weight"].float() + config.norm_offset
-    return Norm(weight, weights[f"{name}.bias"].float() if config.norm == "layer" else None)
+    weight = as_fp32(weights[f"{name}.weight"]) + config.norm_offset
+    return Norm(weight, as_fp32(weights[f"{name}.bias"]) if config.norm == "layer" else None)
 
 
-def head(config: ModelConfig, weights: Weights) -> torch.Tensor:
-    """Return the matrix that gives logits, [vocab, hidden]."""
+def head(config: ModelConfig, weights: Weights) -> npt.NDArray[Any]:
+    """Return the matrix that gives logits, [vocab, hidden], as stored or fp32."""
     weight = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]
-    return weight if config.logits_scale == 1 else weight.float() / config.logits_scale
+    return weight if config.logits_scale == 1 else as_fp32(weight) / config.logits_scale
 
 
 def _product(weights: Weights, names: list[str], biased: bool, scale: float = 1.0) -> Product:
-    weight = torch.cat([weights[f"{name}.weight"].float() for name in names])
-    bias = torch.cat([weights[f"{name}.bias"].float() for name in names]) if biased else None
+    weight = as_fp32(*(weights[f"{name}.weight"] for name in names))
+    bias = as_fp32(*(weights[f"{name}.bias"] for name in names)) if biased else None
     if scale == 1:  # no copy of a large matrix
         return Product(weight, bias)
     return Product(weight * scale, None if bias is None else bias * scale)
@@ -79,25 +82,25 @@ def _queries_keys_values(config: ModelConfig, weights: Weights, at: str) -> Prod
     scales = {"q": 1.0 if config.head_norms else config.query_scale, "k": 1.0, "v": 1.0}  # a norm would undo it
     parts = [_product(weights, [f"{at}{name}_proj"], config.qkv_bias, scale) for name, scale in scales.items()]
 
-    def joined(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return torch.cat((_paired(q, config), _paired(k, config), v))
+    def joined(q: Fp32, k: Fp32, v: Fp32) -> Fp32:
+        return np.concatenate((_paired(q, config), _paired(k, config), v))
 
     biases = [part.bias for part in parts if part.bias is not None]
     return Product(joined(*(part.weight for part in parts)), joined(*biases) if biases else None)
 
 
-def _head_norms(config: ModelConfig, weights: Weights, at: str) -> torch.Tensor | None:
+def _head_norms(config: ModelConfig, weights: Weights, at: str) -> Fp32 | None:
     if not config.head_norms:
         return None
-    q, k = (_paired(weights[f"{at}{name}_norm.weight"].float(), config) for name in "qk")
-    return torch.cat(((q * config.query_scale).expand(config.heads, -1), k.expand(config.kv_heads, -1)))
+    q, k = (_paired(as_fp32(weights[f"{at}{name}_norm.weight"]), config) for name in "qk")
+    return np.concatenate((np.tile(q * config.query_scale, (config.heads, 1)), np.tile(k, (config.kv_heads, 1))))
 
 
-def _paired(rows: torch.Tensor, config: ModelConfig) -> torch.Tensor:
+def _paired(rows: Fp32, config: ModelConfig) -> Fp32:
     """Put the two halves of every head side by side: dimension i next to i + head_dim / 2.
 
     Rotary embedding turns those two as one complex number, so that rotating is one product. Queries and keys are
     permuted alike, which leaves their dot products as they were; keys in arenas are in this order.
     """
     half = config.head_dim // 2
-    return rows.view(-1, 2, half, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
+    return rows.reshape(-1, 2, half, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)

@@ -9,33 +9,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
-from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.decoder.quantization import (
+    FP16_MAX,
+    INT8_MAX,
+    MOST_INT8_INPUTS,
+    SMALLEST_DIVISOR,
+    Format,
+    quantized,
+    too_wide,
+)
+from model_runtime.decoder.tensors import as_array
 from model_runtime.errors import ModelError
 
-Format = Literal["fp32", "fp16", "int8"]
 Linear = Callable[[torch.Tensor], torch.Tensor]
-FP16_MAX = 65504.0
-INT8_MAX = 127.0
-MOST_INT8_INPUTS = (2**31 - 1) // 127**2  # of a product, whose sum of whole numbers must fit into 32 bits
-SMALLEST_DIVISOR = torch.finfo(torch.float32).tiny  # a row of zeros must be divided by something
-ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
 DIGIT_BASE = 254  # the base in which activations are written, with digits -127 .. 127
 
 
 def packed_format() -> Format:
     """Return fp16, which loses next to nothing, or fp32 if this CPU or build of torch has no FBGEMM."""
     return "fp16" if "fbgemm" in torch.backends.quantized.supported_engines else "fp32"
-
-
-def int8_too_wide(config: ModelConfig) -> str | None:
-    """Return why int8 products cannot sum up a model's widest rows, or None if they can."""
-    widest = max(config.hidden, config.intermediate, config.heads * config.head_dim)
-    return _too_wide(widest) if widest > MOST_INT8_INPUTS else None
 
 
 def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Linear:
@@ -46,16 +42,6 @@ def linear(weight: torch.Tensor, bias: torch.Tensor | None, form: Format) -> Lin
     if form == "fp32" or weight.abs().max() > FP16_MAX:
         return lambda x: F.linear(x, weight, bias)
     return _fp16(weight, bias)
-
-
-def quantized(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize weight [out, in] to int8 [out, in] with a scale for each row, fp32 [out, 1]."""
-    whole, scale = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight), 1)
-    for at in range(0, len(weight), ROWS_AT_ONCE):  # a whole head in fp32 would be the most memory that loading takes
-        rows = weight[at : at + ROWS_AT_ONCE].float()
-        scale[at : at + ROWS_AT_ONCE] = rows.abs().amax(1, keepdim=True).clamp_(min=SMALLEST_DIVISOR) / INT8_MAX
-        whole[at : at + ROWS_AT_ONCE] = (rows / scale[at : at + ROWS_AT_ONCE]).round_().to(torch.int8)
-    return whole, scale
 
 
 @cache
@@ -76,8 +62,8 @@ def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
     With two, a last bit that differs before (torch's attention) becomes a step that reaches 0.003 in the logits.
     """
     if weight.shape[1] > MOST_INT8_INPUTS:
-        raise ModelError(f"{_too_wide(weight.shape[1])}: set weights to 'fp32' or 'fp16'")
-    whole, scale = quantized(weight)
+        raise ModelError(f"{too_wide(weight.shape[1])}: set weights to 'fp32' or 'fp16'")
+    whole, scale = map(torch.as_tensor, quantized(as_array(weight)))
     columns, scale = whole.t(), scale.flatten()
 
     def product(x: torch.Tensor) -> torch.Tensor:
@@ -97,10 +83,6 @@ def _int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
         return y if bias is None else y.add_(bias)
 
     return product
-
-
-def _too_wide(inputs: int) -> str:
-    return f"int8 products of {inputs:,} inputs overflow, {MOST_INT8_INPUTS:,} are the most"
 
 
 def _fp16(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:

@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.decoder.decoder import AnyDecoder, Likeliest, Span
+from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest, Span
 from model_runtime.engine.decoding import Decoding, Line, Stopped, recall_choices
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 
 _NONE = np.zeros(0)
@@ -191,7 +191,7 @@ class _Tail:
         start = self.arena.length
         return Span(self._ids[start : start + chunk], self.arena)
 
-    def extend(self, logits: torch.Tensor, likeliest: Likeliest | None) -> None:
+    def extend(self, logits: Logits, likeliest: Likeliest | None) -> None:
         """Choose the next token by the logits [vocab] that follow the row."""
         choice = self._sampler.pick(logits, self._history, self.output.stub, likeliest, self._memory)
         self.choices.add(len(self._ids), choice, self.output.stub)

@@ -8,16 +8,16 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from model_runtime.arena.arena import Arena
-from model_runtime.decoder.decoder import AnyDecoder, Likeliest
+from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.logits import Logits, copied
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 
@@ -156,7 +156,7 @@ class Decoding:
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
         self._history = np.concatenate((prompt.history, self._room))
-        self._rows: Sequence[torch.Tensor] = ()
+        self._rows: Sequence[Logits] = ()
         self._rows_at, self._draft, self._kind = 0, NO_DRAFT, 0
         self._likeliest: list[Likeliest] | None = None
         cache = context.sampler.ngram_cache
@@ -234,7 +234,7 @@ class Decoding:
         self.first_at = self.first_at or perf_counter()
         self.count += 1
 
-    def _logits(self, stub: bytes) -> torch.Tensor:
+    def _logits(self, stub: bytes) -> Logits:
         """Return the logits [vocab] that follow the row."""
         n = self._length
         if self._arena.logits is not None and self._arena.logits_at == n:
@@ -262,10 +262,10 @@ class Decoding:
         self.stats.drafted += len(self._draft)
         self._rows_at = n
         ids = np.concatenate((self._row[arena.length : n], self._draft))
-        self._rows = self._forward(ids, 1 + len(self._draft)).unbind()
+        self._rows = [*self._forward(ids, 1 + len(self._draft))]
         self._likeliest = self._context.decoder.likeliest
         if not self.count:
-            arena.keep_logits(self._rows[0].clone(), n)
+            arena.keep_logits(copied(self._rows[0]), n)
 
     def _propose_draft(self, stub: bytes) -> tuple[Ids, int]:
         """Return a draft and its kind; while a stub has to be spelled, only expected tokens are drafted."""
@@ -277,7 +277,7 @@ class Decoding:
         draft, kind = self._context.drafts.propose(history, self._expected, costs, memory)
         return draft[: max(most, 0)], kind
 
-    def _forward(self, ids: Ids, rows: int) -> torch.Tensor:
+    def _forward(self, ids: Ids, rows: int) -> Logits:
         if self.stopped():
             raise Stopped
         began = perf_counter()

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.decoder.decoder import AnyDecoder
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
 from model_runtime.engine.drafts import NO_DRAFT, Drafts

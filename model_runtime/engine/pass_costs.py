@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_runtime.decoder.decoder import CHUNK
+from model_runtime.decoder.any_decoder import CHUNK
 
 DECAY = 0.95  # weight of earlier passes each time one is recorded
 DEFAULT_EXTRA_ROW_COST = 0.1  # cost of a further row of a small pass, in passes of one row, before any was timed

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from model_runtime.decoder.decoder import Likeliest
+from model_runtime.decoder.any_decoder import Likeliest
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
 from model_runtime.ids import Ids
+from model_runtime.logits import Logits, fetched
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    import torch
+
 LEAST_CHANCE = 2.0**-12  # chance from which a token is likely
+Scores = npt.NDArray[np.float32]  # the model's logits [vocab]
 LEAST_TOTAL = float(np.finfo(np.float32).tiny)  # tokens that fit may all be too unlikely for fp32
 
 
@@ -85,7 +89,7 @@ class Sampler:
 
     def pick(
         self,
-        logits: torch.Tensor,
+        logits: Logits,
         history: Ids,
         stub: bytes,
         likeliest: Likeliest | None = None,
@@ -99,14 +103,15 @@ class Sampler:
         if self.ngram_cache is None and likeliest and (choice := self._settled(likeliest, stub)):
             return choice
         fitting = self._vocabulary.fitting(stub) if stub else None
-        here = logits.is_cpu and logits.numel() >= len(self.token_bytes)
-        mixer = self.ngram_cache.mixer if here and self.ngram_cache else None
-        if mixer and (choice := self._pick_compiled(mixer, logits, history, fitting, memory)):
-            return choice
-        scores = logits[: len(self.token_bytes)]  # a model's vocabulary may be padded
+        if self.ngram_cache is None and not isinstance(logits, np.ndarray):
+            return _on_device(cast("torch.Tensor", logits)[: len(self.token_bytes)], fitting)
+        scores = fetched(logits)[: len(self.token_bytes)]  # a model's vocabulary may be padded
         if self.ngram_cache is None:
-            return _on_device(scores, fitting)
-        probabilities = torch.softmax(scores, dim=-1).cpu().numpy()
+            return _by_model(scores, fitting)
+        mixer = self.ngram_cache.mixer if len(scores) == len(self.token_bytes) else None
+        if mixer and (choice := self._pick_compiled(mixer, scores, history, fitting, memory)):
+            return choice
+        probabilities = _softmax(scores)
         mixture = self.ngram_cache.mixture(probabilities, history, memory)
         chances = mixture.chances
         token = int(chances.argmax()) if fitting is None else int(fitting[chances[fitting].argmax()])
@@ -117,13 +122,13 @@ class Sampler:
         return choice if chances is probabilities else _with_origin(choice, mixture, probabilities)
 
     def _pick_compiled(
-        self, mixer: NativeMixer, logits: torch.Tensor, history: Ids, fitting: Ids | None, memory: MemoryView | None
+        self, mixer: NativeMixer, scores: Scores, history: Ids, fitting: Ids | None, memory: MemoryView | None
     ) -> Choice | None:
         """Choose by the compiled part; None where no token that fits is likely."""
         assert self.ngram_cache
-        said, scores = self.ngram_cache.followers(history, memory), logits.float().contiguous()
+        said, scores = self.ngram_cache.followers(history, memory), np.ascontiguousarray(scores)
         token, chance, likely, chances, model, gains, is_mixed = mixer.pick(
-            scores.data_ptr(), len(self.token_bytes), history, said, fitting
+            scores.ctypes.data, len(scores), history, said, fitting
         )
         if fitting is not None and chance < LEAST_CHANCE:
             return None
@@ -180,6 +185,8 @@ class Sampler:
 
 def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:
     """Choose on the logits' device: from a GPU only the winner and the likely or fitting tokens are fetched."""
+    import torch
+
     chances = torch.softmax(logits, dim=-1)
     among = None if fitting is None else torch.as_tensor(fitting, device=logits.device)
     token = int(logits.argmax()) if among is None else int(among[logits[among].argmax()])
@@ -187,6 +194,20 @@ def _on_device(logits: torch.Tensor, fitting: Ids | None) -> Choice:
         return _among_few(torch.softmax(logits[among], dim=-1).cpu().numpy(), token, fitting)
     likely = (chances >= LEAST_CHANCE).nonzero().squeeze(1)
     return Choice(token, float(chances[token]), likely.int().cpu().numpy(), chances[likely].cpu().numpy())
+
+
+def _by_model(scores: Scores, fitting: Ids | None) -> Choice:
+    """Choose by the model alone."""
+    chances = _softmax(scores)
+    token = int(scores.argmax()) if fitting is None else int(fitting[scores[fitting].argmax()])
+    if fitting is not None and chances[token] < LEAST_CHANCE:
+        return _among_few(_softmax(scores[fitting]), token, fitting)
+    return _among(chances, token)
+
+
+def _softmax(scores: Scores) -> Chances:
+    exponentials = np.exp(scores - scores.max())
+    return exponentials / exponentials.sum()
 
 
 def _among(chances: Chances, token: int) -> Choice:

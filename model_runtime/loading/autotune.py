@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
-import platform
 from collections.abc import Callable, Collection
 from dataclasses import astuple, replace
 from datetime import date
+from importlib.metadata import version
+from importlib.util import find_spec
 from math import prod
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
-import torch
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
-from model_runtime.decoder.decoder import AnyDecoder, Decoder
-from model_runtime.decoder.linear import Format, int8_is_exact, int8_too_wide, packed_format
+from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.decoder.native.library import library_hash
+from model_runtime.decoder.quantization import Format, int8_too_wide
 from model_runtime.errors import ModelError
 from model_runtime.loading.memo import Memo
+from model_runtime.machine import cpu_name
 
 TIMED_CONTEXT = 256  # tokens before the timed ones
 PASS_COUNTS = {
@@ -36,6 +36,7 @@ PASS_COUNTS = {
 TIMED_REPEATS = 5
 SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
+NOISE = 65_537  # numbers that a sample's weights repeat: what they are takes no part in the time
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 Measurements = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
@@ -53,15 +54,31 @@ class CpuMethod(NamedTuple):
         return f"{self.form} {'compiled' if self.compiled else 'torch'}"
 
     def decoder(self, config: ModelConfig, weights: Weights, threads: int) -> AnyDecoder:
-        """Return a decoder with prepared weights; the caller sets torch's own number of threads."""
+        """Return a decoder with prepared weights; imports torch only if that computes."""
         if self.compiled:
             return NativeDecoder(config, weights, self.form, threads)
+        import torch
+
+        from model_runtime.decoder.decoder import Decoder
+
+        torch.set_num_threads(threads)
         return Decoder(config, weights, self.form)
 
 
 def supported_formats(config: ModelConfig) -> list[Format]:
-    """Return the formats in which this CPU can compute a model."""
-    return list(dict.fromkeys(way.form for way in _methods(config)))
+    """Return the formats in which this CPU can compute a model with what is installed."""
+    has_torch = find_spec("torch") is not None
+    if ways := _compiled_ways(config):
+        return [*(["fp32"] if has_torch else []), *(way.form for way in ways)]
+    return list(dict.fromkeys(way.form for way in _torch_ways(config))) if has_torch else []
+
+
+def torch_missing(config: ModelConfig, wanted: str) -> str | None:
+    """Return what to tell where only torch computes what is wanted and it is not installed; None if it is."""
+    if find_spec("torch"):
+        return None
+    reason = native_missing(config) or f"it does not compute weights {wanted!r}"
+    return f"the compiled decoder cannot be used ({reason}), and torch is not installed: run pip install torch"
 
 
 def remembered_ms(config: ModelConfig, threads: int, notes: Memo | None) -> dict[str, float]:
@@ -81,10 +98,17 @@ def choose_method(
 ) -> tuple[CpuMethod, str]:
     """Return the way to compute a model on this CPU and the reason, for the log and `doctor`.
 
-    All ways compute a token alone exactly as they compute it among others. `notes` keep what was measured; `fitting`
-    are the formats for which there is enough memory, `refused` ways that cannot hold the weights.
+    All ways compute a token alone exactly as they compute it among others. torch's are considered only where no
+    compiled one computes what is wanted: they were slower wherever both were measured, and importing torch takes
+    seconds. `notes` keep what was measured; `fitting` are the formats for which there is enough memory, `refused`
+    ways that cannot hold the weights.
     """
-    possible = [way for way in _methods(config) if wanted in ("auto", way.form) and way not in refused]
+    compiled = _compiled_ways(config)
+    possible = [way for way in compiled if wanted in ("auto", way.form) and way not in refused]
+    if not possible:
+        if missing := torch_missing(config, wanted):
+            raise ModelError(missing)
+        possible = [way for way in _torch_ways(config) if wanted in ("auto", way.form) and way not in refused]
     ways = [way for way in possible if way.form in fitting]
     why_not = native_missing(config)
     if not ways:
@@ -95,34 +119,47 @@ def choose_method(
     if len(ways) == 1:
         only = "there is no other" if len(possible) == 1 else "no other fits into memory"
         return ways[0], ("asked for by the setting" if wanted != "auto" else only) + excuse
-    key, kept = _key(config, threads), _read(notes)
-    day, figures = kept.get(key) or (None, {})
-    if not set(map(str, ways)) <= figures.keys():
-        day, figures = None, _measure(config, _methods(config), threads)
-        _write(
-            notes, _read(notes) | {key: (date.today().isoformat(), figures)}
-        )  # another server may have written meanwhile
+    excuse += "; torch is left out: it is slower than the compiled decoder" if ways[0].compiled else ""
+    timed = compiled if ways[0].compiled else _torch_ways(config)
+    figures, when = _figures(config, timed, threads, notes)
     told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
-    when = f"measured on {day}" if day else "measured now"
-    return min(
-        ways, key=lambda way: figures[str(way)]
-    ), f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
+    fastest = min(ways, key=lambda way: figures[str(way)])
+    return fastest, f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
 
 
-def _methods(config: ModelConfig) -> list[CpuMethod]:
-    ways = [CpuMethod("fp32", False)] + [CpuMethod("fp16", False)] * (packed_format() == "fp16")
-    fits = int8_too_wide(config) is None
+def _figures(
+    config: ModelConfig, ways: list[CpuMethod], threads: int, notes: Memo | None
+) -> tuple[dict[str, float], str]:
+    """Return each way's milliseconds of a pass, remembered or measured now, and when that was."""
+    key = _key(config, threads)
+    day, figures = _read(notes).get(key) or ("", {})
+    if set(map(str, ways)) <= figures.keys():
+        return figures, f"measured on {day}"
+    figures = _measure(config, ways, threads)
+    # Another server may have written meanwhile.
+    _write(notes, _read(notes) | {key: (date.today().isoformat(), figures)})
+    return figures, "measured now"
+
+
+def _compiled_ways(config: ModelConfig) -> list[CpuMethod]:
     if native_missing(config):
-        return ways + [CpuMethod("int8", False)] * (fits and int8_is_exact())
-    return [*ways, CpuMethod("fp16", True)] + [CpuMethod("int8", True)] * fits
+        return []
+    return [CpuMethod("fp16", True)] + [CpuMethod("int8", True)] * (int8_too_wide(config) is None)
+
+
+def _torch_ways(config: ModelConfig) -> list[CpuMethod]:
+    """Return the ways in which torch can compute a model."""
+    from model_runtime.decoder.linear import int8_is_exact, packed_format
+
+    ways = [CpuMethod("fp32", False)] + [CpuMethod("fp16", False)] * (packed_format() == "fp16")
+    return ways + [CpuMethod("int8", False)] * (int8_too_wide(config) is None and int8_is_exact())
 
 
 def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
     """Return milliseconds of a pass, weighted as a keystroke needs passes; the methods take turns."""
     sample = _sample(config)
-    generator = torch.Generator().manual_seed(0)
-    shapes = expected_shapes(sample).items()
-    weights = {name: torch.randn(shape, generator=generator) * 0.02 for name, shape in shapes}
+    noise = np.sin(np.arange(NOISE, dtype=np.float32) ** 2) * np.float32(0.02)
+    weights: Weights = {name: np.resize(noise, shape) for name, shape in expected_shapes(sample).items()}
     runs = {str(way): _timer(way.decoder(sample, weights, threads), sample) for way in ways}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(TIMED_REPEATS):
@@ -159,17 +196,9 @@ def _sample(config: ModelConfig) -> ModelConfig:
 
 def _key(config: ModelConfig, threads: int) -> str:
     """Return what the figures depend on."""
-    machine = [_cpu(), torch.__version__, library_hash(), threads]
+    torch = version("torch") if native_missing(config) and find_spec("torch") else ""
+    machine = [cpu_name(), torch, library_hash(), threads]
     return json.dumps([*machine, astuple(replace(config, context=0, end_ids=()))])
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, f"{platform.machine()} {platform.processor()}")
 
 
 def _read(notes: Memo | None) -> Measurements:

@@ -6,11 +6,12 @@ import hashlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import torch
+import numpy as np
 
-from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.decoder.native.library import library_hash
+from model_runtime.machine import cpu_name
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("arena", "checkpoint", "decoder")  # all that a forward pass runs is in these
@@ -18,7 +19,12 @@ ROOMS = ("arena", "checkpoint", "decoder")  # all that a forward pass runs is in
 
 def kv_code(runtime: Runtime, choice: DeviceChoice) -> list[str]:
     """Return what the bits of keys and values depend on besides the model: code, libraries and the device."""
-    code = [runtime.kv, runtime.attention, python_hash(ROOT), library_hash(), torch.__version__]
+    code = [runtime.kv, runtime.attention, python_hash(ROOT), library_hash(), np.__version__]
+    if runtime.name == "compiled":
+        return [*code, cpu_name()]
+    import torch
+
+    code.append(torch.__version__)
     if choice.device == "cuda":
         return [*code, torch.cuda.get_device_name(choice.gpu), _version("xformers")]
     return [*code, torch.backends.cpu.get_cpu_capability()]

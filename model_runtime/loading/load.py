@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
-
-import torch
 
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
 from model_runtime.arena.kv_format import KvFormat, fingerprint
@@ -17,9 +16,8 @@ from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
-from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights
-from model_runtime.decoder import attention
-from model_runtime.decoder.decoder import Runtime
+from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights, release_pages
+from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
     Device,
@@ -31,7 +29,7 @@ from model_runtime.decoder.gpu.device import (
     refused,
     release_unused,
 )
-from model_runtime.decoder.linear import Format, packed_format
+from model_runtime.decoder.quantization import Format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
@@ -158,7 +156,6 @@ def load(
     """
     folder, config, tokenizer, template = checkpoint
     plan = plan_load(checkpoint, **options)
-    torch.set_num_threads(options["threads"])
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
@@ -214,7 +211,7 @@ def _load_on_gpu(checkpoint: Checkpoint, tensors: Weights, plan: LoadPlan, form:
         from model_runtime.decoder.gpu.load import load_on_gpu
     except Exception as error:  # it compares versions and registers operators of torch's when it is imported
         raise GpuError(
-            f"xformers cannot be imported with torch {torch.__version__} ({type(error).__name__}: {error})",
+            f"xformers cannot be imported with torch {version('torch')} ({type(error).__name__}: {error})",
             "install the versions of constraints-gpu.txt, or set device to 'cpu'",
         ) from error
     ends = {*checkpoint.tokenizer.special.values(), *checkpoint.config.end_ids, *checkpoint.template.ends}
@@ -228,8 +225,13 @@ def _load_runtime(
     """Load the weights as planned; a GPU's modules and transformers, slow to import, only if they are needed."""
     folder, config, *_ = checkpoint
     choice, capacity, arenas, forms = plan
+    if config.foreign or choice.device == "cuda":
+        import torch
+
+        torch.set_num_threads(options["threads"])
     if config.foreign:
         from model_runtime.decoder.hf.load import load_with_transformers
+        from model_runtime.decoder.linear import packed_format
 
         form = packed_format() if packed_format() in forms else forms[-1]
         return load_with_transformers(folder, config, capacity, arenas, form)
@@ -237,7 +239,9 @@ def _load_runtime(
     progress("packing the weights", 60)
     if choice.device == "cuda":
         return _load_on_gpu(checkpoint, tensors, plan, gpu_format(options["weights"]))
-    return load_on_cpu(config, tensors, capacity, arenas, options, forms)
+    runtime = load_on_cpu(config, tensors, capacity, arenas, options, forms)
+    release_pages(tensors)  # packed by now, but for the table that tokens are looked up in
+    return runtime
 
 
 def load_on_cpu(
@@ -268,8 +272,8 @@ def load_on_cpu(
         kv=str(way),
         name="compiled" if way.compiled else "torch",
         reason=reason,
-        attention="compiled" if way.compiled else attention.BACKEND,
-        attention_reason="a part of the compiled decoder" if way.compiled else attention.REASON,
+        attention="compiled" if way.compiled else TORCH_ATTENTION,
+        attention_reason="a part of the compiled decoder" if way.compiled else TORCH_ATTENTION_REASON,
     )
 
 

@@ -12,9 +12,9 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.loading.autotune import supported_formats
+from model_runtime.loading.autotune import supported_formats, torch_missing
 from model_runtime.loading.known_models import largest_within
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
 
@@ -77,7 +77,8 @@ def usable_formats(
     size, free, possible = model_size(config, folder), available_memory() + soon, supported_formats(config)
     asked: list[Format] = [form for form in possible if wanted in ("auto", form)]
     if not asked:
-        raise ModelError(f"weights {wanted!r} cannot be used on this CPU: set weights to 'auto'")
+        cause = f"weights {wanted!r} cannot be used on this CPU: set weights to 'auto'"
+        raise ModelError(torch_missing(config, wanted) or cause)
     if fit := fitting_formats(size, asked, kv, free):
         return fit
     raise does_not_fit(size, asked, [form for form in possible if form not in asked], kv, free)

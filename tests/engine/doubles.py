@@ -13,14 +13,16 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import WORTH_COPYING, Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import AnyDecoder, Decoder, Likeliest, Span
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest, Span
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.quantization import Format
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine, Generation, KvSource
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.logits import Logits, fetched
 from model_runtime.memory.memory import EMPTY, Memory
 from model_runtime.memory.segment import MemoryDocument
 from model_runtime.memory.view import MemoryView
@@ -127,17 +129,18 @@ class _Listening(Sampler):
 
     def pick(
         self,
-        logits: torch.Tensor,
+        logits: Logits,
         history: Ids,
         stub: bytes,
         likeliest: Likeliest | None = None,
         memory: MemoryView | None = None,
     ) -> Choice:
         choice = super().pick(logits, history, stub, likeliest, memory)
-        others = logits.clone()
-        others[choice.token] = -torch.inf
+        scores = fetched(logits)
+        others = scores.copy()
+        others[choice.token] = -np.inf
         runner_up = super().pick(others, history, stub, memory=memory).token
-        self._gaps().append(float(logits[choice.token] - others[runner_up]))
+        self._gaps().append(float(scores[choice.token] - others[runner_up]))
         return choice
 
 
@@ -146,11 +149,11 @@ class _Watch(Decoder):
         self.config = decoder.config
         self._decoder, self._engine = decoder, engine
 
-    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> Logits:  # pyright: ignore
         self._engine.log.events.append(len(ids))
         return self._decoder.forward(ids, arena, rows)
 
-    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+    def forward_spans(self, spans: Sequence[Span]) -> Logits:  # pyright: ignore
         self._engine.log.events.append(sum(len(span.ids) for span in spans))
         return self._decoder.forward_spans(spans)
 
@@ -178,11 +181,11 @@ class Surer(Decoder):
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
         """As the decoder does, but for the logits."""
-        return self._decoder.forward(ids, arena, rows) * FACTOR + self._bonus
+        return torch.as_tensor(self._decoder.forward(ids, arena, rows)) * FACTOR + self._bonus
 
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """The same for several arenas."""
-        return self._decoder.forward_spans(spans) * FACTOR + self._bonus
+        return torch.as_tensor(self._decoder.forward_spans(spans)) * FACTOR + self._bonus
 
 
 class Scripted(Decoder):

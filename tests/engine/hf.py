@@ -14,7 +14,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.decoder.hf.config import hf_config
 from model_runtime.decoder.hf.decoder import HfDecoder
 from model_runtime.decoder.hf.load import load_hf_decoder
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
 from tests.models import VOCABULARY
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import read_config
-from model_runtime.decoder.decoder import CHUNK
+from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import Rule

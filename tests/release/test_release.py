@@ -5,20 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from tests.compiled import require_compiled
+
 from ..editors.conftest import EXTENSION, lacking
 from ..editors.fetching.part import ROOT
 
 DIST = ROOT / "dist"
+SHORT_LIST = ROOT / "requirements-embedded.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 VERSION = PROJECT["version"]
 COMPILED, PURE = f"efim_ls-{VERSION}-py3-none-manylinux_2_28_x86_64.whl", f"efim_ls-{VERSION}-py3-none-any.whl"
@@ -48,6 +54,41 @@ def contents(wheel: str) -> dict[str, bytes]:
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+class Environment:
+    """A Python with a wheel and nothing else, a home of its own, an empty PATH, and a file to complete."""
+
+    def __init__(self, folder: Path, wheel: str) -> None:
+        self._folder, self.file = folder, folder / "area.py"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "environment"], check=True)
+        python = folder / "environment" / "bin" / "python"
+        install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", released(wheel))
+        ours = {
+            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+        }  # else pip sees what is here
+        subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], env=ours, check=True)
+        [self.packages] = folder.glob("environment/lib/python*/site-packages")
+        self.file.write_text(FILE, "utf-8")
+
+    def copy(self, name: str) -> None:
+        """Install a package as it is installed here."""
+        for file in distribution(name).files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (place := self.packages / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file.locate(), place)
+
+    def run(self, *words: str, program: str = "efim-ls", given: str = "") -> str:
+        homes = {f"XDG_{name}_HOME": str(self._folder / name) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
+        env = {"PATH": "", "HOME": str(self._folder), "OMP_NUM_THREADS": "1", **homes}
+        command = [self._folder / "environment" / "bin" / program, *words]
+        return subprocess.run(
+            command, cwd=self._folder, env=env, input=given, check=True, capture_output=True, text=True
+        ).stdout
+
+    def complete(self) -> None:
+        answer = json.loads(self.run("complete", "--json", f"{self.file}:6:15"))
+        assert answer["text"].startswith("rcle(radius):")
 
 
 def test_every_file_has_its_hash() -> None:
@@ -87,26 +128,33 @@ def test_one_wheel_serves_every_python_on_linux_and_one_all_else() -> None:
 @pytest.mark.parametrize("wheel", WHEELS)
 def test_a_wheel_completes_in_a_fresh_environment(wheel: str, tmp_path: Path) -> None:
     """Outside the clone, with an empty PATH, so without a compiler; what the server needs is taken from here."""
-    environment, file = tmp_path / "environment", tmp_path / "area.py"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
-    python = environment / "bin" / "python"
-    install = ("install", "--quiet", "--no-deps", "--no-index", released(wheel))
-    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # else pip sees what is here
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], env=ours, check=True)
-    [packages] = environment.glob("lib/python*/site-packages")
-    (packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
-    file.write_text(FILE, "utf-8")
-    homes = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
-    env = {"PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1", **homes}
+    fresh = Environment(tmp_path, wheel)
+    (fresh.packages / "needed.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    assert fresh.run("--version") == f"efim-ls {VERSION}\n"
+    fresh.complete()
+    code = "import efim_ls, model_runtime.decoder.native.library as l; print(efim_ls, l.library())"
+    seen = fresh.run("-c", code, program="python")
+    assert str(fresh.packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
 
-    def run(*words: str | Path) -> str:
-        return subprocess.run(words, cwd=tmp_path, env=env, check=True, capture_output=True, text=True).stdout
 
-    assert run(environment / "bin" / "efim-ls", "--version") == f"efim-ls {VERSION}\n"
-    answer = json.loads(run(environment / "bin" / "efim-ls", "complete", "--json", f"{file}:6:15"))
+def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Path) -> None:
+    """The wheel and the packages of the list, as they are installed here: a command, and a server's session."""
+    require_compiled()
+    fresh = Environment(tmp_path, COMPILED)
+    for requirement in re.findall(r"(?m)^[\w-]+", SHORT_LIST.read_text("utf-8")):
+        fresh.copy(requirement)
+    fresh.complete()
+    asked = [{"op": "open"}, {"op": "complete", "at": len(FILE)}]
+    lines = [json.dumps({"id": 1, "path": str(fresh.file), **each}) for each in asked]
+    answer = json.loads(fresh.run("headless", given="\n".join(lines)).splitlines()[-1])
     assert answer["text"].startswith("rcle(radius):")
-    seen = run(python, "-c", "import efim_ls, model_runtime.decoder.native.library as l; print(efim_ls, l.library())")
-    assert str(packages) in seen and ("CDLL" in seen) == (wheel == COMPILED)
+    fresh.run("stop")
+    assert "works: " in fresh.run("doctor")
+    assert "efim-ls" in fresh.run("completion", "bash")
+    fresh.run("-c", "import watchfiles", program="python")  # where the editor does not watch files
+    assert not (fresh.packages / "torch").exists()
+    sizes = [path.lstat().st_blocks * 512 for path in fresh.packages.rglob("*")]
+    assert sum(sizes) < 120 << 20
 
 
 def test_the_extension_holds_the_wheels_and_their_hashes() -> None:
@@ -133,6 +181,6 @@ def test_the_plugin_and_the_source_are_whole() -> None:
             assert (found := there[name]) and found.read() == path.read_bytes(), name
     with tarfile.open(released(SDIST)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"setup.py", "LICENSE", "constraints.txt", "docs/editors.md", MODEL} <= names
+    assert {"setup.py", "LICENSE", "constraints.txt", SHORT_LIST.name, "docs/editors.md", MODEL} <= names
     compiled = [path for package in PACKAGES for path in (ROOT / package).rglob("*.[ch]")]
     assert {path.relative_to(ROOT).as_posix() for path in compiled} <= names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from model_runtime.checkpoint.config import EMBEDDED
@@ -42,7 +43,14 @@ def local_folder(name: str) -> Path | None:
 
 
 def cached_folder(name: str, revision: str) -> Path | None:
-    """Return the folder of a repository that is in the hub's cache in full, or None; makes no request."""
+    """Return the folder of a repository that is in the hub's cache in full, or None; makes no request.
+
+    ModelError if the hub's client is not installed, without which nothing can be fetched either.
+    """
+    if not find_spec("huggingface_hub"):
+        raise ModelError(
+            f"{name} is a model of the hub, whose client is not installed: run pip install huggingface_hub"
+        )
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(name, REQUIRED_FILES[0], revision=checked_revision(revision))
@@ -58,6 +66,8 @@ def model_folder(name: str) -> Path:
 
 def cached_models() -> list[CachedModel]:
     """List the models that are in the hub's cache in full."""
+    if not find_spec("huggingface_hub"):
+        return []
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     try:

@@ -14,16 +14,17 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.decoder import Likeliest, Span
+from model_runtime.decoder.any_decoder import Likeliest, Span
 from model_runtime.decoder.gpu.attention import Attend
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
-from model_runtime.decoder.gpu.device import GpuFormat, current_device, shares_head
+from model_runtime.decoder.gpu.device import GpuFormat, shares_head
 from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses
-from model_runtime.decoder.gpu.kernels import Kernels, rotation_factors
+from model_runtime.decoder.gpu.kernels import Kernels, current_device, rotation_factors
 from model_runtime.decoder.gpu.layers import WeightUploader
 from model_runtime.decoder.gpu.likeliest import LikeliestTable
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
 from model_runtime.decoder.layers import fused, head, norm
+from model_runtime.decoder.tensors import as_tensor
 from model_runtime.ids import Ids
 
 
@@ -63,13 +64,13 @@ class GpuDecoder:
         """
         self.config, self._slab, self._attend, self._kernels = config, slab, attend, kernels
         uploader = WeightUploader(slab.k.device, slab.k.dtype, form, kernels.scaled_product)
-        self._embed = uploader.table(weights["model.embed_tokens.weight"])
-        self._head = uploader.product(self._embed if shares_head(config) else head(config, weights))
+        self._embed = uploader.table(as_tensor(weights["model.embed_tokens.weight"]))
+        self._head = uploader.product(self._embed if shares_head(config) else as_tensor(head(config, weights)))
         self._norm = uploader.norm(norm(config, weights, "model.norm"))
         self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(config.layers)]
         self._cos, self._sin = (
             each.to(slab.k.device)
-            for each in rotation_factors(rotations_of(config.rope, config.head_dim, slab.capacity))
+            for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, config.head_dim, slab.capacity)))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         self._listed: tuple[LikeliestTable, list[int]] | None = None  # of the last pass: its table, its spans' rows

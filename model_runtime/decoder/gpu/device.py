@@ -1,18 +1,15 @@
-"""Decides whether a model is computed on the GPU or on the CPU, and says why."""
+"""Decides whether a model is computed on the GPU or on the CPU, and says why; imports torch only beside a GPU."""
 
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Literal, NamedTuple
-
-import torch
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.errors import ModelError
-from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu
+from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, gpu_name, roomiest_gpu
 
 Device = Literal["auto", "cpu", "cuda"]  # what a user can set
 GpuFormat = Literal["bf16", "int8"]  # of the weights on a GPU
@@ -53,7 +50,7 @@ def choose_device(wanted: Device, config: ModelConfig, kv_memory_mib: int, form:
     gpu = roomiest_gpu()
     reason = _why_not(config, kv_memory_mib, form, gpu)
     if reason is None:
-        name = torch.cuda.get_device_name(gpu)
+        name = gpu_name(gpu)
         told = f"{name}, asked for by the setting" if wanted == "cuda" else f"{name} is faster"
         return DeviceChoice("cuda", told, gpu)
     if wanted == "cuda":
@@ -87,11 +84,6 @@ def gpu_unfit(config: ModelConfig) -> str | None:
     if config.head_dim % 8 or config.head_dim > 256:
         return f"no kernel takes the model's head_dim of {config.head_dim}"
     return None
-
-
-def current_device(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which Triton's kernels, which ask for no device, run on the one of their tensors."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def shares_head(config: ModelConfig) -> bool:
@@ -135,6 +127,8 @@ def _too_large(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: in
 
 def release_unused() -> None:
     """Return to the GPU what this process holds without need: models that are dropped, and torch's own cache."""
+    import torch
+
     gc.collect()  # a decoder and its recorded passes refer to each other
     torch.cuda.empty_cache()
 

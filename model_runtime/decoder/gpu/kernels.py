@@ -7,6 +7,7 @@ cause most of the error. Products take and return the weights' precision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -31,7 +32,12 @@ class Heads(NamedTuple):
     eps: float
 
 
-def apply_norm(x: torch.Tensor, norm: Norm, eps: float, dtype: torch.dtype) -> torch.Tensor:
+def current_device(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which Triton's kernels, which ask for no device, run on the one of their tensors."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def apply_norm(x: torch.Tensor, norm: Norm[torch.Tensor], eps: float, dtype: torch.dtype) -> torch.Tensor:
     """Return the RMS norm of x [rows, hidden] fp32, or its layer norm if there is a bias."""
     if norm.bias is None:
         return _rms_norm(x, norm.weight, eps).to(dtype)
@@ -43,7 +49,7 @@ def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor
 
 
 def add_and_norm(
-    x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float
+    x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the sum of x, y and y's bias in fp32, and its norm in y's precision."""
     x = x + _biased(y, bias)
@@ -119,14 +125,14 @@ class AddAndNorm(Protocol):
     """The type of `add_and_norm`."""
 
     def __call__(
-        self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm, eps: float, /
+        self, x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor | None, norm: Norm[torch.Tensor], eps: float, /
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 class Kernels(NamedTuple):
     """The functions above and `scaled_product`, plain or compiled."""
 
-    apply_norm: Callable[[torch.Tensor, Norm, float, torch.dtype], torch.Tensor] = apply_norm
+    apply_norm: Callable[[torch.Tensor, Norm[torch.Tensor], float, torch.dtype], torch.Tensor] = apply_norm
     add_and_norm: AddAndNorm = add_and_norm
     rotate_and_store: RotateAndStore = rotate_and_store
     activate: Callable[[torch.Tensor, torch.Tensor | None, Activation, bool], torch.Tensor] = activate

@@ -7,21 +7,23 @@ from typing import NamedTuple
 import torch
 
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.weights import Fp32
 from model_runtime.decoder.gpu.device import GpuFormat
 from model_runtime.decoder.gpu.kernels import Heads
 from model_runtime.decoder.gpu.products import GpuProduct, Int8Product, PlainProduct, ScaledProduct
 from model_runtime.decoder.layers import LayerWeights, Norm
+from model_runtime.decoder.tensors import as_tensor
 
 
 class GpuLayer(NamedTuple):
     """One block on the device; biases [out] are not added by the products but by the kernels that follow them."""
 
-    norm_in: Norm
+    norm_in: Norm[torch.Tensor]
     qkv: GpuProduct
     heads: Heads
     out: GpuProduct
     out_bias: torch.Tensor | None
-    norm_mlp: Norm
+    norm_mlp: Norm[torch.Tensor]
     up: GpuProduct
     up_bias: torch.Tensor | None
     down: GpuProduct
@@ -46,29 +48,29 @@ class WeightUploader(NamedTuple):
             Int8Product(weight, self.device, self.scaled) if self.form == "int8" else PlainProduct(self.table(weight))
         )
 
-    def norm(self, norm: Norm) -> Norm:
+    def norm(self, norm: Norm[Fp32]) -> Norm[torch.Tensor]:
         """Return a norm on the device."""
-        return Norm(norm.weight.to(self.device, torch.float32), self._as_fp32(norm.bias))
+        return Norm(as_tensor(norm.weight).to(self.device), self._vector(norm.bias))
 
     def layer(self, config: ModelConfig, layer: LayerWeights) -> GpuLayer:
         """Return a block on the device."""
         return GpuLayer(
             norm_in=self.norm(layer.norm_in),
-            qkv=self.product(layer.qkv.weight),
+            qkv=self.product(as_tensor(layer.qkv.weight)),
             heads=self._heads(config, layer),
-            out=self.product(layer.out.weight),
-            out_bias=self._as_fp32(layer.out.bias),
+            out=self.product(as_tensor(layer.out.weight)),
+            out_bias=self._vector(layer.out.bias),
             norm_mlp=self.norm(layer.norm_mlp),
-            up=self.product(layer.up.weight),
-            up_bias=self._as_fp32(layer.up.bias),
-            down=self.product(layer.down.weight),
-            down_bias=self._as_fp32(layer.down.bias),
+            up=self.product(as_tensor(layer.up.weight)),
+            up_bias=self._vector(layer.up.bias),
+            down=self.product(as_tensor(layer.down.weight)),
+            down_bias=self._vector(layer.down.bias),
         )
 
     def _heads(self, config: ModelConfig, layer: LayerWeights) -> Heads:
-        bias = self._as_fp32(layer.qkv.bias)
+        bias = self._vector(layer.qkv.bias)
         bias = None if bias is None else bias.view(-1, config.head_dim)
-        return Heads(bias, self._as_fp32(layer.head_norms), config.norm_eps)
+        return Heads(bias, self._vector(layer.head_norms), config.norm_eps)
 
-    def _as_fp32(self, weight: torch.Tensor | None) -> torch.Tensor | None:
-        return None if weight is None else weight.to(self.device, torch.float32)
+    def _vector(self, weight: Fp32 | None) -> torch.Tensor | None:
+        return None if weight is None else as_tensor(weight).to(self.device)

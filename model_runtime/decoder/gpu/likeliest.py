@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model_runtime.decoder.decoder import Likeliest
+from model_runtime.decoder.any_decoder import Likeliest
 
 MOST_LIKELIEST = 256  # tokens of a list: nearly always more than are likely
 LISTED_ROWS = 16  # rows of the widest pass with lists: a decode step with the longest draft

@@ -8,7 +8,7 @@ import torch
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, count_parameters
-from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.attention import choose_attention, describe_error
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.device import GpuError, GpuFormat

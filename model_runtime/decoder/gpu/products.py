@@ -11,7 +11,8 @@ from typing import Protocol
 import torch
 from torch.nn import functional as F
 
-from model_runtime.decoder.linear import quantized
+from model_runtime.decoder.quantization import quantized
+from model_runtime.decoder.tensors import as_array
 
 FUSED_ROWS = 8  # most rows that one kernel computes while it reads the weights once
 MOST_COMPILED = 16  # one for each recorded width up to FUSED_ROWS and one for wider passes, in either precision
@@ -58,7 +59,7 @@ class Int8Product:
 
     def __init__(self, weight: torch.Tensor, device: torch.device, product: ScaledProduct) -> None:
         """Quantize the weight in the host's memory: its fp32 copies may not fit on the device."""
-        numbers, scale = quantized(weight.cpu().float())
+        numbers, scale = map(torch.as_tensor, quantized(as_array(weight)))
         self._numbers, self._scale = numbers.to(device), scale[:, 0].to(device)
         self._product = product
 

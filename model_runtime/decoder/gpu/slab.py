@@ -56,8 +56,12 @@ class SlabArena(Arena):
         """Make views of a slot; nothing is allocated."""
         TokenSequence.__init__(self, slab.capacity)  # not Arena's, which would allocate
         self.first = first
-        self.k = slab.k[:, first : first + slab.capacity].transpose(1, 2)
-        self.v = slab.v[:, first : first + slab.capacity].transpose(1, 2)
+        self.k: torch.Tensor = (  # pyright: ignore[reportIncompatibleVariableOverride]
+            slab.k[:, first : first + slab.capacity].transpose(1, 2)
+        )
+        self.v: torch.Tensor = (  # pyright: ignore[reportIncompatibleVariableOverride]
+            slab.v[:, first : first + slab.capacity].transpose(1, 2)
+        )
         self.logits = None
         self.memo = None
 

@@ -18,6 +18,7 @@ class ArenaCache(Cache):
         """Serve one pass."""
         super().__init__(layers=[])
         self._arena = arena
+        self._keys, self._values = torch.as_tensor(arena.k), torch.as_tensor(arena.v)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
@@ -25,7 +26,7 @@ class ArenaCache(Cache):
         """Write new keys and values [1, kv_heads, new, dim]; returns views of all [1, kv_heads, total, dim]."""
         start = self._arena.length
         end = start + key_states.shape[2]
-        of_layer = self._arena.k[layer_idx : layer_idx + 1], self._arena.v[layer_idx : layer_idx + 1]
+        of_layer = self._keys[layer_idx : layer_idx + 1], self._values[layer_idx : layer_idx + 1]
         for kept, new in zip(of_layer, (key_states, value_states), strict=True):
             if kept[:, :, start:end].shape != new.shape:
                 shapes = f"{tuple(new.shape)} instead of {tuple(kept[:, :, start:end].shape)}"

@@ -10,7 +10,7 @@ import torch
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.decoder.decoder import CHUNK, Span
+from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.hf.cache import ArenaCache
 from model_runtime.ids import Ids
 

@@ -9,14 +9,13 @@ import transformers
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.decoder.attention import BACKEND, REASON
-from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
 from model_runtime.decoder.hf import attention
 from model_runtime.decoder.hf.decoder import HfDecoder
 from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.hf.read import read_hf_model
 from model_runtime.decoder.hf.self_check import check_decoder
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.quantization import Format
 
 
 def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:
@@ -31,8 +30,8 @@ def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, are
         kv=kv_form(folder, form),
         name="transformers",
         reason=f"our own decoder does not know {config.family}",
-        attention=BACKEND,
-        attention_reason=REASON,
+        attention=TORCH_ATTENTION,
+        attention_reason=TORCH_ATTENTION_REASON,
     )
 
 

@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 from transformers.pytorch_utils import Conv1D
 
-from model_runtime.decoder.linear import Format, linear
+from model_runtime.decoder.linear import linear
+from model_runtime.decoder.quantization import Format
 
 TABLE_TYPES, MATRIX_TYPES = (nn.Embedding,), (nn.Linear, Conv1D)
 

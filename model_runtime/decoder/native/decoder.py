@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn import functional as F
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
-from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.decoder import CHUNK, Span
+from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
+from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.layers import Norm, Product, fused, head, norm
-from model_runtime.decoder.linear import FP16_MAX, Format, quantized
 from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
-from model_runtime.errors import Fp16Overflow
+from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
 from model_runtime.ids import Ids, common_prefix
 
 MOST_THREADS = 64
@@ -57,8 +55,8 @@ class NativeDecoder:
         self.config = config
         self._embed = weights["model.embed_tokens.weight"]
         self._memory = WeightMemory()
-        self._tensors: list[torch.Tensor] = []  # memory that the compiled part points into
-        self._rope = self._kept(torch.view_as_real(rotations(config.rope, config.head_dim, config.context)))
+        self._arrays: list[npt.NDArray[Any]] = []  # memory that the compiled part points into
+        self._rope = self._kept(rotations(config.rope, config.head_dim, config.context))
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -73,13 +71,13 @@ class NativeDecoder:
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
         """Factors of the keys in arenas, [context, head_dim / 2], a view."""
-        return torch.view_as_complex(self._rope).numpy()
+        return self._rope
 
-    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> Fp32:
         """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
         return self.forward_spans([Span(ids, arena, rows)])
 
-    def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
+    def forward_spans(self, spans: Sequence[Span]) -> Fp32:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
         places = np.concatenate([_row_places(span, self.config.context) for span in spans])
@@ -91,7 +89,7 @@ class NativeDecoder:
             self._pass(ids[part], places[part], shared, start, wanted, logits)
         for span in spans:
             span.arena.append(span.ids)
-        return torch.from_numpy(logits)[:, : self.config.vocab]  # pyright: ignore
+        return logits[:, : self.config.vocab]
 
     def _pass(
         self,
@@ -106,8 +104,7 @@ class NativeDecoder:
         here = wanted[first:last] - start
         x = self._x[: len(ids)]
         x[:, self.config.hidden :] = 0  # an earlier pass may have left NaN there
-        rows = self._embed[torch.from_numpy(ids)]  # pyright: ignore
-        x[:, : self.config.hidden] = rows.float().numpy()
+        x[:, : self.config.hidden] = as_fp32(self._embed[ids])
         if self.config.embedding_scale != 1:
             x[:, : self.config.hidden] *= self.config.embedding_scale
         self._library.efim_pass(
@@ -119,7 +116,7 @@ class NativeDecoder:
         config = self.config
         layers = (c.NativeLayer * config.layers)(*(self._layer(weights, i, form) for i in range(config.layers)))
         return c.NativeModel(
-            layers, self._norm(norm(config, weights, "model.norm")), self._rope.data_ptr(),
+            layers, self._norm(norm(config, weights, "model.norm")), self._rope.ctypes.data,
             self._matrix(Product(head(config, weights), None), form), config.layers, config.hidden,
             _round_up(config.hidden, 64), config.heads, config.kv_heads, config.head_dim, config.intermediate,
             form == "int8", config.gated,
@@ -135,7 +132,7 @@ class NativeDecoder:
             self._matrix(parts.up, form), self._matrix(parts.down, form),
         )  # fmt: skip
 
-    def _norm(self, norm: Norm) -> c.NativeNorm:
+    def _norm(self, norm: Norm[Fp32]) -> c.NativeNorm:
         weight, bias = norm
         padded = _round_up(len(weight), 64)
         return c.NativeNorm(self._vector(weight, padded), 0 if bias is None else self._vector(bias, padded))
@@ -147,29 +144,29 @@ class NativeDecoder:
         added = 0 if bias is None else self._vector(bias, outputs)
         if form == "int8":
             whole, scale = quantized(weight)
-            scales = self._vector(scale.flatten(), outputs)
-        elif max(map(abs, weight.aminmax())) > FP16_MAX:
-            raise Fp16Overflow("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+            scales = self._vector(scale[:, 0], outputs)
         else:
-            whole, scales = weight.half(), 0
+            whole, scales = rounded_to_fp16(weight), 0
         stored = self._memory.zeros((outputs, inputs), whole.dtype)
         stored[: len(whole), :columns] = whole
-        self._tensors.append(stored)
+        self._arrays.append(stored)
         sums = 0
-        if form == "int8":  # numpy, since torch would convert all of it to int32 first
-            sums = self._keep(torch.as_tensor(stored.numpy().sum(1, dtype=np.int32)) * 128)
-        _interleave(stored.numpy(), 4 if form == "int8" else 1)
-        return c.NativeMatrix(stored.data_ptr(), scales, sums, added, outputs, inputs)
+        if form == "int8":
+            sums = self._keep(stored.sum(1, dtype=np.int32) * np.int32(128))
+        _interleave(stored, 4 if form == "int8" else 1)
+        return c.NativeMatrix(stored.ctypes.data, scales, sums, added, outputs, inputs)
 
-    def _vector(self, values: torch.Tensor, length: int) -> int:
-        return self._keep(F.pad(values.float(), (0, length - len(values))))
+    def _vector(self, values: Fp32, length: int) -> int:
+        return self._keep(np.pad(values, (0, length - len(values))))
 
-    def _keep(self, tensor: torch.Tensor) -> int:
-        return self._kept(tensor).data_ptr()
+    def _keep(self, array: npt.NDArray[Any]) -> int:
+        return self._kept(array).ctypes.data
 
-    def _kept(self, tensor: torch.Tensor) -> torch.Tensor:
-        self._tensors.append(self._memory.zeros(tensor.shape, tensor.dtype).copy_(tensor))
-        return self._tensors[-1]
+    def _kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        kept = self._memory.zeros(array.shape, array.dtype)
+        kept[...] = array
+        self._arrays.append(kept)
+        return kept
 
 
 def _interleave(weights: npt.NDArray[np.generic], inputs: int) -> None:
@@ -188,7 +185,7 @@ def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
     if arena.length + new > min(arena.capacity, context):  # the compiled part would write past the end
         raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} after {arena.length}")
     places = np.empty(new, ROW_PLACE)
-    places["k"], places["v"] = arena.k.data_ptr(), arena.v.data_ptr()
+    places["k"], places["v"] = arena.k.ctypes.data, arena.v.ctypes.data
     places["capacity"] = arena.capacity
     places["position"] = np.arange(arena.length, arena.length + new)
     return places

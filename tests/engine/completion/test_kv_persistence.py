@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
@@ -93,7 +93,7 @@ def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
     ask(second)
     arena = first._model.engine.arena(Owner(A, 0))
     assert arena is not None
-    keys, values, ids = arena.k.clone(), arena.v.clone(), arena.ids.copy()
+    keys, values, ids = arena.k.copy(), arena.v.copy(), arena.ids.copy()
     first.close(10)
     third = start()
     ask(third)
@@ -102,8 +102,8 @@ def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
     n = min(other.length, len(ids))
     assert other.ids[:n].tolist() == ids[:n].tolist()
     whole = n // 16 * 16
-    assert torch.equal(other.k[:, :, :whole], keys[:, :, :whole])
-    assert torch.equal(other.v[:, :, :whole], values[:, :, :whole])
+    assert np.array_equal(other.k[:, :, :whole], keys[:, :, :whole])
+    assert np.array_equal(other.v[:, :, :whole], values[:, :, :whole])
 
 
 def test_a_file_whose_arena_was_taken_comes_back_from_memory(start: Start) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -20,11 +20,12 @@ from efim_ls.settings import Settings
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.quantization import Format
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
+from model_runtime.logits import Logits, fetched
 from model_runtime.memory.memory import EMPTY
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled
@@ -372,9 +373,9 @@ def assert_same_numbers(bench: Bench, log: Log) -> None:
     assert distance(scratch.v[:, :, : arena.length], arena.v[:, :, : arena.length]) <= bench.tolerance
 
 
-def distance(a: torch.Tensor, b: torch.Tensor | None) -> float:
+def distance(a: Logits, b: Logits | None) -> float:
     assert b is not None
-    return float((a - b).abs().max())
+    return float(np.abs(fetched(a) - fetched(b)).max())
 
 
 def assert_prompt_is_the_document(prompt: str, request: Request) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pytest
-import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,6 +16,7 @@ from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.decoding import Choices
+from model_runtime.logits import fetched
 from tests.engine.doubles import ids_of
 
 CAPACITY = 48
@@ -38,14 +40,14 @@ def named(tokens: Sequence[int]) -> list[float]:
 def compute(arena: Arena, tokens: Sequence[int]) -> None:
     """Append tokens as a decoder does: keys and values first, then their ids."""
     start, end = arena.length, arena.length + len(tokens)
-    numbers = torch.tensor(named([*arena.ids.tolist(), *tokens])[start:])
+    numbers = np.array(named([*arena.ids.tolist(), *tokens])[start:], dtype=np.float32)
     arena.k[:, :, start:end] = numbers[None, None, :, None]
     arena.v[:, :, start:end] = -numbers[None, None, :, None]
     arena.append(ids_of(tokens))
 
 
-def logits_after(tokens: Sequence[int]) -> torch.Tensor:
-    return torch.tensor([named([*tokens, 0])[-1]])
+def logits_after(tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+    return np.array([named([*tokens, 0])[-1]], dtype=np.float32)
 
 
 def keep_logits(arena: Arena, at: int) -> None:
@@ -54,18 +56,19 @@ def keep_logits(arena: Arena, at: int) -> None:
 
 def assert_sound(arena: Arena) -> None:
     tokens = arena.ids.tolist()
-    numbers = torch.tensor(named(tokens))[None, None, :, None].expand(2, 2, -1, 2)
+    numbers = np.array(named(tokens), dtype=np.float32)[None, None, :, None]
+    numbers = np.broadcast_to(numbers, (2, 2, len(tokens), 2))
     assert 0 <= arena.length == len(tokens) <= arena.capacity == CAPACITY
-    assert torch.equal(arena.k[:, :, : arena.length], numbers)
-    assert torch.equal(arena.v[:, :, : arena.length], -numbers)
+    assert np.array_equal(arena.k[:, :, : arena.length], numbers)
+    assert np.array_equal(arena.v[:, :, : arena.length], -numbers)
     assert -1 <= arena.logits_at <= arena.length
     if arena.logits_at != -1:
         assert arena.logits is not None
-        assert torch.equal(arena.logits, logits_after(tokens[: arena.logits_at]))
+        assert np.array_equal(fetched(arena.logits), logits_after(tokens[: arena.logits_at]))
 
 
 def addresses(arena: Arena) -> tuple[int, int]:
-    return arena.k.data_ptr(), arena.v.data_ptr()
+    return arena.k.ctypes.data, arena.v.ctypes.data
 
 
 @st.composite
@@ -207,5 +210,5 @@ def test_truncating_leaves_what_was_chosen() -> None:
 
 def test_the_bytes_of_an_arena_are_those_of_its_keys_and_values() -> None:
     arena = Arena(CONFIG, CAPACITY)
-    assert arena.k.element_size() == FP32
-    assert arena_bytes(CONFIG, CAPACITY) == sum(each.nelement() * each.element_size() for each in (arena.k, arena.v))
+    assert arena.k.itemsize == FP32
+    assert arena_bytes(CONFIG, CAPACITY) == sum(each.nbytes for each in (arena.k, arena.v))

@@ -17,8 +17,9 @@ from transformers.utils import logging as transformers_logging
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import Decoder, Span
-from model_runtime.decoder.linear import Format
+from model_runtime.decoder.any_decoder import Span
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from tests.engine.doubles import decoder_of
@@ -199,8 +200,8 @@ def test_spans_of_several_arenas_in_one_pass_are_each_of_them_alone(model: Model
     assert distance(found, torch.cat(alone)) <= CLOSE
     for arena, other in zip(together, apart, strict=True):
         assert arena.ids.tolist() == other.ids.tolist()
-        assert distance(arena.k, other.k) <= CLOSE
-        assert distance(arena.v, other.v) <= CLOSE
+        assert np.abs(arena.k - other.k).max() <= CLOSE
+        assert np.abs(arena.v - other.v).max() <= CLOSE
 
 
 def test_a_draft_that_was_cut_off_leaves_nothing_behind(model: Model) -> None:
@@ -269,7 +270,7 @@ def test_sharded_weights_load_the_same(tmp_path: Path, parts: int) -> None:
     assert not (sharded / "model.safetensors").exists()
     expected, found = (read_weights(folder, read_config(folder)) for folder in (whole, sharded))
     assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
 def test_a_config_without_the_optional_fields_means_what_transformers_takes_it_for(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model_runtime.decoder.linear import FP16_MAX, Format, int8_is_exact, linear, packed_format, quantized
+from model_runtime.decoder.linear import int8_is_exact, linear, packed_format
+from model_runtime.decoder.quantization import FP16_MAX, Format, quantized
 
 PACKED = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="no FBGEMM on this CPU"
@@ -53,7 +54,7 @@ def test_int8_rounds_the_weights_and_hardly_anything_else(out: int, size: int, l
     weight, bias, x = random(out, size), random(out, seed=1), random(9, size, seed=2) * largest
     x[3] = 0
     found = linear(weight, bias, "int8")(x)
-    whole, scale = quantized(weight)
+    whole, scale = map(torch.from_numpy, quantized(weight.numpy()))
     exact = F.linear(x.double(), whole.double() * scale.double(), bias.double())
     assert found.dtype == torch.float32
     assert (found - exact).abs().max() < 5e-5 * largest + 1e-6  # the bias is rounded, too

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,13 +24,15 @@ from transformers.utils import logging as transformers_logging
 
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
-from model_runtime.checkpoint.weights import Weights, read_weights
-from model_runtime.decoder.decoder import AnyDecoder, Decoder, Span
-from model_runtime.decoder.linear import FP16_MAX, quantized
+from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32, read_weights
+from model_runtime.decoder.any_decoder import AnyDecoder, Span
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native.decoder import MOST_ROWS, NativeDecoder, native_missing
 from model_runtime.decoder.native.library import instruction_sets
+from model_runtime.decoder.quantization import FP16_MAX, quantized
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.logits import Logits, fetched
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled
 from tests.models import VOCABULARY, Tiny, config, make
@@ -94,8 +97,8 @@ class Model:
     def arena(self) -> Arena:
         """An arena full of junk."""
         arena = Arena(self.config, CONTEXT)
-        arena.k.fill_(torch.nan)
-        arena.v.fill_(torch.inf)
+        arena.k.fill(np.nan)
+        arena.v.fill(np.inf)
         return arena
 
 
@@ -105,42 +108,43 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Model(make(tmp_path_factory.mktemp("model"), SHAPES[shape], half=True), instructions)
 
 
-def in_steps(decoder: AnyDecoder, arena: Arena, ids: Ids) -> torch.Tensor:
+def in_steps(decoder: AnyDecoder, arena: Arena, ids: Ids) -> Fp32:
     """Append one token a pass; the logits [len(ids), vocab]."""
-    return torch.cat([decoder.forward(ids[i : i + 1], arena) for i in range(len(ids))])
+    return np.concatenate([fetched(decoder.forward(ids[i : i + 1], arena)) for i in range(len(ids))])
 
 
-def in_passes(decoder: AnyDecoder, arena: Arena, ids: Ids, longest: int, seed: int) -> torch.Tensor:
+def in_passes(decoder: AnyDecoder, arena: Arena, ids: Ids, longest: int, seed: int) -> Fp32:
     """Append tokens in passes of random widths; the logits [len(ids), vocab]."""
-    generator, at, rows = np.random.default_rng(seed), 0, list[torch.Tensor]()
+    generator, at, rows = np.random.default_rng(seed), 0, list[Fp32]()
     while at < len(ids):
         size = int(generator.integers(1, min(longest, len(ids) - at) + 1))
-        rows.append(decoder.forward(ids[at : at + size], arena, size))
+        rows.append(fetched(decoder.forward(ids[at : at + size], arena, size)))
         at += size
-    return torch.cat(rows)
+    return np.concatenate(rows)
 
 
-def distance(found: torch.Tensor, reference: torch.Tensor) -> float:
+def distance(found: Logits, reference: Logits) -> float:
     """The largest difference, as a share of the largest number."""
-    assert found.shape == reference.shape
-    return float((found - reference).abs().max() / reference.abs().max())
+    mine, theirs = fetched(found), fetched(reference)
+    assert mine.shape == theirs.shape
+    return float(np.abs(mine - theirs).max() / np.abs(theirs).max())
 
 
 def stored(config: ModelConfig, weights: Weights, form: Form) -> tuple[ModelConfig, Weights]:
     """What torch computes in fp32 as `form` does: scales multiplied in, matrices rounded; rows looked up are not."""
-    head = weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"].float() / config.logits_scale
+    head = as_fp32(weights["model.embed_tokens.weight" if config.tied else "lm_head.weight"]) / config.logits_scale
     scales = {"q_proj": config.query_scale, "o_proj": config.residual_scale, "down_proj": config.residual_scale}
     found: Weights = {}
     for name, tensor in {**weights, "lm_head.weight": head}.items():
         part = name.split(".")[-2]
-        scaled = tensor.float() * scales.get(part, 1.0)
-        found[name] = scaled if tensor.dim() == 1 or part == "embed_tokens" else rounded(scaled, form)
+        scaled = as_fp32(tensor) * scales.get(part, 1.0)
+        found[name] = scaled if tensor.ndim == 1 or part == "embed_tokens" else rounded(scaled, form)
     return replace(config, tied=False, query_scale=1.0, residual_scale=1.0, logits_scale=1.0), found
 
 
-def rounded(weight: torch.Tensor, form: Form) -> torch.Tensor:
+def rounded(weight: Fp32, form: Form) -> Fp32:
     if form == "fp16":
-        return weight.half().float()
+        return weight.astype(np.float16).astype(np.float32)
     whole, scale = quantized(weight)
     return whole * scale
 
@@ -173,7 +177,7 @@ def test_int8_rounds_the_weights(model: Model) -> None:
 def assert_computes(model: Model, weights: Weights, form: Form) -> None:
     """Other weights of a model's shape give the logits that torch computes with them."""
     config = replace(model.config, tied=False)
-    weights = {"lm_head.weight": model.weights["model.embed_tokens.weight"].float()} | weights
+    weights = {"lm_head.weight": as_fp32(model.weights["model.embed_tokens.weight"])} | weights
     reference = Decoder(*stored(config, weights, form), "fp32").forward(TOKENS, Arena(config, CONTEXT), CONTEXT)
     found = NativeDecoder(config, weights, form, 1, model.instructions).forward(TOKENS, model.arena(), CONTEXT)
     assert distance(found, reference) <= (CLOSE_INT8 if form == "int8" else CLOSE)
@@ -182,7 +186,7 @@ def assert_computes(model: Model, weights: Weights, form: Form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [0.0, 1e-38, 1e-30, 1e-6, 1e6, 1e17])
 def test_rows_of_zeros_and_of_very_small_and_very_large_numbers(model: Model, form: Form, size: float) -> None:
-    weights = {name: tensor.float() for name, tensor in model.weights.items()}
+    weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
     weights["model.embed_tokens.weight"][::2] *= size
     assert_computes(model, weights, form)
 
@@ -190,7 +194,7 @@ def test_rows_of_zeros_and_of_very_small_and_very_large_numbers(model: Model, fo
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("scale", [8.0, 8192.0])  # powers of two: fp16 holds as much of the weights
 def test_activations_of_large_numbers(model: Model, form: Form, scale: float) -> None:
-    weights = {name: tensor.float() for name, tensor in model.weights.items()}
+    weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
     for name in weights:
         if name.endswith(("gate_proj.weight", "c_fc.weight")):
             weights[name] *= scale
@@ -200,34 +204,34 @@ def test_activations_of_large_numbers(model: Model, form: Form, scale: float) ->
 @pytest.mark.parametrize("instructions", instruction_sets())
 def test_sums_of_the_largest_whole_numbers_are_exact(tmp_path: Path, instructions: str) -> None:
     model = Model(make(tmp_path, Tiny(heads=40, kv_heads=1, head_dim=64, context=CONTEXT)), instructions)
-    weights = {name: tensor.float() for name, tensor in model.weights.items()}
+    weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
     for name in weights:  # all that o_proj sums up are 127 as whole numbers
         if name.endswith(("v_proj.weight", "o_proj.weight")):
-            weights[name].fill_(1 if "v_proj" in name else 1e-5)
-    weights["model.embed_tokens.weight"].abs_()
+            weights[name].fill(1 if "v_proj" in name else 1e-5)
+    weights["model.embed_tokens.weight"] = np.abs(weights["model.embed_tokens.weight"])
     assert_computes(model, weights, "int8")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_number_spoils_nothing_after_it(model: Model, form: Form) -> None:
-    weights = {name: tensor.clone() for name, tensor in model.weights.items()}
-    weights["model.embed_tokens.weight"][7] = torch.nan
+    weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
+    weights["model.embed_tokens.weight"][7] = np.nan
     healthy = np.where(TOKENS == 7, 8, TOKENS).astype(np.int32)
     decoder = NativeDecoder(model.config, weights, form, 1, model.instructions)
     before = decoder.forward(healthy, model.arena(), CONTEXT)
-    assert decoder.forward(np.full(CONTEXT, 7, dtype=np.int32), model.arena()).isnan().any()
+    assert np.isnan(decoder.forward(np.full(CONTEXT, 7, dtype=np.int32), model.arena())).any()
     rows = slice(0, None) if "lm_head.weight" in weights else [i for i in range(VOCABULARY) if i != 7]
-    assert torch.equal(decoder.forward(healthy, model.arena(), CONTEXT)[:, rows], before[:, rows])
+    assert np.array_equal(decoder.forward(healthy, model.arena(), CONTEXT)[:, rows], before[:, rows])
 
 
 @pytest.mark.parametrize("beyond", [FP16_MAX * 1.01, -1e9])
 def test_a_weight_beyond_what_sixteen_bits_hold_is_refused_with_a_remedy(model: Model, beyond: float) -> None:
-    weights = {name: tensor.float() for name, tensor in model.weights.items()}
+    weights = {name: as_fp32(tensor).copy() for name, tensor in model.weights.items()}
     weights["model.layers.1.self_attn.v_proj.weight"][3, 5] = beyond
     with pytest.raises(ModelError, match="fp16.*: set weights to 'fp32' or 'int8'"):
         NativeDecoder(model.config, weights, "fp16", 1)
     int8 = NativeDecoder(model.config, weights, "int8", 1, model.instructions)
-    assert int8.forward(TOKENS, model.arena(), CONTEXT).isfinite().all()
+    assert np.isfinite(int8.forward(TOKENS, model.arena(), CONTEXT)).all()
 
 
 def test_every_family_is_computed(model: Model) -> None:
@@ -245,13 +249,13 @@ def test_the_embedded_model_hardly_says_anything_else_of_real_text() -> None:
     text = "".join(path.read_text("utf-8") for path in sorted(Path(asyncio.__file__).parent.glob("[bs]*.py")))
     windows = tokenizer.encode(text)[: 4 * size].reshape(-1, size)
 
-    def said(decoder: AnyDecoder) -> torch.Tensor:
+    def said(decoder: AnyDecoder) -> npt.NDArray[np.int64]:
         """The likeliest next tokens [4 * size]."""
-        return torch.cat([decoder.forward(ids, Arena(c, size), size).argmax(1) for ids in windows])
+        return np.concatenate([fetched(decoder.forward(ids, Arena(c, size), size)).argmax(1) for ids in windows])
 
     exact = said(Decoder(c, weights, "fp32"))
     for form, each in product(FORMS, instruction_sets()):
-        share = float((said(NativeDecoder(c, weights, form, 1, each)) == exact).float().mean())
+        share = float((said(NativeDecoder(c, weights, form, 1, each)) == exact).mean())
         assert share >= {"fp16": 0.999, "int8": 0.97}[form], (form, each)
 
 
@@ -265,7 +269,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(model: Model, f
     wide = Arena(replace(model.config, context=2 * CONTEXT), 2 * CONTEXT)
     with pytest.raises(IndexError):
         model.decoder(form).forward(np.resize(TOKENS, CONTEXT + 1), wide)
-    assert roomy.k.isnan().all() and not wide.k.any()
+    assert np.isnan(roomy.k).all() and not wide.k.any()
     assert [fits.arena.length, small.length, wide.length] == [0, 0, 0]
 
 
@@ -276,7 +280,7 @@ class Company:
         self._model, self._form = model, form
         self._decoder = model.decoder(form, threads)
         self._arenas = [model.arena() for _ in range(3)]
-        self._logits: list[dict[int, torch.Tensor]] = [{} for _ in self._arenas]
+        self._logits: list[dict[int, Fp32]] = [{} for _ in self._arenas]
 
     def cut(self, which: int, share: float) -> None:
         self.check(which)
@@ -305,10 +309,10 @@ class Company:
         if not arena.length:
             return
         rows = in_steps(self._model.decoder(self._form), alone, arena.ids)
-        assert torch.equal(arena.k[:, :, : arena.length], alone.k[:, :, : arena.length])
-        assert torch.equal(arena.v[:, :, : arena.length], alone.v[:, :, : arena.length])
-        assert all(torch.equal(row, rows[at]) for at, row in self._logits[which].items())
-        assert rows.isfinite().all()
+        assert np.array_equal(arena.k[:, :, : arena.length], alone.k[:, :, : arena.length])
+        assert np.array_equal(arena.v[:, :, : arena.length], alone.v[:, :, : arena.length])
+        assert all(np.array_equal(row, rows[at]) for at, row in self._logits[which].items())
+        assert np.isfinite(rows).all()
 
 
 sizes = st.integers(1, 6) | st.integers(1, CONTEXT)
@@ -345,9 +349,9 @@ def test_passes_of_every_width_give_the_same_bits(model: Model, form: Form, thre
     for width in [*range(1, 20), MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 1, CONTEXT]:
         arena = model.arena()
         found = decoder.forward(TOKENS[:width], arena, width)
-        assert torch.equal(found, rows[:width])
-        assert torch.equal(arena.k[:, :, :width], alone.k[:, :, :width])
-        assert arena.k[:, :, width:].isnan().all() and arena.v[:, :, width:].isinf().all()
+        assert np.array_equal(found, rows[:width])
+        assert np.array_equal(arena.k[:, :, :width], alone.k[:, :, :width])
+        assert np.isnan(arena.k[:, :, width:]).all() and np.isinf(arena.v[:, :, width:]).all()
 
 
 def tasks() -> int:
@@ -374,9 +378,9 @@ def test_its_threads_end_with_it(tmp_path: Path) -> None:
 def test_two_decoders_at_once_do_not_disturb_each_other(model: Model, form: Form) -> None:
     reference = in_steps(model.decoder(form), model.arena(), TOKENS)
 
-    def computed(seed: int) -> torch.Tensor:
+    def computed(seed: int) -> Fp32:
         decoder = NativeDecoder(model.config, model.weights, form, 2, model.instructions)
         return in_passes(decoder, model.arena(), TOKENS, 9, seed)
 
     with ThreadPoolExecutor(2) as pool:
-        assert all(torch.equal(found, reference) for found in pool.map(computed, range(4)))
+        assert all(np.array_equal(found, reference) for found in pool.map(computed, range(4)))

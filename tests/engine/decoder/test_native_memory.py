@@ -9,9 +9,11 @@ import sys
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,34 +32,35 @@ SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read where Linux tells it")
 
 shapes = st.tuples(st.integers(0, 70), st.integers(1, 3)) | st.just((REGION // 2 + 1, 1))
-kinds = st.sampled_from([torch.int8, torch.float16, torch.float32])
+kinds = st.sampled_from([np.dtype(kind) for kind in (np.int8, np.float16, np.float32)])
 
 
 @given(wanted=st.lists(st.tuples(shapes, kinds), min_size=1, max_size=8))
-def test_tensors_are_zero_aligned_and_do_not_overlap(wanted: list[tuple[tuple[int, int], torch.dtype]]) -> None:
+def test_tensors_are_zero_aligned_and_do_not_overlap(wanted: list[tuple[tuple[int, int], np.dtype[Any]]]) -> None:
     memory = WeightMemory()
     made = [memory.zeros(shape, kind) for shape, kind in wanted]
     for number, (tensor, (shape, kind)) in enumerate(zip(made, wanted, strict=True), 1):
-        assert (tensor.shape, tensor.dtype) == (shape, kind) and tensor.is_contiguous()
-        assert tensor.data_ptr() % ALIGNMENT == 0 or not tensor.numel()
+        assert (tensor.shape, tensor.dtype) == (shape, kind) and tensor.flags.c_contiguous
+        assert tensor.ctypes.data % ALIGNMENT == 0 or not tensor.size
         assert not tensor[-100:].any()
-        tensor[:100].fill_(number)
-        tensor[-100:].fill_(number)
+        tensor[:100].fill(number)
+        tensor[-100:].fill(number)
     assert all((t[:100] == n).all() and (t[-100:] == n).all() for n, t in enumerate(made, 1))
 
 
-def mapping_of(tensor: torch.Tensor) -> str:
+def mapping_of(tensor: npt.NDArray[np.int8]) -> str:
     """What the system says about the mapping that a tensor lies in."""
     for entry in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
         if found := re.match("([0-9a-f]+)-([0-9a-f]+) ", entry):
             start, end = (int(each, 16) for each in found.groups())
-            if start <= tensor.data_ptr() < end:
+            if start <= tensor.ctypes.data < end:
                 return entry
     raise AssertionError("no mapping holds the tensor")
 
 
 def test_weights_lie_in_huge_pages_where_the_system_allows_it() -> None:
-    tensor = WeightMemory().zeros((64 * MIB,), torch.int8).fill_(1)
+    tensor = WeightMemory().zeros((64 * MIB,), np.int8)
+    tensor.fill(1)
     entry = mapping_of(tensor)
     flags = re.search("VmFlags:(.*)", entry)
     assert flags and "sh" not in flags[1].split(), "shared memory is put into huge pages by another setting"
@@ -69,7 +72,7 @@ def test_weights_lie_in_huge_pages_where_the_system_allows_it() -> None:
 
 
 IMPORTS = """
-import torch
+import numpy as np
 from dataclasses import replace
 from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.weights import expected_shapes
@@ -81,13 +84,15 @@ held = [releasable_memory()]
 """
 RELEASED = """
 memory = WeightMemory()
-tensors = [memory.zeros((64 << 20,), torch.int8).fill_(1) for _ in range(2)]
+tensors = [memory.zeros((64 << 20,), np.int8) for _ in range(2)]
+for tensor in tensors:
+    tensor.fill(1)
 held.append(releasable_memory())
-del tensors, memory
+del tensor, tensors, memory
 """
 LOADED = """
 shape = replace(parse_config(config(Tiny(hidden=512))), vocab=64 << 10)
-weights = {name: torch.ones(sizes) for name, sizes in expected_shapes(shape).items()}
+weights = {name: np.ones(sizes, dtype=np.float32) for name, sizes in expected_shapes(shape).items()}
 held.append(releasable_memory())
 decoder = NativeDecoder(shape, weights, "fp16", 1)
 """

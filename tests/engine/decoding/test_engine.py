@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.pool import Owner
-from model_runtime.decoder.decoder import CHUNK, Decoder
+from model_runtime.decoder.any_decoder import CHUNK
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
@@ -159,7 +160,7 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
                 engine.prepare(owner, prompt.ids, after(generator.randrange(5)))
             case _:
                 generate(engine, prompt, owner=owner, limit=generator.randint(1, 9))
-        seen |= {(arena.k.data_ptr(), arena.v.data_ptr()) for arena in made}
+        seen |= {(arena.k.ctypes.data, arena.v.ctypes.data) for arena in made}
     assert len(made) == len(seen) == arenas
 
 

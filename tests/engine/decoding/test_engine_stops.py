@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder.decoder import CHUNK, Decoder
+from model_runtime.decoder.any_decoder import CHUNK
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.decoding import Stopped
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched

@@ -109,7 +109,9 @@ def joint(engine: Watched, prompt: Prompt, said: Sequence[Choice], cache: NgramC
     reached, stub, sampler = 1.0, prompt.stub, engine._context.sampler
     for at, choice in enumerate(said):
         ids, history = (np.append(row, tokens_of(said[:at])) for row in (prompt.ids, prompt.history))
-        chances = torch.softmax(engine._watched.forward(ids, engine._pool._make(), 1)[0], dim=-1).numpy()
+        chances = torch.softmax(
+            torch.as_tensor(engine._watched.forward(ids, engine._pool._make(), 1)[0]), dim=-1
+        ).numpy()
         chances = cache.mix(chances, history) if cache else chances
         fitting = [token for token in range(len(chances)) if not stub or sampler.spells(token, stub)]
         likely = sum(float(chances[token]) for token in fitting if chances[token] >= LEAST_CHANCE)
@@ -194,8 +196,8 @@ def test_its_keys_and_values_are_those_of_one_pass(
         arena, scratch = engine._pool.get(A), engine._pool._make()
         assert arena is not None and arena.length > len(prompt.ids)
         decoder.forward(arena.ids.copy(), scratch)
-        assert torch.allclose(arena.k[:, :, : arena.length], scratch.k[:, :, : arena.length], atol=1e-4)
-        assert torch.allclose(arena.v[:, :, : arena.length], scratch.v[:, :, : arena.length], atol=1e-4)
+        assert np.allclose(arena.k[:, :, : arena.length], scratch.k[:, :, : arena.length], atol=1e-4)
+        assert np.allclose(arena.v[:, :, : arena.length], scratch.v[:, :, : arena.length], atol=1e-4)
 
 
 def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:

@@ -16,7 +16,8 @@ import torch
 from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import Decoder, Span
+from model_runtime.decoder.any_decoder import Span
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.gpu.attention import (
     attend_materialized,
     attend_with,

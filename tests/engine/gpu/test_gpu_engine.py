@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from model_runtime.arena.kv_format import fingerprint
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, read_weights
-from model_runtime.decoder.decoder import Decoder, Runtime
+from model_runtime.decoder.any_decoder import Runtime
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.gpu import device
 from model_runtime.decoder.gpu import load as gpu_loading
 from model_runtime.decoder.gpu.attention import choose_attention
@@ -111,7 +113,7 @@ def test_the_likeliest_token_is_found_where_the_logits_are(
     logits[-1] = 9999.0
     scores = logits.numpy()
     spells = [i for i in range(tokenizer.vocab) if not stub or sampler.spells(i, stub)]
-    choice = sampler.pick(logits.as_subclass(OnDevice), NO_DRAFT, stub)
+    choice = sampler.pick(cast(torch.Tensor, logits.as_subclass(OnDevice)), NO_DRAFT, stub)
     picked = choice.token
     assert picked in spells and scores[picked] == max(scores[i] for i in spells)
     assert stub or picked == min(spells, key=lambda i: -scores[i])

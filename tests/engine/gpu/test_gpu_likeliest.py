@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import Likeliest
+from model_runtime.decoder.any_decoder import Likeliest
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from model_runtime import machine
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.decoder.gpu import attention, device
 from model_runtime.decoder.gpu import load as gpu_loading
@@ -142,6 +143,7 @@ def test_a_cpu_needs_no_operator(slab: Slab, config: ModelConfig) -> None:
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *free_mib: int) -> None:
     """GPUs of the newest kind with so much free memory each."""
+    monkeypatch.setattr(machine, "has_cuda_driver", lambda: True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     for name, given in {
         "is_available": lambda: True,
@@ -151,6 +153,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *free_mib: int) -> None:
         "mem_get_info": lambda gpu: (free_mib[gpu] * MIB, 80_000 * MIB),
     }.items():
         monkeypatch.setattr(torch.cuda, name, given)
+
+
+def test_beside_a_gpu_a_torch_that_is_missing_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.cuda_missing() is not None, "no GPU is pretended yet"
+    monkeypatch.setattr(machine, "has_cuda_driver", lambda: True)
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    assert machine.cuda_missing() == cuda_state() == "torch is not installed: run pip install torch"
 
 
 def refusing(reason: str) -> Callable[..., None]:

@@ -6,17 +6,20 @@ import json
 import logging
 import os
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from efim_ls.completion.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
-from model_runtime.decoder.decoder import Decoder, Runtime
-from model_runtime.decoder.linear import linear
+from model_runtime.decoder import linear
+from model_runtime.decoder.any_decoder import Runtime
+from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native import library
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
@@ -28,16 +31,19 @@ from model_runtime.loading.autotune import (
     TIMED_CONTEXT,
     CpuMethod,
     choose_method,
+    remembered_ms,
     supported_formats,
 )
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import DecoderOptions, Model, load, load_on_cpu
+from model_runtime.loading.memory_fit import usable_formats
 from tests.compiled import require_compiled
 from tests.models import Tiny, config
 
 SHAPE = parse_config(config(Tiny()))
 TORCH = CpuMethod("fp32", False), CpuMethod("fp16", False)
 WAYS = *TORCH, CpuMethod("fp16", True), CpuMethod("int8", True)
+COMPILED = WAYS[2:]
 WITHOUT_COMPILED = *TORCH, CpuMethod("int8", False)
 TODAY = "measured now"
 
@@ -60,8 +66,8 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> Measuring:
     double = Measuring()
     monkeypatch.setattr(autotune, "_measure", double)
     monkeypatch.setattr(autotune, "native_missing", lambda config: None)
-    monkeypatch.setattr(autotune, "packed_format", lambda: "fp16")
-    monkeypatch.setattr(autotune, "int8_is_exact", lambda: True)
+    monkeypatch.setattr(linear, "packed_format", lambda: "fp16")
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: True)
     return double
 
 
@@ -125,11 +131,12 @@ def test_another_number_of_threads_is_measured_anew(measuring: Measuring, notes:
 def test_another_torch_or_cpu_is_measured_anew(
     measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
     choose_method(SHAPE, "auto", 1, CacheFile(notes))
     if changed == "torch":
-        monkeypatch.setattr(torch, "__version__", "99.0")
+        monkeypatch.setattr(autotune, "version", lambda package: "99.0")
     else:
-        monkeypatch.setattr(autotune, "_cpu", lambda: "another")
+        monkeypatch.setattr(autotune, "cpu_name", lambda: "another")
     for _ in range(2):
         choose_method(SHAPE, "auto", 1, CacheFile(notes))
     assert measuring.calls == 2
@@ -207,26 +214,67 @@ def test_notes_without_permission_are_no_failure(measuring: Measuring, notes: Pa
     assert measuring.calls == 2
 
 
-@pytest.mark.parametrize("fastest", WAYS, ids=str)
+@pytest.mark.parametrize("fastest", [*COMPILED, *WITHOUT_COMPILED], ids=str)
 def test_the_fastest_wins_and_the_reason_names_every_figure(
-    measuring: Measuring, notes: Path, fastest: CpuMethod
+    measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch, fastest: CpuMethod
 ) -> None:
+    if not fastest.compiled:
+        monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
     measuring.figures[str(fastest)] = 0.25
     for way, reason in [choose_method(SHAPE, "auto", 1, CacheFile(notes)) for _ in range(2)]:
         assert way == fastest
-        assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in WAYS)
+        ways = COMPILED if fastest.compiled else WITHOUT_COMPILED
+        assert all(f"{each} {measuring.figures[str(each)]:.2f}" in reason for each in ways)
         assert "ms" in reason
 
 
-def test_the_format_asked_for_limits_the_ways(measuring: Measuring, notes: Path) -> None:
-    way, reason = choose_method(SHAPE, "fp16", 1, CacheFile(notes))
-    assert (way, measuring.calls) == (CpuMethod("fp16", True), 1)
-    assert "fp16 torch 9.00, fp16 compiled 8.00 ms" in reason and "int8" not in reason
-    measuring.figures["fp16 torch"] = 1.0
-    assert choose_method(SHAPE, "fp16", 2, CacheFile(notes))[0] == CpuMethod("fp16", False)
+def test_beside_compiled_ways_torchs_are_not_timed_and_the_reason_says_so(measuring: Measuring, notes: Path) -> None:
+    measuring.figures["fp16 torch"] = 0.25
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes))
+    assert way == CpuMethod("int8", True) and "torch is left out: it is slower" in reason
+    assert set(next(iter(json.loads(notes.read_text()).values()))[1]) == {str(way) for way in COMPILED}
 
 
-@pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("int8", WAYS[3])])
+def test_where_no_compiled_way_holds_the_weights_torchs_are_timed(measuring: Measuring, notes: Path) -> None:
+    for _ in range(2):
+        way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes), FORMATS, COMPILED)
+        assert way == CpuMethod("fp16", False) and "int8 compiled is left out: it cannot hold the weights" in reason
+    assert measuring.calls == 1
+
+
+def test_the_format_asked_for_limits_the_ways(
+    measuring: Measuring, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "not built")
+    way, reason = choose_method(SHAPE, "auto", 1, CacheFile(notes), ["fp32", "fp16"])
+    assert (way, measuring.calls) == (CpuMethod("fp16", False), 1)
+    assert "fp32 torch 10.00, fp16 torch 9.00 ms" in reason and "int8" not in reason
+    measuring.figures["fp32 torch"] = 1.0
+    assert choose_method(SHAPE, "auto", 2, CacheFile(notes), ["fp32", "fp16"])[0] == CpuMethod("fp32", False)
+
+
+def failing(package: str) -> str:
+    raise PackageNotFoundError(package)
+
+
+def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(
+    measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autotune, "find_spec", lambda name: None)
+    monkeypatch.setattr(autotune, "version", failing)
+    assert supported_formats(SHAPE) == ["fp16", "int8"]
+    assert choose_method(SHAPE, "auto", 1, None)[0] == CpuMethod("int8", True)
+    for ask in (lambda: choose_method(SHAPE, "fp32", 1, None), lambda: usable_formats(SHAPE, "fp32", 0)):
+        with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run pip install torch"):
+            ask()
+    monkeypatch.setattr(autotune, "native_missing", lambda config: "this CPU has no AVX-512")
+    assert supported_formats(SHAPE) == [] and remembered_ms(SHAPE, 1, None) == {}
+    for ask in (lambda: choose_method(SHAPE, "auto", 1, None), lambda: usable_formats(SHAPE, "auto", 0)):
+        with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run pip install torch"):
+            ask()
+
+
+@pytest.mark.parametrize(("wanted", "only"), [("fp32", WAYS[0]), ("fp16", WAYS[2]), ("int8", WAYS[3])])
 def test_where_there_is_one_way_nothing_is_measured(
     measuring: Measuring, notes: Path, wanted, only: CpuMethod
 ) -> None:
@@ -267,7 +315,7 @@ def test_int8_without_the_compiled_part_is_torchs(lack: str) -> None:
 
 
 def test_int8_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autotune, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match=f"'int8' cannot be used.*{lack}.*set weights to 'auto'"):
         choose_method(SHAPE, "int8", 1, None)
 
@@ -282,8 +330,8 @@ def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(
 
 
 def test_fp16_without_any_way_is_refused_with_a_remedy(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autotune, "packed_format", lambda: "fp32")
-    monkeypatch.setattr(autotune, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(linear, "packed_format", lambda: "fp32")
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="'fp16' cannot be used.*set weights to 'auto'"):
         choose_method(SHAPE, "fp16", 1, None)
     way, reason = choose_method(SHAPE, "auto", 1, None)
@@ -305,7 +353,7 @@ def test_the_sample_has_the_models_widths_and_no_more_layers_and_words_than_need
 
 
 def test_it_really_measures_every_way_that_works_here() -> None:
-    ways = autotune._methods(SHAPE)
+    ways = [*autotune._compiled_ways(SHAPE), *autotune._torch_ways(SHAPE)]
     figures = autotune._measure(SHAPE, ways, threads=1)
     assert list(figures) == [str(way) for way in ways]
     assert all(ms > 0 for ms in figures.values())
@@ -313,7 +361,7 @@ def test_it_really_measures_every_way_that_works_here() -> None:
 
 def test_a_way_makes_its_decoder() -> None:
     require_compiled()
-    weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
+    weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
     kinds = [type(way.decoder(SHAPE, weights, 1)) for way in (*WAYS, *WITHOUT_COMPILED)]
     assert kinds == [Decoder, Decoder, NativeDecoder, NativeDecoder, *[Decoder] * 3]
 
@@ -354,12 +402,12 @@ def test_products_whose_sums_overflow_are_not_made_of_int8(
         with pytest.raises(ModelError, match="133,145 inputs overflow.*set weights to 'auto'"):
             choose_method(shape, "int8", 1, None)
         with pytest.raises(ModelError, match="overflow"):
-            linear(torch.ones(1, inputs), None, "int8")
+            linear.linear(torch.ones(1, inputs), None, "int8")
 
 
 def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(measuring: Measuring) -> None:
     require_compiled()
-    weights: Weights = {name: torch.ones(shape) for name, shape in expected_shapes(SHAPE).items()}
+    weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
     weights["model.layers.1.mlp.down_proj.weight"][3, 5] = 70_000.0
     measuring.figures |= {"fp16 compiled": 0.25, "int8 compiled": 0.5}
 
@@ -375,8 +423,8 @@ def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(measuring: M
 
 
 def test_loading_measures_once(folder: Path, measuring: Measuring, notes: Path) -> None:
-    measuring.figures["fp32 torch"] = 0.5
+    measuring.figures["fp16 compiled"] = 0.5
     first, second = (loaded(folder, "auto", notes).description for _ in range(2))
     assert measuring.calls == 1
-    assert (first.weights, first.decoder) == (second.weights, second.decoder) == ("fp32", "torch")
+    assert (first.weights, first.decoder) == (second.weights, second.decoder) == ("fp16", "compiled")
     assert TODAY in first.decoder_reason and "measured on 2" in second.decoder_reason

@@ -143,11 +143,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "numbers of 8 bits": (
         lambda at: change_weights(at, lambda weights: weights.update({NORM: weights[NORM].to(torch.float8_e4m3fn)})),
-        "float8_e4m3fn, which is quantized",
+        "F8_E4M3, which is quantized",
     ),
     "whole numbers": (
         lambda at: change_weights(at, lambda weights: weights.update({NORM: weights[NORM].to(torch.int8)})),
-        "int8, which is quantized",
+        "I8, which is quantized",
     ),
     "missing tensor": (lambda at: change_weights(at, lambda weights: weights.pop(NORM)), NORM),
     "no biases though the family has them": (

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
-import torch
 
 from model_runtime.arena.arena import arena_bytes
 from model_runtime.checkpoint.config import parse_config, read_config
 from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_pages
 from model_runtime.errors import ModelError
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -98,7 +99,7 @@ print(releasable_memory() - before, (getrusage(RUSAGE_SELF).ru_maxrss - least) <
 def long_model(weights: Literal["fp32", "int8"], capacity: str) -> object:
     """A decoder for arenas of so many tokens, made by the process that counts its memory."""
     shape = parse_config(config(LONG))
-    tensors = {name: torch.ones(sizes) for name, sizes in expected_shapes(shape).items()}
+    tensors = {name: np.ones(sizes, dtype=np.float32) for name, sizes in expected_shapes(shape).items()}
     options = DecoderOptions(weights=weights, threads=1, speed_notes=None)
     return load_on_cpu(shape, tensors, int(capacity), 1, options, [weights])
 
@@ -128,7 +129,7 @@ def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(t
     found = loaded.kv.rotations
     assert found is not None and len(found) == loaded.engine.capacity == 300
     head_dim = read_config(tmp_path).head_dim
-    assert torch.equal(torch.from_numpy(found), rotations(Rope(), head_dim, 4096)[:300])
+    assert np.array_equal(found, rotations(Rope(), head_dim, 4096)[:300])
 
 
 def test_rotations_are_counted_before_the_weights_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,3 +146,22 @@ def test_rotations_are_counted_before_the_weights_are_read(tmp_path: Path, monke
     monkeypatch.setattr(fits, "available_memory", lambda: needed - 1)
     with pytest.raises(ModelError, match="needs .* of memory"):
         plan_load(checkpoint, **options)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted where Linux tells it")
+def test_a_file_of_weights_is_mapped_once_and_released_once_it_is_packed(tmp_path: Path) -> None:
+    """A descriptor for each of a large model's tensors would be more than some systems allow."""
+    folder = make(tmp_path)
+    weights = read_weights(folder, read_config(folder))
+    before = {name: weight.copy() for name, weight in weights.items()}
+
+    def entries() -> list[str]:
+        listed = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text("utf-8"))
+        return [entry for entry in listed if f"{folder}/model.safetensors" in entry]
+
+    [mapped] = entries()
+    assert "Rss:                   0 kB" not in mapped
+    release_pages(weights)
+    [released] = entries()
+    assert "Rss:                   0 kB" in released
+    assert all(np.array_equal(weights[name], weight) for name, weight in before.items())

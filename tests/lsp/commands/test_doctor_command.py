@@ -62,9 +62,10 @@ def test_the_verdict_comes_first_and_then_sections_of_facts(tmp_path: Path) -> N
 def test_a_terminal_shows_what_it_is_doing_and_no_colour_where_all_is_well(model: Path, tmp_path: Path) -> None:
     status, shown = run_on_a_terminal("--model", str(model), cache=tmp_path)
     assert status == 0 and re.search(VERDICT, shown)
-    assert (
-        0 <= shown.find("importing torch, which takes seconds") < shown.find("works: ")
-    )  # later steps are short here
+    steps = re.search(
+        "loading the model|reading the |measuring keystrokes", shown
+    )  # each may be too short to be seen
+    assert steps and steps.start() < shown.find("works: ")
     assert RED not in shown
 
 

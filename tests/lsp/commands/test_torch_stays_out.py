@@ -1,17 +1,22 @@
-"""What needs no model imports no torch, which takes seconds; a wrong model, file or setting is refused before."""
+"""The compiled decoder needs no torch, which takes seconds to import and 700 MB; nor does what refuses a mistake."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.compiled import require_compiled
 from tests.lsp.wire import ENV, HANG
+from tests.models import CODE
 
 WITH_IMPORTS = {**ENV, "PYTHONPROFILEIMPORTTIME": "1"}  # a line on stderr for each import, in child processes too
 TORCH = "| torch\n"
+HEAVY = ("torch", "transformers", "sympy", "networkx")
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -84,3 +89,66 @@ def test_the_doctor_refuses_a_wrong_model_before_torch_is_imported(folder: Path)
     assert done.returncode == 1
     assert done.stdout.startswith("does not work: './none' is not a folder here")
     assert TORCH not in done.stderr
+
+
+HIDING = f"""
+import sys
+from importlib.machinery import PathFinder
+
+class Hiding(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in {HEAVY!r} else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
+"""
+
+
+@pytest.fixture
+def without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of its own for processes in which torch and what comes with it are not installed."""
+    require_compiled()
+    (tmp_path / "hiding").mkdir()
+    (tmp_path / "hiding" / "sitecustomize.py").write_text(HIDING)
+    homes = {name: str(tmp_path / name) for name in ("XDG_CACHE_HOME", "HF_HOME")}
+    paths = os.pathsep.join([str(tmp_path / "hiding"), ENV["PYTHONPATH"]])
+    for name, value in {**homes, "PYTHONPATH": paths}.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(WITH_IMPORTS, name, value)
+
+
+@pytest.mark.usefixtures("without_torch")
+@pytest.mark.parametrize(
+    "line", ["complete a.py:2:1", "context a.py:2:1", "index", "models --json", "cache ls", "stats", "doctor"]
+)
+def test_where_torch_is_not_installed_every_command_works(folder: Path, line: str) -> None:
+    done = run(folder, *line.split())
+    assert done.returncode == 0, done.stderr
+    assert not [name for name in HEAVY if f"| {name}\n" in done.stderr]
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_where_torch_is_not_installed_a_weight_format_of_its_own_is_refused_with_the_remedy(folder: Path) -> None:
+    code = "from efim_ls.completion.completer import Completer; from efim_ls.settings import Settings\n"
+    code += "Completer.load(Settings(weights='fp32', persist=False), print)"
+    done = subprocess.run([sys.executable, "-c", code], env=WITH_IMPORTS, capture_output=True, text=True, check=False)
+    assert "it does not compute weights 'fp32'), and torch is not installed: run pip install torch" in done.stderr
+
+
+def session(path: Path) -> tuple[str, int]:
+    """Complete at a file's end by a daemon of its own; the suggestion, and how many blocks came from the disk."""
+    asked = [{"op": "open"}, {"op": "settle"}, {"op": "complete", "at": len(path.read_text())}, {"op": "stats"}]
+    lines = "".join(json.dumps({"id": i, "path": str(path), **each}) + "\n" for i, each in enumerate(asked))
+    command = [sys.executable, "-m", "efim_ls", "headless"]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=HANG, check=True)
+    subprocess.run([*command[:-1], "stop"], timeout=HANG, check=True)
+    *_, completed, counted = map(json.loads, done.stdout.splitlines())
+    [disk] = [tier for tier in counted["stats"]["tiers"] if tier["name"] == "disk"]
+    return completed["text"], disk["read"]
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_where_torch_is_not_installed_a_server_completes_saves_and_restores(folder: Path) -> None:
+    (folder / "a.py").write_text(CODE[: CODE.index("return records")] + "ret")
+    first, second = session(folder / "a.py"), session(folder / "a.py")
+    assert first[0] and first == (second[0], 0) and second[1] > 0

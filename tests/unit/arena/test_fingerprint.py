@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from model_runtime.arena import kv_format
-from model_runtime.arena.arena import Arena
+from model_runtime.arena.arena import Arena, KeysValues
 from model_runtime.arena.kv_format import fingerprint
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.decoder import Runtime
+from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.loading import autotune, kv_code
 from model_runtime.loading.autotune import CpuMethod
@@ -30,7 +30,13 @@ FILES = [b"w" * 32, b"t" * 32]
 CODE = ["int8 compiled", "sources", "2.13.0"]
 OTHER: dict[type, Any] = {str: "another", int: 77, float: 0.25, bool: None, tuple: (77,), Rope: Rope(theta=7.0)}
 # They compute no number.
-HARMLESS = {"model_runtime.c_sources", "model_runtime.errors", "model_runtime.ids", "model_runtime.machine"}
+HARMLESS = {
+    "model_runtime.c_sources",
+    "model_runtime.errors",
+    "model_runtime.ids",
+    "model_runtime.logits",
+    "model_runtime.machine",
+}
 
 
 def of_code(runtime: Runtime, device: Literal["cpu", "cuda"] = "cpu") -> bytes:
@@ -38,7 +44,7 @@ def of_code(runtime: Runtime, device: Literal["cpu", "cuda"] = "cpu") -> bytes:
 
 
 def runtime(kv: str = "fp32 torch", attention: str = "flash") -> Runtime:
-    return Runtime(1, None, None, 1, "", kv, "", "", attention, "")  # pyright: ignore[reportArgumentType]
+    return Runtime(1, None, None, 1, "", kv, kv.split()[1], "", attention, "")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(CONFIG)])
@@ -77,10 +83,12 @@ def test_the_way_to_compute_and_its_attention_count() -> None:
 
 
 FACTS = {
-    "torch": ("cpu", torch, "__version__", "99.0"),
-    "what the CPU can do for torch": ("cpu", torch.backends.cpu, "get_cpu_capability", lambda: "ABACUS"),
-    "the compiled part's sources": ("cpu", kv_code, "library_hash", lambda: "another"),
-    "the modules": ("cpu", kv_code, "python_hash", lambda root: "another"),
+    "torch": ("torch", torch, "__version__", "99.0"),
+    "what the CPU can do for torch": ("torch", torch.backends.cpu, "get_cpu_capability", lambda: "ABACUS"),
+    "the CPU": ("compiled", kv_code, "cpu_name", lambda: "another"),
+    "numpy": ("compiled", np, "__version__", "99.0"),
+    "the compiled part's sources": ("compiled", kv_code, "library_hash", lambda: "another"),
+    "the modules": ("compiled", kv_code, "python_hash", lambda root: "another"),
     "torch beside a GPU": ("cuda", torch, "__version__", "99.0"),
     "the GPU": ("cuda", torch.cuda, "get_device_name", lambda gpu: f"another {gpu}"),
     "xformers": ("cuda", kv_code, "version", lambda package: "99.0"),
@@ -89,11 +97,12 @@ FACTS = {
 
 @pytest.mark.parametrize("fact", FACTS)
 def test_libraries_and_devices_count(monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
-    device, module, name, value = FACTS[fact]
+    by, module, name, value = FACTS[fact]
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda gpu: f"GPU {gpu}")
-    before = of_code(runtime(), device)
+    computed = runtime(f"int8 {by}"), "cuda" if by == "cuda" else "cpu"
+    before = of_code(*computed)
     monkeypatch.setattr(module, name, value)
-    assert of_code(runtime(), device) != before
+    assert of_code(*computed) != before
 
 
 MODULES = sorted(path for room in kv_code.ROOMS for path in (kv_code.ROOT / room).rglob("*.py"))
@@ -124,13 +133,14 @@ def test_ways_whose_bits_differ_share_no_name() -> None:
     require_compiled()
     weights, ids = read_weights(EMBEDDED, CONFIG), np.arange(40, dtype=np.int32)
 
-    def keys(way: CpuMethod) -> torch.Tensor:
+    def keys(way: CpuMethod) -> KeysValues:
         arena = Arena(CONFIG, len(ids))
         way.decoder(CONFIG, weights, 1).forward(ids, arena)
         return arena.k
 
-    found = {str(way): keys(way) for way in autotune._methods(CONFIG)}
-    assert len(found) == len(autotune._methods(CONFIG)) > 2
-    differ = [pair for pair in combinations(found, 2) if not torch.equal(found[pair[0]], found[pair[1]])]
+    ways = [*autotune._compiled_ways(CONFIG), *autotune._torch_ways(CONFIG)]
+    found = {str(way): keys(way) for way in ways}
+    assert len(found) == len(ways) > 2
+    differ = [pair for pair in combinations(found, 2) if not np.array_equal(found[pair[0]], found[pair[1]])]
     for one, other in differ:
         assert of_code(runtime(one)) != of_code(runtime(other))

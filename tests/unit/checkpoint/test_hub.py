@@ -21,7 +21,7 @@ from efim_lab.training.finetune import base
 from efim_ls.completion.model_from_settings import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_config
-from model_runtime.checkpoint.hub import download
+from model_runtime.checkpoint.hub import download, names
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
 from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_origin, local_folder
@@ -389,3 +389,10 @@ def test_a_damaged_file_is_fetched_again_once_it_is_removed(hub: Hub) -> None:
     blob.unlink()
     assert cached_folder(NAME, "") is None
     assert read_weights(fetched(), read_config(weights.parent))
+
+
+def test_without_the_hubs_client_its_models_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "find_spec", lambda name: None)
+    assert names.cached_models() == []
+    with pytest.raises(ModelError, match="owner/tiny is a model of the hub.*: run pip install huggingface_hub"):
+        names.cached_folder("owner/tiny", "")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.decoder.decoder import CHUNK
+from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.engine.pass_costs import (
     DEFAULT_EXTRA_ROW_COST,
     LEAST_BACKGROUND_CHUNK,

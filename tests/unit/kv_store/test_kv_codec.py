@@ -146,7 +146,7 @@ def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: P
     shape = Shape(1, decoder.config.kv_heads, decoder.config.head_dim)
     for first in (0, 48):
         tokens = slice(first, first + BLOCK_TOKENS)
-        kv = np.stack((arena.k.numpy()[:, :, tokens], arena.v.numpy()[:, :, tokens]))
+        kv = np.stack((arena.k[:, :, tokens], arena.v[:, :, tokens]))
         errors = [_largest_error(Coder(shape, turns), kv, first) for turns in (decoder.rotations, None)]
         assert errors[0] < 1e-5 * np.abs(kv[0]).max()
         assert errors[1] > 1e-3 * np.abs(kv[0]).max(), "without rotations they differ, and lose"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import mmap
+import os
+import platform
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +116,13 @@ def test_a_system_without_groups_has_what_it_tells_of_itself(tmp_path: Path) -> 
 
 def test_reading_memory_takes_time() -> None:
     assert memory_bandwidth() > 0
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere torch may use the same library")
+def test_importing_numpy_starts_no_thread_for_each_core() -> None:
+    code = "import os, model_runtime.ids; print(len(os.listdir('/proc/self/task')))"
+    env = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
+    assert subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True).stdout == b"1\n"
 
 
 def test_what_is_written_is_held() -> None:

@@ -49,6 +49,15 @@ def test_what_is_declared_is_imported() -> None:
     assert set(REQUIRED) - imported() == set()
 
 
+def test_the_short_list_names_the_versions_of_the_whole_one() -> None:
+    lines = (ROOT / "requirements-embedded.txt").read_text("utf-8").splitlines()
+    short = names([line for line in lines if not line.startswith("#")])
+    assert {name: each for name, each in short.items() if name in REQUIRED} == {
+        name: each.partition(";")[0] for name, each in REQUIRED.items() if name in short
+    }
+    assert set(REQUIRED) - set(short) == {"torch", "huggingface-hub", "httpx2", "filelock"}  # the last three fetch
+
+
 def test_torch_has_an_upper_bound() -> None:
     """Operators of its own are called, which the next release may not have."""
     assert re.search(r"<\d", REQUIRED["torch"])

@@ -1,0 +1,96 @@
+"""What the engine sees of a decoder, whichever it is. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.ids import Ids
+from model_runtime.logits import Logits
+
+CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait
+TORCH_ATTENTION = "scaled_dot_product_attention"
+TORCH_ATTENTION_REASON = "the model runs on the CPU, where xformers has no kernel"
+
+
+class Span(NamedTuple):
+    """Tokens that a pass appends to one arena; its last `rows` get logits."""
+
+    ids: Ids
+    arena: Arena
+    rows: int = 1
+
+
+class Likeliest(NamedTuple):
+    """The likeliest tokens after a row, chosen where its logits were computed.
+
+    `ids` [n] and `logits` [n] are sorted, the likeliest first and of equals the first. `total` is the logarithm of
+    the sum of all exponentials, so that exp(logits - total) are probabilities. `choices` is how many tokens they were
+    chosen from.
+    """
+
+    ids: Ids
+    logits: npt.NDArray[np.float32]
+    total: float
+    choices: int
+
+
+class AnyDecoder(Protocol):
+    """Any of the decoders: torch's, the compiled one, a GPU's or transformers'. Used on the engine thread only."""
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether a row has the same bits whichever rows are computed beside it."""
+        ...
+
+    @property
+    def likeliest(self) -> list[Likeliest] | None:
+        """The likeliest tokens after each row that the last pass returned, or None if its logits must be searched."""
+        ...
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """Rows of one prefill pass, which a newer request may have to wait for."""
+        ...
+
+    @property
+    def rotations(self) -> npt.NDArray[np.complex64] | None:
+        """Factors of the keys in arenas, at least [capacity, head_dim / 2], or None if unknown."""
+        ...
+
+    def forward(self, ids: Ids, arena: Arena, rows: int = 1, /) -> Logits:
+        """Append `ids` [n] to the arena and return the logits [rows, vocab] that follow each of the last `rows`."""
+        ...
+
+    def forward_spans(self, spans: Sequence[Span], /) -> Logits:
+        """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
+        ...
+
+
+class Runtime(NamedTuple):
+    """A decoder, a function that makes its arenas (at most `arenas`), and the description of both.
+
+    `kv` differs whenever keys and values are computed in a different way; `bf16` says if that is their precision.
+    """
+
+    parameters: int
+    decoder: AnyDecoder
+    arena: Callable[[], Arena]
+    arenas: int
+    weights: str
+    kv: str
+    name: str
+    reason: str
+    attention: str
+    attention_reason: str
+    bf16: bool = False

@@ -1,0 +1,59 @@
+"""Formats of weights, and how these are rounded to fp16 or quantized to int8. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.weights import Fp32, as_fp32
+from model_runtime.errors import Fp16Overflow
+
+Format = Literal["fp32", "fp16", "int8"]
+FP16_MAX = 65504.0
+INT8_MAX = 127.0
+MOST_INT8_INPUTS = (2**31 - 1) // 127**2  # of a product, whose sum of whole numbers must fit into 32 bits
+SMALLEST_DIVISOR = float(np.finfo(np.float32).tiny)  # a row of zeros must be divided by something
+ROWS_AT_ONCE = 4096  # rows of a matrix that are converted at once
+
+
+def int8_too_wide(config: ModelConfig) -> str | None:
+    """Return why int8 products cannot sum up a model's widest rows, or None if they can."""
+    widest = max(config.hidden, config.intermediate, config.heads * config.head_dim)
+    return too_wide(widest) if widest > MOST_INT8_INPUTS else None
+
+
+def too_wide(inputs: int) -> str:
+    """Say that products of this many inputs are too wide."""
+    return f"int8 products of {inputs:,} inputs overflow, {MOST_INT8_INPUTS:,} are the most"
+
+
+def rounded_to_fp16(weight: npt.NDArray[Any]) -> npt.NDArray[np.float16]:
+    """Round a weight to fp16; Fp16Overflow if it is beyond that format's range."""
+    rounded = np.empty(weight.shape, dtype=np.float16)
+    for part, rows in _rows(weight):
+        if max(-rows.min(), rows.max()) > FP16_MAX:
+            raise Fp16Overflow("weights are beyond what fp16 holds: set weights to 'fp32' or 'int8'")
+        rounded[part] = rows
+    return rounded
+
+
+def quantized(weight: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int8], Fp32]:
+    """Quantize weight [out, in] to int8 [out, in] with a scale for each row, fp32 [out, 1]."""
+    whole, scale = np.empty(weight.shape, dtype=np.int8), np.empty((len(weight), 1), dtype=np.float32)
+    for part, rows in _rows(weight):
+        largest = np.maximum(rows.max(1, keepdims=True), -rows.min(1, keepdims=True))
+        scale[part] = np.maximum(largest, np.float32(SMALLEST_DIVISOR)) / np.float32(INT8_MAX)
+        digits = rows / scale[part]
+        whole[part] = np.rint(digits, out=digits)
+    return whole, scale
+
+
+def _rows(weight: npt.NDArray[Any]) -> Iterator[tuple[slice, Fp32]]:
+    """Yield a matrix in parts as fp32: a whole head in it would be the most memory that loading takes."""
+    for at in range(0, len(weight), ROWS_AT_ONCE):
+        part = slice(at, at + ROWS_AT_ONCE)
+        yield part, as_fp32(weight[part])

@@ -1,0 +1,38 @@
+"""Logits as whoever computed them holds them: an array, or a tensor of torch's. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Tensor(Protocol):
+    """A tensor of torch's on any device, as far as it is used where torch is not imported."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+    def __getitem__(self, at: int, /) -> Tensor: ...
+
+    def clone(self) -> Tensor: ...
+
+    def cpu(self) -> Tensor: ...
+
+    def numpy(self) -> npt.NDArray[Any]: ...
+
+
+Logits = npt.NDArray[np.float32] | Tensor  # of a row [vocab] or of several, wherever they were computed
+
+
+def fetched(logits: Logits) -> npt.NDArray[np.float32]:
+    """Return logits as an array: itself, a view of a tensor in the host's memory, or a copy of one elsewhere."""
+    return logits if isinstance(logits, np.ndarray) else logits.cpu().numpy()
+
+
+def copied(logits: Logits) -> Logits:
+    """Copy logits where they are, without the other rows of their pass."""
+    return logits.copy() if isinstance(logits, np.ndarray) else logits.clone()
