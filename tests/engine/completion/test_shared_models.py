@@ -100,7 +100,7 @@ def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, 
     one, two = load(models, settings), load(models, settings)
     [loaded], slow = models._loaded.values(), threading.Event()
     assert loaded.persistence._store.writer is not None
-    loaded.persistence._store.writer.submit(lambda: slow.wait(10))
+    loaded.persistence._store.writer.submit(lambda: None if slow.wait(10) else None)
     ask(two, LONG + ONE)
     two.close_document(URI, save=True)
     assert two.save(URI, lambda: False)
