@@ -114,9 +114,7 @@ class Completer:
             meter.lap()
             others = list[str]()
             if (count := request.count - 1) > 0:
-                others = self._model.engine.alternatives.generate(
-                    owner, prompt, made.choices, rule, limit, count, stopped
-                )
+                others = self._model.engine.alternatives.generate(prompt, made.choices, rule, limit, count, stopped)
         except (Stopped, PlanStopped):
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")

@@ -14,7 +14,7 @@ WORTH_COPYING = 16  # tokens that a copy must save
 
 
 class Owner(NamedTuple):
-    """A frame: its document's name and its number within the document; negative numbers are forks."""
+    """A frame: its document's name and its number there; forks have negative numbers, and no document."""
 
     document: str
     frame: int = 0

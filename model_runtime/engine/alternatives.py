@@ -55,7 +55,6 @@ class Alternatives:
 
     def generate(
         self,
-        owner: Owner,
         prompt: Prompt,
         said: Sequence[Choice],
         rule: Rule,
@@ -71,13 +70,11 @@ class Alternatives:
         begun = [
             [*said[: place.at], place.choice] for place in forks(self._sampler, said, prompt.stub, self._ends, most)
         ]
-        tails = self._start(owner, prompt, begun, rule, [limit] * len(begun))
+        tails = self._start(prompt, begun, rule, [limit] * len(begun))
         self._finish(tails, stopped, lambda: [tail for tail in tails if not tail.done])
         return [tail.output.text for tail in tails]
 
-    def likelier_line(
-        self, owner: Owner, decoding: Decoding, said: Sequence[Choice], output: Output, rule: Rule
-    ) -> Line | None:
+    def likelier_line(self, decoding: Decoding, said: Sequence[Choice], output: Output, rule: Rule) -> Line | None:
         """Return the likeliest first line that departs from `said`, None unless it is likelier than that one's.
 
         `said` is the first line of an answer that is being decoded, `output` its text. Which line is returned does
@@ -90,7 +87,7 @@ class Alternatives:
         decoding.compute(max(place.at for place in places))
         begun = [[*said[: place.at], place.choice] for place in places]
         limits = [min(decoding.limit, len(each) + self._line_tokens) for each in begun]
-        tails = self._start(owner, decoding.prompt, begun, rule, limits, line=True)
+        tails = self._start(decoding.prompt, begun, rule, limits, line=True)
         decoding.stats.passes += self._finish(tails, decoding.stopped, lambda: _undecided(tails, output.confidence))
         best = max(tails, key=lambda tail: tail.output.confidence if tail.is_line else 0.0)
         if not (best.is_line and best.output.confidence > output.confidence):
@@ -100,16 +97,15 @@ class Alternatives:
 
     def _start(
         self,
-        owner: Owner,
         prompt: Prompt,
         begun: Sequence[Sequence[Choice]],
         rule: Rule,
         limits: Sequence[int],
         line: bool = False,
     ) -> list[_Tail]:
-        """Begin to decode answers or lines, in arenas that are the first to be reused: frames are worth more."""
+        """Begin to decode answers or lines, in arenas that all documents share: frames are worth more."""
         tails = list[_Tail]()
-        owners = [Owner(owner.document, -number) for number in range(1, len(begun) + 1)]
+        owners = [Owner("", -number) for number in range(1, len(begun) + 1)]
         for fork, choices, limit in zip(owners, begun, limits, strict=True):
             ids = np.concatenate((prompt.ids, _tokens(choices)))
             arena = self._pool.acquire(fork, ids[:-1], worth=1)

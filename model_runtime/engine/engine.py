@@ -136,7 +136,7 @@ class Engine:
         while not (output.complete or decoding.full or (likeliest and output.line_ended)):
             said.append(decoding.next(output.stub))
             output.append(said[-1])
-        if likeliest and (line := self.alternatives.likelier_line(owner, decoding, said, output, rule)):
+        if likeliest and (line := self.alternatives.likelier_line(decoding, said, output, rule)):
             decoding.follow(line)
             said, output = line.said, line.output
         while not (output.complete or decoding.full):

@@ -36,7 +36,7 @@ def alternatives(
     limit: int = LIMIT,
 ) -> list[str]:
     engine.log.events.clear()
-    return engine.alternatives.generate(A, prompt, made.choices, rule, limit, count, engine._asking(stopped))
+    return engine.alternatives.generate(prompt, made.choices, rule, limit, count, engine._asking(stopped))
 
 
 def said_alone(engine: Watched, prompt: Prompt, said: Sequence[Choice], fork: Fork, rule: Rule) -> str:
