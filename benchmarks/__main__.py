@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import memory, store
+from benchmarks import memory, start_up, store
 from benchmarks.decoding import contexts, hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
@@ -44,6 +44,7 @@ def main(path: Path | None = None) -> None:
         "foreign": hf.measure(),
         "typing": round_trips.measure(),
         "through": suggestions.measure(),
+        "start": start_up.measure(),
         "memory": memory.measure(),
         "store": store.measure(),
         "busy": busy_machine.measure(),
