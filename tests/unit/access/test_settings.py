@@ -127,7 +127,7 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     same = {"enabled": False, "menu": "never", "max_file_kib": 9, "ahead_seconds_per_minute": 9, "alternatives": 5}
-    same |= {"adaptive_confidence": False, "repository": False, "memory_mib": 9}
+    same |= {"adaptive_confidence": False, "repository": False, "memory_mib": 9, "shared": False, "idle_minutes": 1}
     same |= {"min_confidence": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
