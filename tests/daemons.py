@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +18,15 @@ HANG = 100  # seconds after which a daemon that does not end fails its test
 def isolate() -> None:
     """Let this process' children find the daemons of no other."""
     os.environ["XDG_RUNTIME_DIR"] = RUNTIME.name
+
+
+def kill_all() -> None:
+    """Kill the daemons that listen, as a crash would."""
+    for path in FOLDER.glob("*.sock"):
+        with socket.socket(socket.AF_UNIX) as connection, suppress(ConnectionRefusedError):
+            connection.connect(str(path))
+            connection.sendall(b'{"want": "status"}\n')
+            os.kill(json.loads(connection.makefile("rb").read())["pid"], signal.SIGKILL)
 
 
 def stop_all(folder: Path = FOLDER) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import daemons
+
 from .conftest import lacking, need
 from .drivers.neovim import LOAD, PLUGIN, RECORDER, ROOT, SETUP, Neovim, environment, neovim
-from .drivers.processes import descendants
+from .drivers.processes import RELAY, descendants
 from .drivers.waiting import eventually
 from .fetching.neovim import NATIVE, OLDER
 from .fetching.programs import TMUX
@@ -39,9 +41,9 @@ def health(editor: Neovim) -> str:
 
 
 def server_of(editor: Neovim, *, but: tuple[int, ...] = ()) -> int:
-    """Return the server's process id; 0 if there is no other than these."""
+    """Return the process id of what the editor started as its server; 0 if there is no other than these."""
     below = descendants(editor.api.funcs.getpid())
-    return next((pid for pid, command in below.items() if "-m efim_ls" in command and pid not in but), 0)
+    return next((pid for pid, command in below.items() if command.endswith(RELAY) and pid not in but), 0)
 
 
 def suggests(editor: Neovim) -> None:
@@ -85,7 +87,7 @@ def test_neovims_own_switches_are_enough(tmp_path: Path) -> None:
 def test_a_server_that_died_is_started_again(program: Path, tmp_path: Path) -> None:
     with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", "")) as editor:
         suggests(editor)
-        first = server_of(editor)
+        assert (first := server_of(editor))
         os.kill(first, signal.SIGKILL)
         second = editor.until("another server", lambda: server_of(editor, but=(first,)))
         editor.until("the end of the first", lambda: "signal 9" in editor.notices)
@@ -95,6 +97,18 @@ def test_a_server_that_died_is_started_again(program: Path, tmp_path: Path) -> N
         editor.api.command("Efim restart")
         editor.until("another server", lambda: server_of(editor, but=(first, second)))
         editor.ready()
+
+
+def test_a_daemon_that_died_is_replaced_unnoticed(program: Path, tmp_path: Path) -> None:
+    with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", "")) as editor:
+        suggests(editor)
+        relay, notices = server_of(editor), editor.notices
+        daemons.kill_all()
+        editor.type("r")
+        editor.ready()
+        editor.type("c")
+        assert editor.ghost().startswith("le(radius):")
+        assert (server_of(editor), editor.notices) == (relay, notices)
 
 
 # Begins well, and ends in an error as soon as it is told of a document.

@@ -9,6 +9,8 @@ import psutil
 
 from .waiting import eventually
 
+RELAY = "efim_ls/daemon/relay.py"  # how the command line ends of what an editor starts as its server
+
 
 def descendants(pid: int) -> dict[int, str]:
     """Return the command lines of the living descendants, by process id."""

@@ -16,11 +16,10 @@ from urllib.request import urlopen
 from ..fetching.node import NODE, environment
 from ..fetching.part import ROOT
 from .conversation import Conversation, recording
-from .processes import descendants, end
+from .processes import RELAY, descendants, end
 from .waiting import eventually
 
 PYTHON = ROOT / ".venv" / "bin" / "python"
-SERVING = f"{PYTHON} -m efim_ls serve"
 KEYS = {"alt+\\": "trigger"}  # VS Code itself has no key for this
 # The last: else a login shell says what the PATH is, and not the test.
 QUIET = ("--telemetry-level", "off", "--accept-server-license-terms", "--without-connection-token")
@@ -58,8 +57,8 @@ class VSCode:
         return Conversation.read(self.said)
 
     def language_servers(self) -> list[int]:
-        """Return the process ids of the running language servers."""
-        return [pid for pid, words in descendants(self.process.pid).items() if words.startswith(SERVING)]
+        """Return the process ids of what VS Code started as language servers."""
+        return [pid for pid, words in descendants(self.process.pid).items() if words.endswith(RELAY)]
 
 
 def install(program: Path, extensions: Path, vsix: Path) -> None:
