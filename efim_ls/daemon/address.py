@@ -27,6 +27,7 @@ ENVIRONMENT = ("HF_", "HUGGING", "CUDA_", "OMP_", "PYTHON", "XDG_CACHE_HOME", "H
 KEY = "EFIM_DAEMON_KEY"  # in a daemon's environment, which other users cannot read as they can its arguments
 LONGEST_PATH = 100  # bytes of a socket's path: macOS allows 103, Linux 107
 WAITING = 128  # connections that may wait to be accepted
+NEWEST = 2  # the line of a key that tells when the installation's files were last changed
 LOCKED, LOOK = 5.0, 0.005  # seconds that another process may hold the lock, and between looks at it
 CREDENTIALS = struct.Struct("3i")  # of a peer on Linux: process, user, group
 
@@ -165,8 +166,12 @@ def check_peer(connection: socket.socket) -> None:
 
 
 def python_path() -> dict[str, str]:
-    """Return the environment with which another Python finds this installation, wherever it runs."""
-    folders = (os.fspath(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))
+    """Return the environment with which another Python finds this installation, wherever it runs.
+
+    A folder of installed packages is found anyway, and in PYTHONPATH would come before the standard library.
+    """
+    root = Path(__file__).parents[2]
+    folders = ("" if root.name.endswith("-packages") else os.fspath(root), os.environ.get("PYTHONPATH", ""))
     return {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "PYTHONSAFEPATH": "1"}
 
 
@@ -187,6 +192,12 @@ def _key() -> str:
     newest = max(_newest(os.path.join(root, package)) for package in PACKAGES)
     told = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(ENVIRONMENT))
     return "\n".join((sys.executable, os.fspath(root), str(newest), *told))
+
+
+def is_upgrade(old: str, new: str) -> bool:
+    """Return whether two keys are of one installation, before and after its files were replaced."""
+    before, after = old.split("\n"), new.split("\n")
+    return before != after and before[:NEWEST] + before[NEWEST + 1 :] == after[:NEWEST] + after[NEWEST + 1 :]
 
 
 def _newest(folder: str) -> int:

@@ -25,7 +25,7 @@ from efim_ls.commands import at_place
 from efim_ls.commands.arguments import Failure, FilePlace
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.loading.shared_models import SharedModels
-from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer
+from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
@@ -148,8 +148,8 @@ class Daemon:
             case {"want": "stop"}:
                 client.write(b"{}")
                 self._stop()
-            case {"want": "retire"}:
-                self._retired = True
+            case {"want": "retire", "key": str(key)}:
+                self._retired = self._retired or is_upgrade(self._address.key, key)
             case _:
                 logger.info("a connection began with what cannot be understood")
 
@@ -193,10 +193,9 @@ class Daemon:
                 await lane.run(LOADING, partial(_forget, completer))
 
     def _wait_for_clients(self) -> None:
-        """End after a while without clients; at once if another daemon has taken this one's place."""
+        """End after a while without clients; at once if a newer daemon has taken this one's place."""
         if not self._clients:
-            seconds = 0 if self._retired or self._others() else 60 * self._idle_minutes
-            self._end_after(seconds)
+            self._end_after(0 if self._retired else 60 * self._idle_minutes)
 
     def _end_after(self, seconds: float) -> None:
         if self._timer is not None:
@@ -232,18 +231,16 @@ class Daemon:
             self._address.socket.unlink()
             self._address.log.unlink()
 
-    def _others(self) -> bool:
-        return any(True for _ in self._address.others())
-
     def _retire_others(self) -> None:
-        """Tell daemons of other versions to end once their clients are gone; remove what dead ones left."""
+        """Tell daemons of older versions to end once their clients are gone; remove what dead ones left."""
         with suppress(NoDaemon, OSError), self._address.locked(patience=0):
             for other in self._address.others():
                 if (connection := other.connect()) is None:
                     other.socket.unlink(missing_ok=True)
                     continue
                 with connection:
-                    connection.sendall(json.dumps({"want": "retire"}).encode() + b"\n")
+                    retire = {"want": "retire", "key": self._address.key}
+                    connection.sendall(json.dumps(retire).encode() + b"\n")
 
     def _log(self, text: str) -> None:
         for client in self._clients:

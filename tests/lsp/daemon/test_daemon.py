@@ -9,13 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from efim_ls.daemon.address import Address
+from efim_ls.daemon.relay import hello
 from tests import daemons
 from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, Editor, Page, launched
 
@@ -184,15 +186,29 @@ async def test_it_ends_after_its_last_client(tmp_path: Path):
         assert list(daemons.FOLDER.glob("*.sock")) == []
 
 
-async def test_another_version_replaces_it_once_its_clients_are_gone(tmp_path: Path):
-    async with clients(tmp_path, 1) as (old,):
-        [before] = running(tmp_path)
-        async with clients(tmp_path, 1, OMP_NUM_THREADS="3") as (new,):
-            assert len({each["pid"] for each in running(tmp_path)}) == 2
-            assert await old.open(HEAD + "‸").item(1) is not None
-            assert await old.close() == 0
-            await gone(before["pid"])
-            assert await new.open(HEAD + "‸").item(1) is not None
+def test_a_newer_version_replaces_it_once_its_clients_are_gone():
+    old, new, other = (Address(daemons.FOLDER, f"python\n{root}\n{time}\nA=1") for root, time in VERSIONS)
+    daemons.FOLDER.mkdir(mode=0o700, exist_ok=True)
+    with serving(other), serving(old) as (mine, pid), serving(new) as (_, newer):
+        assert len({pid, newer}) == 2
+        assert old.connect() is not None, "it still has a client"
+        mine.close()
+        while os.path.exists(f"/proc/{pid}"):
+            pass
+        assert old.connect() is None and new.connect() is not None
+    assert other.connect() is not None and new.connect() is not None, "these wait for their clients to come back"
+
+
+VERSIONS = (("/a", 1), ("/a", 2), ("/b", 1))
+
+
+@contextmanager
+def serving(address: Address) -> Iterator[tuple[socket.socket, int]]:
+    """A connection to a daemon that begins as a client's does, and the daemon's process."""
+    with address.join() as connection, address.join() as asking:
+        connection.sendall(hello(address, "serve"))
+        asking.sendall(hello(address, "status"))
+        yield connection, json.loads(asking.makefile("rb").read())["pid"]
 
 
 async def test_without_a_folder_for_sockets_a_client_is_served_alone(tmp_path: Path):
