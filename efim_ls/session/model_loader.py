@@ -153,6 +153,7 @@ class ModelLoader:
     async def leave(self, seconds: float) -> None:
         """Close the models on an engine thread that goes on; each has `seconds` to save what it computed."""
         self._wanted = object()
+        self._fetching.supersede(LOADING)
         self._fetching.close(0)
         await self._engine.run(LOADING, lambda _: self._close_models(seconds))
 
