@@ -142,16 +142,16 @@ def runtime_folder() -> Path:
     why = ""
     for place in places:
         if len(os.fsencode(place)) + len("/00000000.sock") > LONGEST_PATH:
-            why = f"the path of {place} is too long for a socket"
+            why = why or f"the path of {place} is too long for a socket"
             continue
         try:
             place.mkdir(mode=0o700, exist_ok=True)
             found = place.lstat()
         except OSError as error:
-            why = f"{place} cannot be used ({error.strerror})"
+            why = why or f"{place} cannot be used ({error.strerror})"
             continue
         if place.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            why = f"others than you can change {place}: remove it"
+            why = why or f"others than you can change {place}: remove it"
             continue
         return place
     raise NoDaemon(why)
