@@ -147,9 +147,11 @@ wheels: dist/wheels .venv/crosses
 EXTENSION = $(addprefix $(VSCODE)/,package.json README.md build.mjs tsconfig.json .vscodeignore) \
 	$(wildcard $(VSCODE)/src/* $(VSCODE)/test/* $(VSCODE)/images/* $(VSCODE)/media/*)
 
-$(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt
+$(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSION) dist/wheels constraints.txt \
+		requirements-embedded.txt
 	rm -rf $(VSCODE)/dist/server && mkdir -p $(VSCODE)/dist/server
-	cp dist/efim_ls-*.whl constraints.txt $(VSCODE)/dist/server && cp dist/wheels $(VSCODE)/dist/server/SHA256SUMS
+	cp dist/efim_ls-*.whl constraints.txt requirements-embedded.txt $(VSCODE)/dist/server
+	cp dist/wheels $(VSCODE)/dist/server/SHA256SUMS
 	$(NPM) run package
 
 .venv-gpu/develops: pyproject.toml constraints-gpu.txt

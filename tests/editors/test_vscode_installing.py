@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -21,6 +22,7 @@ pytestmark = newest_only  # pip does the same in all of them
 BARE = f"{Path(os.path.realpath(PYTHON)).parent}{os.pathsep}/usr/bin:/bin"  # Python, and no server
 OFFLINE = {"PATH": BARE, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
 PATIENCE = 5 * HANG  # pip unpacks itself first, and then what it installs
+TORCH = ("torch", "nvidia")
 OWN_ENVIRONMENT = Path("home/data/User/globalStorage/efim-ls.efim-ls/server")
 
 
@@ -54,7 +56,8 @@ def press(dialog: Locator, button: str) -> None:
 
 
 def test_it_installs_the_wheel_that_came_with_the_extension(opened: Opening, tmp_path: Path):
-    window = opened(python="", env=OFFLINE | dependencies(tmp_path / "packages"))
+    """Without torch, which is not asked for where the compiled decoder runs."""
+    window = opened(python="", env=OFFLINE | dependencies(tmp_path / "packages", *TORCH))
     dialog = asked_to_install(window)
     assert (
         "The server comes with this extension. All packages that it needs are there already." in dialog.inner_text()
@@ -70,21 +73,80 @@ def test_it_installs_the_wheel_that_came_with_the_extension(opened: Opening, tmp
 
 
 def test_what_has_to_be_fetched_is_told_first(opened: Opening, tmp_path: Path):
-    """A registry that has PyTorch for GPUs only, as a plain pip on Linux sees it: another way is told."""
     (shelf := tmp_path / "shelf").mkdir()
-    stub(shelf, "torch", "2.13.0", "nvidia-cublas")
-    stub(shelf, "nvidia_cublas", "13.1.1.3")
-    lacking_torch = dependencies(tmp_path / "packages", "torch", "nvidia")
-    window = opened(python="", env=OFFLINE | lacking_torch | {"PIP_FIND_LINKS": str(shelf)})
+    stub(shelf, "xxhash", version("xxhash"))
+    lacking = dependencies(tmp_path / "packages", "xxhash", *TORCH)
+    window = opened(python="", env=OFFLINE | lacking | {"PIP_FIND_LINKS": str(shelf)})
     dialog = asked_to_install(window)
     told = dialog.inner_text()
-    assert "PyTorch for GPUs only" in told and "uv" in told and "to download" in told and "on disk" in told
+    assert "pip fetches 1 small packages" in told and "to download" in told and "on disk" in told
     assert str(tmp_path / OWN_ENVIRONMENT) in told
     window.picture("install")
     press(dialog, "Cancel")
     dialog.wait_for(state="detached")
     assert not list((tmp_path / OWN_ENVIRONMENT).glob("lib/python*/site-packages/efim_ls"))
     window.see_status("error", "no server was found")
+
+
+@pytest.fixture
+def copied(installed: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A VS Code, and a folder with our extension in it that a test may change."""
+    program, extensions = installed
+    return program, shutil.copytree(extensions, tmp_path / "extensions")
+
+
+@pytest.fixture
+def pure(copied: tuple[Path, Path]) -> tuple[Path, Path]:
+    """Our extension, with nothing but the wheel for machines for which nothing is compiled."""
+    [sums] = copied[1].glob("efim-ls.*/dist/server/SHA256SUMS")
+    sums.write_text(next(line for line in sums.read_text("utf-8").splitlines() if "-any.whl" in line), "utf-8")
+    return copied
+
+
+def test_torch_is_asked_for_where_the_compiled_decoder_does_not_run(
+    browser: Browser, pure: tuple[Path, Path], tmp_path: Path
+):
+    """A registry that has PyTorch for GPUs only, as a plain pip on Linux sees it: another way is told."""
+    (shelf := tmp_path / "shelf").mkdir()
+    stub(shelf, "torch", "2.13.0", "nvidia-cublas")
+    stub(shelf, "nvidia_cublas", "13.1.1.3")
+    env = OFFLINE | dependencies(tmp_path / "packages", *TORCH) | {"PIP_FIND_LINKS": str(shelf)}
+    with opening(browser, pure, tmp_path) as opened:
+        window = opened(python="", env=env)
+        press(asked_to_install(window), "Install")
+        see_torch_declined(window, tmp_path)
+        message = window.see_message("the compiled decoder cannot be used")  # by the server, which runs now
+        window.picture("install-torch")
+        message.get_by_role("button", name="Install torch").click()
+        see_torch_declined(window, tmp_path)
+        assert list((tmp_path / OWN_ENVIRONMENT).glob("lib/python*/site-packages/efim_ls"))
+
+
+def see_torch_declined(window: Window, folder: Path) -> None:
+    dialog = window.page.locator(".monaco-dialog-box", has_text="Install torch?")
+    dialog.wait_for(timeout=1000 * PATIENCE)
+    told = dialog.inner_text()
+    assert "The server says: the compiled decoder cannot be used (" in told and "pip install" not in told
+    assert "PyTorch for GPUs only" in told and "uv" in told and "to download" in told and "on disk" in told
+    assert str(folder / OWN_ENVIRONMENT) in told
+    press(dialog, "Cancel")
+    dialog.wait_for(state="detached")
+
+
+def test_what_a_named_model_needs_is_installed_by_a_button(opened: Opening, tmp_path: Path):
+    (shelf := tmp_path / "shelf").mkdir()
+    stub(shelf, "huggingface_hub", version("huggingface_hub"))
+    lacking = dependencies(tmp_path / "packages", "huggingface_hub", *TORCH)
+    window = opened(python="", model="nobody/nothing", env=OFFLINE | lacking | {"PIP_FIND_LINKS": str(shelf)})
+    press(asked_to_install(window), "Install")
+    message = window.see_message("whose client is not installed")
+    message.get_by_role("button", name="Install huggingface_hub").click()
+    dialog = window.page.locator(".monaco-dialog-box", has_text="Install huggingface_hub?")
+    dialog.wait_for(timeout=1000 * PATIENCE)
+    assert "pip fetches 1 small packages" in dialog.inner_text()
+    press(dialog, "Install")
+    installed = "lib/python*/site-packages/huggingface_hub-*.dist-info/RECORD"
+    eventually(lambda: list((tmp_path / OWN_ENVIRONMENT).glob(installed)), lambda: "not installed", within=PATIENCE)
 
 
 def stub(shelf: Path, name: str, version: str, *needs: str) -> None:
@@ -102,7 +164,7 @@ def stub(shelf: Path, name: str, version: str, *needs: str) -> None:
 def test_a_failure_says_what_failed_and_shows_the_log(opened: Opening, tmp_path: Path):
     window = opened(python="", env=OFFLINE | {"PIP_FIND_LINKS": str(tmp_path)})
     window.see_message("no server was found").get_by_role("button", name="Install").click()
-    message = failure(window, "failed: your package index has nothing that fits: efim-ls ")
+    message = failure(window, "failed: your package index has nothing that fits: anyio.")
     window.picture("install-failed")
     message.get_by_role("button", name="Show Log").click()
     panel = window.page.locator(".part.panel")  # empty here: this VS Code is without the module that writes logs
@@ -124,15 +186,13 @@ def test_a_python_without_venv_is_told_what_is_missing(opened: Opening, tmp_path
 
 
 @pytest.fixture
-def damaged(installed: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+def damaged(copied: tuple[Path, Path]) -> tuple[Path, Path]:
     """Our extension, in whose wheel for this machine one bit is wrong."""
-    program, extensions = installed
-    copied = shutil.copytree(extensions, tmp_path / "extensions")
-    [wheel] = copied.glob("efim-ls.*/dist/server/*manylinux*.whl")
+    [wheel] = copied[1].glob("efim-ls.*/dist/server/*manylinux*.whl")
     content = bytearray(wheel.read_bytes())
     content[len(content) // 2] ^= 1
     wheel.write_bytes(content)
-    return program, copied
+    return copied
 
 
 def test_a_damaged_wheel_is_refused(browser: Browser, damaged: tuple[Path, Path], tmp_path: Path):

@@ -1,4 +1,5 @@
-// The server that comes with the extension: its wheels with their hashes, and the versions it was tested with.
+// The server that comes with the extension: its wheels with their hashes, the packages that it needs, and the versions it
+// was tested with.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,6 +9,8 @@ const REMEDY = "Install the extension again from its .vsix file.";
 
 /** Pins what pip may choose, torch among it. */
 export const CONSTRAINTS = join(FOLDER, "constraints.txt");
+/** Names all that the server needs where its compiled decoder runs, without torch. */
+export const REQUIREMENTS = join(FOLDER, "requirements-embedded.txt");
 
 /** Return the path of the wheel for this machine; an error unless it is the one that was packed. */
 export async function bundledWheel(): Promise<string> {

@@ -43,7 +43,7 @@ export function createClient(server: Server, ways: Ways): LanguageClient {
         },
     );
     client.registerFeature(new Wishes());
-    client.onNotification(ShowMessageNotification.type, (message) => void complain(message));
+    client.onNotification(ShowMessageNotification.type, (message) => void complain(message, server));
     return client;
 }
 

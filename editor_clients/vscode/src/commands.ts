@@ -49,7 +49,7 @@ export function registerCommands(parts: Parts): Disposable[] {
         switchRepository: (on) => switchRepository(on),
         showStatistics: () => showStatistics(parts),
         clearCache: () => clearCache(parts),
-        install: () => installServer(parts),
+        install: (message) => installServer(parts, message),
     };
     return Object.entries(all).map(([name, act]) =>
         commands.registerCommand(`efim-ls.${name}`, (...values: unknown[]) => told(() => act(...values))),

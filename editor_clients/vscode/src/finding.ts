@@ -10,6 +10,8 @@ import { PYTHON, SECTION, configuration } from "./settings";
 export interface Candidate {
     readonly command: string;
     readonly args: readonly string[];
+    /** Whether it is in the environment that the extension makes. */
+    readonly own?: boolean;
 }
 
 export interface Server extends Candidate {
@@ -79,7 +81,8 @@ async function* candidates(ownEnvironment: string): AsyncGenerator<Candidate> {
     yield* onPath()
         .filter(existsSync)
         .map((command) => ({ command, args: [] }));
-    yield* [interpreterIn(ownEnvironment)].filter(existsSync).map(ofPython);
+    const own = interpreterIn(ownEnvironment);
+    yield* existsSync(own) ? [{ ...ofPython(own), own: true }] : [];
 }
 
 function environmentsOfTheWorkspace(): string[] {

@@ -1,8 +1,9 @@
-// Installs the server that comes with the extension into a Python environment of the extension's own, with pip.
+// Installs the server that comes with the extension into a Python environment of the extension's own, with pip: without
+// PyTorch, unless the server says that it needs it here.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CancellationError, ProgressLocation, window, type LogOutputChannel, type Progress } from "vscode";
-import { CONSTRAINTS, bundledWheel } from "./bundle";
+import { CONSTRAINTS, REQUIREMENTS, bundledWheel } from "./bundle";
 import { interpreterIn } from "./finding";
 import { lastLine, run, type Finished } from "./process";
 
@@ -11,19 +12,33 @@ const NEW_ENOUGH = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"];
 const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
 const LOG = "Show Log";
 const INSTALL = "Install";
-// What a fresh environment on Linux took: all that pip fetched, and the whole environment.
-const DOWNLOAD = "about 230 MB";
-const ON_DISK = "about 1 GB";
+// What a fresh environment on Linux took: all that pip fetched, and the whole environment; then PyTorch for CPUs.
+const LIGHT = "about 25 MB to download, and about 160 MB on disk with the server";
+const HEAVY = "about 210 MB to download, and about 900 MB on disk";
 
-/** Install or update the server. Return false after a failure, which the user sees; throw CancellationError if they stop
- * it. */
-export async function install(environment: string, log: LogOutputChannel): Promise<boolean> {
-    const options = { location: ProgressLocation.Notification, title: "Installing the server", cancellable: true };
+/** A package that the server asks for, and why. */
+export interface Lack {
+    readonly name: string;
+    readonly why: string;
+}
+
+/** Return what the server says that it lacks, if that is a package which the extension can install. */
+export function lackIn(message: string): Lack | undefined {
+    const [, why = "", name] = /^(?:efim-ls: )?(.*): run pip install (torch|huggingface_hub)\b/s.exec(message) ?? [];
+    return name === undefined ? undefined : { name, why };
+}
+
+/** Install or update the server, or add what it lacks. Return false after a failure, which the user sees; throw
+ * CancellationError if they stop it. */
+export async function install(environment: string, log: LogOutputChannel, lack?: Lack): Promise<boolean> {
+    const what = lack?.name ?? "the server";
+    const options = { location: ProgressLocation.Notification, title: `Installing ${what}`, cancellable: true };
     const failure = await window.withProgress(options, async (progress, token) => {
         const stopping = new AbortController();
         token.onCancellationRequested(() => stopping.abort());
         try {
-            await new Installation(environment, log, progress, stopping.signal).run();
+            const installation = new Installation(environment, log, progress, stopping.signal);
+            await (lack ? installation.add(lack) : installation.run());
             return undefined;
         } catch (error) {
             if (stopping.signal.aborted || error instanceof CancellationError) {
@@ -34,7 +49,7 @@ export async function install(environment: string, log: LogOutputChannel): Promi
     });
     if (failure !== undefined) {
         log.error(failure);
-        void window.showErrorMessage(`Could not install the server: ${failure}`, LOG).then((chosen) => {
+        void window.showErrorMessage(`Could not install ${what}: ${failure}`, LOG).then((chosen) => {
             if (chosen === LOG) {
                 log.show();
             }
@@ -73,16 +88,41 @@ class Installation {
             const made = ["-m", "venv", "--clear", this.environment];
             await this.step("creating a Python environment", await this.anyPython(), made);
         }
-        const packages = ["--constraint", CONSTRAINTS, wheel];
+        const packages = ["--constraint", CONSTRAINTS, "--no-deps", "--requirement", REQUIREMENTS, wheel];
         const plan = await this.plan(packages);
-        await this.askUser(plan);
-        if (plan.hasCuda) {
-            await this.installTorchForCpus();
+        if (!(await this.agreed("the efim-ls server", ofServer(plan)))) {
+            throw new CancellationError();
         }
         await this.pip("installing the server", packages);
         // The same version may be there already, from an extension of another day.
         await this.pip("installing the server", ["--force-reinstall", "--no-deps", "--no-index", wheel]);
-        await this.step("checking what was installed", this.python, ["-m", "efim_ls", "--version"]);
+        const lack = await this.lack();
+        await (lack && this.add(lack));
+    }
+
+    /** Install a package with all that it needs, if the user agrees. */
+    async add({ name, why }: Lack): Promise<void> {
+        const packages = ["--constraint", CONSTRAINTS, name];
+        const plan = await this.plan(packages);
+        if (await this.agreed(name, `The server says: ${why}. ${ofAddition(plan)}`)) {
+            await (plan.hasCuda ? this.installTorchForCpus() : this.pip(`installing ${name}`, packages));
+        }
+    }
+
+    /** Compute with the server. Return what it lacks for that on this machine; throw what is wrong otherwise. */
+    private async lack(): Promise<Lack | undefined> {
+        const checking = "checking that the server works";
+        const finished = await this.logged(checking, this.python, ["-m", "efim_ls", "doctor"]);
+        if (/^works: /m.test(finished.output)) {
+            return undefined;
+        }
+        this.signal.throwIfAborted();
+        const problem = /^does not work: (.+)$/m.exec(finished.output)?.[1] ?? cause(finished);
+        const found = lackIn(problem);
+        if (found === undefined) {
+            throw new Error(`${checking} failed: ${problem}`);
+        }
+        return found;
     }
 
     private async anyPython(): Promise<string> {
@@ -107,12 +147,9 @@ class Installation {
         };
     }
 
-    private async askUser(plan: Plan): Promise<void> {
-        const detail = `${described(plan)}\n\nFolder: ${this.environment}`;
-        const title = "Install the efim-ls server?";
-        if ((await window.showInformationMessage(title, { modal: true, detail }, INSTALL)) !== INSTALL) {
-            throw new CancellationError();
-        }
+    private async agreed(what: string, detail: string): Promise<boolean> {
+        const options = { modal: true, detail: `${detail}\n\nFolder: ${this.environment}` };
+        return (await window.showInformationMessage(`Install ${what}?`, options, INSTALL)) === INSTALL;
     }
 
     /** uv knows where PyTorch keeps its builds for CPUs; pip's own index has none for Linux. */
@@ -133,6 +170,14 @@ class Installation {
     }
 
     private async step(what: string, command: string, args: readonly string[]): Promise<void> {
+        const finished = await this.logged(what, command, args);
+        if (finished.code !== 0) {
+            this.signal.throwIfAborted();
+            throw new Error(`${what} failed: ${cause(finished)}`);
+        }
+    }
+
+    private async logged(what: string, command: string, args: readonly string[]): Promise<Finished> {
         this.progress.report({ message: what });
         this.log.info(`${what}: ${command} ${args.join(" ")}`);
         const onText = (text: string): void => {
@@ -144,25 +189,24 @@ class Installation {
                 this.progress.report({ message: "unpacking what was fetched" });
             }
         };
-        const finished = await run(command, args, { signal: this.signal, onText });
-        if (finished.code !== 0) {
-            this.signal.throwIfAborted();
-            throw new Error(`${what} failed: ${cause(finished)}`);
-        }
+        return await run(command, args, { signal: this.signal, onText });
     }
 }
 
-function described({ packages, torch, hasCuda }: Plan): string {
+function ofServer({ packages }: Plan): string {
     const server = "The server comes with this extension.";
-    if (hasCuda) {
-        return `${server} Your package index has PyTorch for GPUs only, which takes several gigabytes. The program uv, which pip fetches, installs PyTorch for CPUs from PyTorch's own index instead. All in all that is ${DOWNLOAD} to download, and ${ON_DISK} on disk.`;
-    }
-    if (torch !== undefined) {
-        return `${server} pip fetches the ${packages} packages that it needs: ${DOWNLOAD} to download and ${ON_DISK} on disk, most of it PyTorch ${torch}.`;
-    }
     return packages > 0
-        ? `${server} pip fetches ${packages} small packages that it needs; PyTorch is there already.`
+        ? `${server} pip fetches ${packages} small packages that it needs: ${LIGHT}. If it needs PyTorch on this machine, you are asked again.`
         : `${server} All packages that it needs are there already.`;
+}
+
+function ofAddition({ packages, torch, hasCuda }: Plan): string {
+    if (hasCuda) {
+        return `Your package index has PyTorch for GPUs only, which takes several gigabytes. The program uv, which pip fetches, installs PyTorch for CPUs from PyTorch's own index instead: ${HEAVY}.`;
+    }
+    return torch === undefined
+        ? `pip fetches ${packages} small packages.`
+        : `pip fetches ${packages} packages: ${HEAVY}, most of it PyTorch ${torch}.`;
 }
 
 /** Return `torch 2.13.0` for `torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64`. */
@@ -175,9 +219,10 @@ function cause({ output, errors }: Finished): string {
     if (missing !== undefined) {
         return `Python cannot make environments. Install ${missing} with your system's package manager, and try again.`;
     }
-    const conflict = /^The conflict is caused by:\s+(.+)$/m.exec(output)?.[1]; // as pip says it, for a lack as well
-    if (conflict !== undefined) {
-        return `your package index has nothing that fits: ${conflict}.`;
+    const unfit = // as pip says it
+        /^The conflict is caused by:\s+(.+)$/m.exec(output) ?? /^ERROR: No matching distribution found for (.+)$/m.exec(errors);
+    if (unfit !== null) {
+        return `your package index has nothing that fits: ${unfit[1]}.`;
     }
     const told = errors.split(/\r?\n/).filter((line) => /^error: ?/i.test(line));
     return (told[0] ?? lastLine(errors || output)).replace(/^error: ?/i, "").trim();

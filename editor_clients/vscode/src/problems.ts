@@ -1,8 +1,9 @@
 // What the user is told and offered if there is no server, or if the server has a complaint.
 import { ConfigurationTarget, window, type LogOutputChannel } from "vscode";
 import { MessageType, type ShowMessageParams } from "vscode-languageclient/node";
-import { install } from "./installing";
-import { OF_MODEL, apply, remedies, type Remedy } from "./remedies";
+import type { Server } from "./finding";
+import { install, lackIn } from "./installing";
+import { apply, ofModel, remedies, type Remedy } from "./remedies";
 import type { Condition, Service } from "./service";
 import { configuration, PYTHON, withOurNames } from "./settings";
 
@@ -13,9 +14,11 @@ export async function offerRemedies(condition: Condition): Promise<void> {
 }
 
 /** Show a message of the server: an error is a model that could not be loaded, anything else a wrong setting. */
-export async function complain({ type, message }: ShowMessageParams): Promise<void> {
+export async function complain({ type, message }: ShowMessageParams, server: Server): Promise<void> {
     const [show, offered] =
-        type === MessageType.Error ? ([window.showErrorMessage, OF_MODEL] as const) : ([window.showWarningMessage, []] as const);
+        type === MessageType.Error
+            ? ([window.showErrorMessage, ofModel(message, server)] as const)
+            : ([window.showWarningMessage, []] as const);
     await offer(show, withOurNames(message), offered);
 }
 
@@ -35,9 +38,10 @@ export interface Installing {
     readonly ownEnvironment: string;
 }
 
-/** Install the server and start it; a setting that names a Python without the server is removed. */
-export async function installServer({ service, log, ownEnvironment }: Installing): Promise<void> {
-    if (!(await install(ownEnvironment, log))) {
+/** Install the server, or what it says in `message` that it lacks, and start it; a setting that names a Python without
+ * the server is removed. */
+export async function installServer({ service, log, ownEnvironment }: Installing, message = ""): Promise<void> {
+    if (!(await install(ownEnvironment, log, lackIn(message)))) {
         return;
     }
     const { condition } = service;

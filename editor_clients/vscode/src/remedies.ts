@@ -1,5 +1,7 @@
 // What can be done about a condition, the best first: as buttons of a message, in the menu, and in the tooltip.
 import { commands, env } from "vscode";
+import type { Server } from "./finding";
+import { lackIn } from "./installing";
 import type { Condition } from "./service";
 import { MODEL, PYTHON, SECTION } from "./settings";
 
@@ -25,8 +27,12 @@ const WITHOUT_SERVER = {
     crashed: [RESTART, LOG],
 } as const;
 
-/** Remedies for a model that is not in use although the settings name it. */
-export const OF_MODEL: readonly Remedy[] = [CHOOSE_MODEL, settings(MODEL), LOG];
+/** Return remedies for a model that is not in use although the settings name it, by what the server says of it. */
+export function ofModel(message: string, { own }: Server): readonly Remedy[] {
+    const lack = own ? lackIn(message) : undefined;
+    const adding = lack ? [{ ...INSTALL, title: `Install ${lack.name}`, argument: message }] : [];
+    return [...adding, CHOOSE_MODEL, settings(MODEL), LOG];
+}
 
 export function remedies(condition: Condition): readonly Remedy[] {
     switch (condition.kind) {
@@ -34,8 +40,10 @@ export function remedies(condition: Condition): readonly Remedy[] {
             return [];
         case "failed":
             return WITHOUT_SERVER[condition.cause];
-        case "running":
-            return condition.status.state === "error" || condition.status.fallback ? OF_MODEL : [];
+        case "running": {
+            const { server, status } = condition;
+            return status.state === "error" || status.fallback ? ofModel(status.message, server) : [];
+        }
         case "snoozed":
             return [WAKE_UP];
     }
