@@ -80,6 +80,7 @@ def see_tooltip_with_what_works(window: Window) -> None:
     assert message in told, told
     links = [each.inner_text() for each in window.page.locator(".workbench-hover a").all()]
     assert links == ["Open Settings", "Install the Server", "Log", "Menu"]
+    window.leave_status()
 
 
 def test_a_python_without_the_server_is_named(opened: Opening):

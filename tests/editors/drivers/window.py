@@ -133,6 +133,11 @@ class Window:
         eventually(shown, lambda: f"the tooltip of the status bar item does not tell {having!r}")
         return tooltip.inner_text()
 
+    def leave_status(self) -> None:
+        """Move the pointer away from the status bar item: its tooltip may lie over a message."""
+        self.page.mouse.move(0, 0)
+        self.page.locator(".workbench-hover").wait_for(state="hidden")
+
     def open_menu(self) -> Locator:
         """Click the status bar item; return the rows of its menu."""
         self.page.locator(STATUS).click()
