@@ -136,7 +136,6 @@ class Window:
     def leave_status(self) -> None:
         """Move the pointer away from the status bar item: its tooltip may lie over a message."""
         self.page.mouse.move(0, 0)
-        self.page.locator(".workbench-hover").wait_for(state="hidden")
 
     def open_menu(self) -> Locator:
         """Click the status bar item; return the rows of its menu."""
