@@ -157,16 +157,20 @@ def test_the_short_list_is_enough_for_the_embedded_model_and_small(tmp_path: Pat
     assert sum(sizes) < 120 << 20
 
 
+LISTS = ("constraints.txt", "requirements-embedded.txt")  # of packages, for pip
+
+
 def test_the_extension_holds_the_wheels_and_their_hashes() -> None:
     with ZipFile(released(VSIX)) as archive:
         read = archive.read
         server = {Path(name).name for name in archive.namelist() if "/dist/server/" in name}
-        assert server == {*WHEELS, "SHA256SUMS", "constraints.txt"}
+        assert server == {*WHEELS, "SHA256SUMS", *LISTS}
         for wheel in WHEELS:
             assert read(f"extension/dist/server/{wheel}") == released(wheel).read_bytes()
         hashes = "".join(f"{sha256(released(wheel).read_bytes())}  {wheel}\n" for wheel in sorted(WHEELS))
         assert read("extension/dist/server/SHA256SUMS").decode() == hashes
-        assert read("extension/dist/server/constraints.txt") == (ROOT / "constraints.txt").read_bytes()
+        for name in LISTS:
+            assert read(f"extension/dist/server/{name}") == (ROOT / name).read_bytes()
         assert json.loads(read("extension/package.json"))["version"] == VERSION
     assert json.loads((EXTENSION / "package-lock.json").read_text("utf-8"))["version"] == VERSION
 
