@@ -6,14 +6,13 @@ import logging
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from efim_ls.access.reasons import refusal
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import Failure, FilePlace, Mistake
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import family_of, language_of
-from efim_ls.paths import cache_folder
+from efim_ls.paths import cache_folder, real_path
 from efim_ls.repository.database.origin import read_summary
 from efim_ls.repository.database.place import index_path
 from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
@@ -54,9 +53,9 @@ def load(model: str) -> Completer:
 
 
 def tell(completer: Completer, request: Request, is_asked: bool, stopped: ShouldStop) -> Told:
-    """Return the answer to a key and, unless that alone `is_asked`, to typing, with reasons and notices as sentences.
+    """Return the answer to a key and, unless only that `is_asked`, the answer to typing; reasons are sentences.
 
-    Once `stopped()` is true, an answer is soon that it is superseded.
+    Once `stopped()` is true, it soon returns superseded answers.
     """
     asked = completer.complete(request, stopped)
     typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
@@ -70,8 +69,7 @@ def tell(completer: Completer, request: Request, is_asked: bool, stopped: Should
 
 def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer | None) -> Request:
     """Return the request of a key at a cursor in a file."""
-    path = Path(unquote(document.uri.removeprefix("file://")))
-    memory = read_memory(path, document.language, model, tokenizer)
+    memory = read_memory(Path(real_path(document.uri)), document.language, model, tokenizer)
     return Request(document.uri, document.text, cursor, explicit=True, language=document.language, memory=memory)
 
 

@@ -39,13 +39,7 @@ def _ask_daemon(place: FilePlace, as_json: bool) -> dict[str, Any] | None:
 
     wanted = {"path": os.path.abspath(place.path), "line": place.line, "column": place.column, "is_asked": as_json}
     try:
-        address = Address.here()
-        if (connection := address.connect()) is None:
-            return None
-        with connection:
-            connection.settimeout(HANG)
-            connection.sendall(json.dumps({"key": address.key, "want": "complete", **wanted}).encode() + b"\n")
-            answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        answer = Address.here().ask("complete", HANG, **wanted)
         told = json.loads(answer) if answer else None
     except (NoDaemon, OSError, ValueError):
         return None

@@ -11,6 +11,7 @@ the daemon runs, and never has to ask whether it does. Imports little, because r
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import socket
 import struct
@@ -62,6 +63,22 @@ class Address:
             connection.close()
             raise
         return connection
+
+    def hello(self, want: str, **more: object) -> bytes:
+        """Return the line with which a connection to the daemon begins."""
+        return json.dumps({"key": self.key, "want": want, **more}).encode() + b"\n"
+
+    def ask(self, want: str, seconds: float, **more: object) -> bytes | None:
+        """Return what the daemon answers before it closes the connection; None if nobody listens.
+
+        Raises TimeoutError if it says nothing for `seconds`.
+        """
+        if (connection := self.connect()) is None:
+            return None
+        with connection:
+            connection.settimeout(seconds)
+            connection.sendall(self.hello(want, **more))
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
     def join(self) -> socket.socket:
         """Connect to the daemon, and start it if nobody listens; raises NoDaemon."""
@@ -151,7 +168,7 @@ def runtime_folder() -> Path:
             why = why or f"{place} cannot be used ({error.strerror})"
             continue
         if place.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            why = why or f"others than you can change {place}: remove it"
+            why = why or f"other users can enter {place}: remove it"
             continue
         return place
     raise NoDaemon(why)

@@ -46,13 +46,8 @@ def _ask_all(want: str) -> Iterator[DaemonStatus]:
     try:
         here = Address.here()
         for address in (here, *here.others()):
-            if (connection := address.connect()) is None:
-                continue
-            with connection:
-                connection.settimeout(HANG)
-                connection.sendall(json.dumps({"want": want}).encode() + b"\n")
-                answer = b"".join(iter(lambda each=connection: each.recv(1 << 16), b""))
-            yield json.loads(answer)
+            if (answer := address.ask(want, HANG)) is not None:
+                yield json.loads(answer)
     except TimeoutError as error:
         raise Failure(f"a server does not answer within {HANG:.0f} s: end its process if it hangs") from error
     except (NoDaemon, OSError, ValueError) as error:

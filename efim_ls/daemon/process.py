@@ -239,8 +239,7 @@ class Daemon:
                     other.socket.unlink(missing_ok=True)
                     continue
                 with connection:
-                    retire = {"want": "retire", "key": self._address.key}
-                    connection.sendall(json.dumps(retire).encode() + b"\n")
+                    connection.sendall(self._address.hello("retire"))
 
     def _log(self, text: str) -> None:
         for client in self._clients:

@@ -56,7 +56,7 @@ class Relay:
     def run(self, first: bytes) -> NoReturn:
         """Pass messages on until either side ends; `first` was read of the client already."""
         os.dup2(2, 1)  # nothing but messages may reach the client
-        self._send(hello(self._address, "serve"))
+        self._send(self._address.hello("serve"))
         self._take(first)
         threading.Thread(target=self._read_client, daemon=True).start()
         try:
@@ -148,7 +148,7 @@ class Relay:
         time.sleep(max(0, self._deaths - 2) * PAUSE)
 
         def tell() -> None:
-            self._send(hello(self._address, "serve"))
+            self._send(self._address.hello("serve"))
             with self._noting:
                 everything = self._journal.begin_again()
             self._send(everything)
@@ -158,11 +158,6 @@ class Relay:
         self._address = Address.here()
         self._connection = self._address.join()
         threading.Thread(target=tell, daemon=True).start()
-
-
-def hello(address: Address, want: str, **more: object) -> bytes:
-    """Return the line with which a connection begins."""
-    return json.dumps({"key": address.key, "want": want, **more}).encode() + b"\n"
 
 
 class MessageSource(Protocol):

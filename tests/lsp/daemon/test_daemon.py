@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from efim_ls.daemon.address import Address
-from efim_ls.daemon.relay import hello
 from tests import daemons
 from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, Editor, Page, launched
 
@@ -206,8 +205,8 @@ VERSIONS = (("/a", 1), ("/a", 2), ("/b", 1))
 def serving(address: Address) -> Iterator[tuple[socket.socket, int]]:
     """A connection to a daemon that begins as a client's does, and the daemon's process."""
     with address.join() as connection, address.join() as asking:
-        connection.sendall(hello(address, "serve"))
-        asking.sendall(hello(address, "status"))
+        connection.sendall(address.hello("serve"))
+        asking.sendall(address.hello("status"))
         yield connection, json.loads(asking.makefile("rb").read())["pid"]
 
 

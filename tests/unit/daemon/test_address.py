@@ -27,14 +27,14 @@ def test_the_folder_is_made_for_the_user_alone(folder: Path):
 def test_a_folder_that_others_can_enter_is_not_used(folder: Path):
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-    with pytest.raises(NoDaemon, match=f"others than you can change {folder}: remove it"):
+    with pytest.raises(NoDaemon, match=f"other users can enter {folder}: remove it"):
         runtime_folder()
 
 
 def test_a_link_is_not_used(folder: Path, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NoDaemon, match="others than you"):
+    with pytest.raises(NoDaemon, match="other users can enter"):
         runtime_folder()
 
 
@@ -42,7 +42,7 @@ def test_a_link_is_not_used(folder: Path, tmp_path: Path):
 def test_a_folder_of_another_user_is_not_used(folder: Path):
     folder.mkdir(mode=0o700)
     os.chown(folder, 65534, 65534)
-    with pytest.raises(NoDaemon, match="others than you"):
+    with pytest.raises(NoDaemon, match="other users can enter"):
         runtime_folder()
 
 
