@@ -11,7 +11,7 @@ from safetensors.torch import load_model, save_model  # pyright: ignore[reportUn
 
 from efim_lab.errors import WorkError
 
-WEIGHTS, STATE = "model.safetensors", "run.json"
+WEIGHTS, STATE, CONFIG = "model.safetensors", "run.json", "config.json"
 _OPTIMIZERS = "optimizers.pt"
 
 
@@ -83,8 +83,20 @@ def resume(folder: Path, run: RunState) -> RunProgress:
     return progress
 
 
+def is_finished(folder: Path) -> bool:
+    """Return whether a folder holds a finished model instead of a run or a snapshot."""
+    return (folder / CONFIG).exists() and not (folder / STATE).exists()
+
+
 def branch(folder: Path, run: RunState) -> RunProgress:
-    """Load the newest checkpoint of another run of the same shape; restart the clock at the data's next shard."""
+    """Load a finished model, or the newest checkpoint of another run; the shape must be the same.
+
+    The clock starts again, at the data's next shard; that of a finished model is not known, and it has no optimizer
+    state.
+    """
+    if is_finished(folder):
+        _load_weights(folder, run)
+        return RunProgress()
     source = newest(folder)
     at = _load(source, run, read_state(source), {"shape"})
     return replace(at, earlier=at.earlier + at.elapsed, elapsed=0.0, branched=at.tokens, shard=at.shard + 1, row=0)
@@ -121,8 +133,8 @@ def _load(checkpoint: Path, run: RunState, state: dict[str, Any], same: set[str]
             f"{checkpoint} belongs to another configuration ({', '.join(differing)}): use its settings "
             "or start in another folder"
         )
+    _load_weights(checkpoint, run)
     try:
-        load_model(run.model, checkpoint / WEIGHTS)
         progress = RunProgress(**state["progress"])
         if not (checkpoint / _OPTIMIZERS).exists():  # a snapshot
             return replace(progress, fresh=[*progress.fresh, progress.tokens])
@@ -132,6 +144,13 @@ def _load(checkpoint: Path, run: RunState, state: dict[str, Any], same: set[str]
         return progress
     except Exception as error:  # whatever the libraries raise for a damaged file
         raise WorkError(f"{checkpoint} is damaged ({error}): remove it and resume again") from error
+
+
+def _load_weights(folder: Path, run: RunState) -> None:
+    try:
+        load_model(run.model, folder / WEIGHTS)
+    except Exception as error:  # whatever the library raises for a damaged file, or for one of another shape
+        raise WorkError(f"{folder} is damaged ({error}): remove it and resume again") from error
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:

@@ -109,7 +109,8 @@ def _add_run(steps: "Subparsers") -> None:
     step.add_argument("--tokens", type=_millions, required=True, metavar="N", help=tokens)
     resume = "continue from the newest checkpoint in --out or, if it has none, from the snapshot in --from"
     step.add_argument("--resume", action="store_true", help=resume)
-    start = "branch off another run: its weights, optimizer state and the data after its position, for N more tokens"
+    start = "branch off another run: its weights, optimizer state and the data after its position, for N more "
+    start += "tokens; or train a finished model further, at a third of the learning rate"
     step.add_argument("--from", dest="start", type=Path, metavar="DIR", help=start)
     decay = "the share of the tokens, at the end, in which the learning rate falls to zero (default: %(default)s)"
     step.add_argument("--decay", type=float, default=0.2, metavar="SHARE", help=decay)
@@ -124,8 +125,9 @@ def _add_run(steps: "Subparsers") -> None:
 
 _CORPUS, _TOKENIZER = "the folder written by `corpus`", "the folder written by `tokenizer`"
 _SHARES = (
-    "the mixture of samples: plain, fim, fragments, efim, served, and cut (the part of served samples that is not "
-    "healed); or without-fragments, the mixture that cuts words only next to FIM markers"
+    "the mixture of samples: plain, fim, fragments, efim, served, repository (served, after excerpts of other "
+    "files), cut (the part of the last two that is not healed) and whole (the part of repository that is seen whole "
+    "instead of with isolated excerpts); or without-fragments, the mixture that cuts words only next to FIM markers"
 )
 
 

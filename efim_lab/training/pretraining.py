@@ -9,7 +9,7 @@ from efim_lab import documents
 from efim_lab.errors import WorkError
 from efim_lab.evaluation import report as reports
 from efim_lab.evaluation.held_out import measure
-from efim_lab.training import checkpoint, mixture
+from efim_lab.training import checkpoint, mixture, network
 from efim_lab.training.card import CardTables, PretrainingSummary, model_card
 from efim_lab.training.corpus import corpus
 from efim_lab.training.export import export
@@ -23,14 +23,15 @@ from efim_lab.training.samples.stream import ShardSource
 from efim_lab.training.trainer import PLANS, Trainer, TrainerSettings
 
 _TOKENS_PER_SECOND = 5_000  # of the smaller plan on two cores
+_RATE_OF_FINISHED = 1 / 3  # of the plan's: a finished model should learn without first forgetting what it knows
 
 
 @dataclass(frozen=True, slots=True)
 class PretrainingJob:
     """What to train, on how many tokens, and on how many held-out `lines` to measure it.
 
-    `start` is another run to branch off or, with `resume`, a snapshot of this run to continue; `beside` are models
-    to compare with in the model card.
+    `start` is another run, or a finished model, to branch off or, with `resume`, a snapshot of this run to continue;
+    `beside` are models to compare with in the model card.
     """
 
     corpus: Path
@@ -69,8 +70,14 @@ def pretrain(order: PretrainingJob) -> Path:
 
 def _settings(order: PretrainingJob, vocabulary: int) -> TrainerSettings:
     plan = PLANS[device().type]
-    shape = replace(plan.shape, vocabulary=vocabulary)
-    return replace(plan, shape=shape, shares=order.shares, tokens=order.tokens, decay=order.decay)
+    plan = replace(plan, shares=order.shares, tokens=order.tokens, decay=order.decay)
+    if order.start is None or order.resume:
+        return replace(plan, shape=replace(plan.shape, vocabulary=vocabulary))
+    if checkpoint.is_finished(order.start):
+        shape = network.read_shape(order.start)
+        return replace(plan, shape=shape, rate=plan.rate * _RATE_OF_FINISHED)
+    state = checkpoint.read_state(checkpoint.newest(order.start))
+    return replace(plan, shape=network.Shape(**state["settings"]["shape"]))
 
 
 def _begun(order: PretrainingJob, settings: TrainerSettings) -> Trainer:

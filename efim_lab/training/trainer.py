@@ -72,6 +72,7 @@ def _learner(model: LlamaForCausalLM, settings: TrainerSettings, compiled: bool)
         return Learner(model, optimizers, NativeGradients(model, settings.shape))
     print(f"gradients are computed by autograd: {reason}")
     compile_loss = torch.compile(dynamic=False)  # pyright: ignore[reportUnknownMemberType]
-    loss = partial(compile_loss(network.loss_of) if compiled else network.loss_of, model)
+    of_rows = network.loss_of_samples if settings.shares.repository else network.loss_of
+    loss = partial(compile_loss(of_rows) if compiled else of_rows, model)
     gradients = AutogradGradients(loss, settings.tokens_at_once)
     return Learner(model, network.optimizers(model, settings.rate), gradients)

@@ -96,9 +96,21 @@ INLINE __mmask16 seeing(const Row *row, int64_t query, int64_t key) {
     return _mm512_cmple_epi32_mask(own, place) & _mm512_cmple_epi32_mask(_mm512_loadu_si512(row->starts + query), own);
 }
 
+/* Starts may fall again: what follows MIDDLE sees excerpts that the rest of its sample does not. */
+INLINE __m512i starts_of(const Row *row, int64_t query) { return _mm512_loadu_si512(row->starts + query); }
+
+/* The tile of keys with the first that any query of a tile sees. */
+INLINE int64_t first_seen(const Row *row, int64_t first) {
+    __m512i least = starts_of(row, first);
+    for (int j = LANES; j < TILE; j += LANES) least = _mm512_min_epi32(least, starts_of(row, first + j));
+    return _mm512_reduce_min_epi32(least) / TILE * TILE;
+}
+
 /* Whether all queries of a tile see all keys of another. */
 INLINE int all_seen(const Row *row, int64_t first, int64_t at) {
-    return at + TILE <= first && row->starts[first + TILE - 1] <= at;
+    __m512i most = starts_of(row, first);
+    for (int j = LANES; j < TILE; j += LANES) most = _mm512_max_epi32(most, starts_of(row, first + j));
+    return at + TILE <= first && _mm512_reduce_max_epi32(most) <= at;
 }
 
 /* Bytes of scratch that a row of `length` tokens takes, forward and backward. */
@@ -140,7 +152,7 @@ static void tile_forward(const Row *row, int64_t first, const Bf16 *q, const Bf1
     memset(mixed, 0, sizeof mixed);
     for (int i = 0; i < TILE; i++) most[i] = NEVER, sums[i] = 0;
     pack_elements(q, row->stride, TILE, queries, TILE);
-    for (int64_t at = row->starts[first] / TILE * TILE; at <= first; at += TILE) {
+    for (int64_t at = first_seen(row, first); at <= first; at += TILE) {
         multiply(scores, k + at * row->stride, row->stride, queries, TILE, DIM / 2, 0);
         tile_softmax(row, first, at, scores, pairs, mixed, most, sums);
         multiply(mixed, turned + at, row->length, pairs, TILE, TILE / 2, 1);
@@ -217,7 +229,7 @@ static void tile_backward(const Row *row, const Queries *queries, int64_t first,
     float d_turned[DIM * TILE] ALIGNED;
     Bf16 shares[TILE * TILE] ALIGNED, d_scores[TILE * TILE] ALIGNED, d_pairs[TILE * TILE] ALIGNED;
     memset(d_turned, 0, sizeof d_turned);
-    for (int64_t at = row->starts[first] / TILE * TILE; at <= first; at += TILE) {
+    for (int64_t at = first_seen(row, first); at <= first; at += TILE) {
         multiply(scores, k + at * row->stride, row->stride, queries->q_elements, TILE, DIM / 2, 0);
         multiply(d_shares, v + at * row->stride, row->stride, queries->d_elements, TILE, DIM / 2, 0);
         tile_shares(row, queries, first, at, scores, d_shares, shares, d_scores, d_pairs);

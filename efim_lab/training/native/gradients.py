@@ -14,7 +14,7 @@ from efim_lab.training.native.chunk import ChunkPass
 from efim_lab.training.native.products import PANEL
 from efim_lab.training.native.weights import HEAD_DIM, LlamaWeights
 from efim_lab.training.network import Shape
-from efim_lab.training.samples import bpe
+from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
 
 _CHUNK = 1024  # tokens that go through the model together, unless a row is longer: their activations fit the cache
@@ -73,14 +73,3 @@ class NativeGradients:
                 total += other[weight]
         for weight, total in own.items():
             weight.set_gradient(total)
-
-
-def sample_starts(rows: Tensor) -> Tensor:
-    """Return for each place of rows [rows, length] where its sample begins: it may see nothing before that.
-
-    A sample begins at a prefix marker, or after the token that ends another. Attention over whole rows learns less
-    from a token (docs/benchmarks.md), and a prompt has nothing before it either.
-    """
-    begins = rows == bpe.ID[bpe.PREFIX]
-    begins[:, 1:] |= rows[:, :-1] == bpe.ID[bpe.END]
-    return (torch.arange(rows.shape[1]) * begins).cummax(dim=1).values.to(torch.int32)

@@ -10,8 +10,8 @@ from efim_lab.errors import WorkError
 
 END = "<|endoftext|>"
 PREFIX, SUFFIX, MIDDLE = "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"
-PAD = "<|fim_pad|>"
-SPECIAL = (END, PREFIX, SUFFIX, MIDDLE, PAD, "<|repo_name|>", "<|file_sep|>")
+PAD, REPOSITORY, FILE = "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"
+SPECIAL = (END, PREFIX, SUFFIX, MIDDLE, PAD, REPOSITORY, FILE)
 ID = {token: i for i, token in enumerate(SPECIAL)}
 VOCABULARY = 8192
 CONTEXT = 2048

@@ -1,4 +1,4 @@
-"""Turns a window of a document into a training sequence: plain text, or one of four infilling orders.
+"""Turns a window of a document into a training sequence: plain text, or one of five infilling orders.
 
 Texts are tokenized as in the server: with the runtime's own tokenizer, healing and rule for closers.
 """
@@ -9,19 +9,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from efim_lab.training.samples import bpe, fragments, spans
+from efim_lab.training.samples.packages import OtherFiles
 from model_runtime.prompt.prompt import heal, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TAIL_SHARE = 0.25  # of a window's characters, at most
+EXCERPT_SHARE, MOST_EXCERPT_TOKENS = 0.4, 512  # of a sample's tokens, at most
+_NEARBY = 600  # characters on each side of a span that say which chunk of another file is like them
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
     """The weights of the kinds of samples that windows become.
 
-    `fim` is PSM order, `fragments` is FIM over fragments, `efim` is EFIM's order with a random increment and `served`
-    is this server's prompts. The share `cut` of `served` is not healed but cut at the cursor, even inside words.
+    `fim` is PSM order, `fragments` is FIM over fragments, `efim` is EFIM's order with a random increment, `served`
+    is this server's prompts, and `repository` the same after excerpts of other files. The share `cut` of these two is
+    not healed but cut at the cursor, even inside words; the share `whole` of `repository` is seen whole, the rest
+    with isolated excerpts (`masks.py`).
     """
 
     plain: float = 0.2
@@ -30,6 +35,8 @@ class Shares:
     efim: float = 0.15
     served: float = 0.4
     cut: float = 0.25
+    repository: float = 0.0
+    whole: float = 0.2
 
 
 # Words are cut only next to a FIM marker.
@@ -60,11 +67,18 @@ class SampleMaker:
         self._layout = layout or Layout(find_template(tokenizer), bpe.ID[bpe.END])
         self._frame = len(self._joined([], [], [])) + len(self._layout.template.lead)
 
-    def make(self, window: str, is_end: bool, rng: random.Random) -> TrainingSample:
-        """Make one sample from a window of lines; `is_end` is whether its document ends there."""
+    def make(self, window: str, is_end: bool, rng: random.Random, others: OtherFiles | None = None) -> TrainingSample:
+        """Make one sample from a window of lines; `is_end` is whether its document ends there.
+
+        Without `others`, or if these have nothing to show, it has no excerpts.
+        """
         shares = self.shares
+
+        def repository(window: str, rng: random.Random) -> list[int] | None:
+            return self.repository(window, rng, others)
+
         kinds = {self.fim: shares.fim, self.fragments: shares.fragments, self.efim: shares.efim}
-        kinds |= {self.served: shares.served, None: shares.plain}
+        kinds |= {self.served: shares.served, repository: shares.repository, None: shares.plain}
         (kind,) = rng.choices(list(kinds), list(kinds.values()))
         ids = kind(window, rng) if kind else None
         if ids is not None:
@@ -77,7 +91,7 @@ class SampleMaker:
         if span is None:
             return None
         middle = self._encode(window[span.cursor : span.end])
-        return self._fitted(window[: span.cursor], self._tail(window, span), middle)
+        return self._fitted(window[: span.cursor], self._tail(window, span), middle, self.limit)
 
     def fragments(self, window: str, rng: random.Random) -> list[int] | None:
         """Make FIM as the paper trains it: the ids of a text's fragments, joined and cut in three at random."""
@@ -94,27 +108,49 @@ class SampleMaker:
         start = max(0, span.cursor - rng.randint(1, fragments.LONGEST_FRAGMENT))
         increment = self._in_fragments(window[start : span.cursor], rng)
         after = increment + self._encode(window[span.cursor : span.end])
-        return self._fitted(window[:start], self._tail(window, span), after)
+        return self._fitted(window[:start], self._tail(window, span), after, self.limit)
 
     def served(self, window: str, rng: random.Random) -> list[int] | None:
         """Make PREFIX head SUFFIX tail MIDDLE typed, the completion, END; cut and healed as in the server."""
         span = spans.choose_span(window, rng)
-        if span is None:
-            return None
+        return None if span is None else self._served(window, span, rng, self.limit)
+
+    def repository(self, window: str, rng: random.Random, others: OtherFiles | None) -> list[int] | None:
+        """Make a served prompt after excerpts of other files: isolated ones, or as Qwen2.5-Coder has a repository.
+
+        The latter is `REPOSITORY name`, `FILE path text` for each excerpt, and `FILE path` of the document.
+        """
+        span = spans.choose_span(window, rng)
+        if span is None or others is None:
+            return self.served(window, rng)
+        query = window[max(0, span.anchor - _NEARBY) : span.cursor] + window[span.end : span.end + _NEARBY]
+        is_whole = rng.random() < self.shares.whole
+        front = [bpe.ID[bpe.REPOSITORY], *self._encode(f"{others.package.name}\n")] if is_whole else []
+        end = [bpe.ID[bpe.FILE], *self._encode(f"{others.path}\n")] if is_whole else []
+        most = min(MOST_EXCERPT_TOKENS, int(self.limit * EXCERPT_SHARE))
+        for path, text in others.excerpts(window, query, rng):
+            excerpt = [bpe.ID[bpe.FILE], *self._encode(f"{path}\n{text}")]
+            if len(front) + len(excerpt) + len(end) <= most:
+                front += excerpt
+        front += end
+        prompt = self._served(window, span, rng, self.limit - len(front))
+        return prompt and front + prompt
+
+    def _served(self, window: str, span: spans.Span, rng: random.Random, limit: int) -> list[int] | None:
         span = spans.as_served(window, span)
         typed = window[span.anchor : span.cursor]
         seam = span.cursor if rng.random() < self.shares.cut else span.anchor + len(heal(self.tokenizer, typed)[0])
         after = self._encode(window[span.anchor : seam]) + self._encode(window[seam : span.end])
-        return self._fitted(window[: span.anchor], self._tail(window, span), after)
+        return self._fitted(window[: span.anchor], self._tail(window, span), after, limit)
 
     def _tail(self, window: str, span: spans.Span) -> list[int]:
         """Encode whole lines of the text after the span, up to a quarter of the window's characters."""
         tail, most = window[span.tail :], int(TAIL_SHARE * len(window))
         return self._encode(tail if len(tail) <= most else tail[: tail.rfind("\n", 0, most) + 1])
 
-    def _fitted(self, head: str, tail: list[int], after: list[int]) -> list[int] | None:
-        """Join a prompt's parts with as many of the head's last lines as fit."""
-        room = self.limit - len(tail) - len(after) - self._frame
+    def _fitted(self, head: str, tail: list[int], after: list[int], limit: int) -> list[int] | None:
+        """Join a prompt's parts with as many of the head's last lines as fit in `limit` tokens."""
+        room = limit - len(tail) - len(after) - self._frame
         return self._joined(self._last_lines(head, room), tail, after) if room >= 0 else None
 
     def _last_lines(self, head: str, room: int) -> list[int]:

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from efim_lab import documents
-from efim_lab.documents import CodeDocument
+from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
+from efim_lab.training.samples.packages import OtherFiles, PackageFiles, by_package
 from efim_lab.training.samples.packing import pack
 from efim_lab.training.samples.sample_maker import Layout, SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -43,12 +45,20 @@ def make_shard(source: ShardSource, index: int, length: int) -> NDArray[np.int32
     """Make the rows of one shard [rows, length], in random order."""
     rng = random.Random(f"{source.seed} {index} {length}")
     maker = SampleMaker(_tokenizer(source.tokenizer), source.shares, length, source.layout)
-    samples = (maker.make(*window, rng) for window in shard_windows(source, index, length))
+    samples = (maker.make(text, is_end, rng, others) for text, is_end, others in shard_windows(source, index, length))
     rows = pack(samples, length)
     return rows[rng.sample(range(len(rows)), len(rows))]
 
 
-def shard_windows(source: ShardSource, index: int, length: int) -> list[tuple[str, bool]]:
+class ShardWindow(NamedTuple):
+    """A window of a document, whether it ends there, and the other files of its package."""
+
+    text: str
+    is_end: bool
+    others: OtherFiles | None
+
+
+def shard_windows(source: ShardSource, index: int, length: int) -> list[ShardWindow]:
     """Return a shard's windows; each pass over the corpus spreads all windows over its shards at random.
 
     With whole files in a shard, the model would learn one file at the expense of the one before.
@@ -121,9 +131,13 @@ def _end_with_parent() -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
+def _one_pass(path: Path, seed: str, length: int) -> list[ShardWindow]:
     rng = random.Random(seed)
-    found = [window for document in _documents(path) for window in windows(document.text, length, rng)]
+    found = [
+        ShardWindow(text, is_end, _others(path, document))
+        for document in _documents(path)
+        for text, is_end in windows(document.text, length, rng)
+    ]
     rng.shuffle(found)
     return found
 
@@ -131,6 +145,16 @@ def _one_pass(path: Path, seed: str, length: int) -> list[tuple[str, bool]]:
 @functools.cache
 def _documents(path: Path) -> list[CodeDocument]:
     return documents.read_documents(path)
+
+
+def _others(path: Path, document: CodeDocument) -> OtherFiles | None:
+    package = _packages(path).get(package_of(document))
+    return OtherFiles(package, document) if package else None
+
+
+@functools.cache
+def _packages(path: Path) -> dict[str, PackageFiles]:
+    return by_package(_documents(path))
 
 
 @functools.cache

@@ -225,10 +225,10 @@ def test_a_pass_shows_every_window_once_and_spreads_files_over_its_shards(tmp_pa
     (tmp_path / "train.jsonl").write_text("".join(lines))
     source = stream.ShardSource(tmp_path / "train.jsonl", tmp_path, characters=len(SOURCE))
     shards = [stream.shard_windows(source, index, 30) for index in range(3)]
-    first_pass = [window for shard in shards[:2] for window, _ in shard]
+    first_pass = [window for shard in shards[:2] for window, *_ in shard]
     assert sorted("".join(first_pass)) == sorted("".join(texts))
-    assert all(sum(window in text for window, _ in shard) > 2 for shard in shards for text in texts)
-    files = [[window in text for text in texts].index(True) for window, _ in shards[0]]
+    assert all(sum(window in text for window, *_ in shard) > 2 for shard in shards for text in texts)
+    files = [[window in text for text in texts].index(True) for window, *_ in shards[0]]
     assert files != sorted(files) and shards[2] != shards[0]
 
 

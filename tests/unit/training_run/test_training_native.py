@@ -13,10 +13,11 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from efim_lab.training import network
 from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.native import chunk, library
-from efim_lab.training.native.gradients import NativeGradients, sample_starts, why_unfit
+from efim_lab.training.native.gradients import NativeGradients, why_unfit
 from efim_lab.training.native.muon import KernelMuon
 from efim_lab.training.native.products import KernelProducts, Scratch
 from efim_lab.training.samples import bpe
+from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
 from efim_lab.training.trainer import Trainer, TrainerSettings
 from tests.compiled import require
@@ -91,14 +92,25 @@ def rounded(x: Tensor, dim: int) -> Tensor:
     return (x / scale).round() * scale
 
 
-@given(seeds, st.integers(1, 2), st.integers(1, 4), st.sampled_from([(1, 1), (3, 1), (4, 2)]), st.booleans())
-@settings(max_examples=20, deadline=None)
-def test_attention_and_its_gradients(seed: int, rows: int, tiles: int, heads: tuple[int, int], apart: bool) -> None:
+WHERE_SAMPLES_BEGIN = ("nowhere", "apart", "anywhere")
+
+
+@given(
+    seeds,
+    st.integers(1, 2),
+    st.integers(1, 4),
+    st.sampled_from([(1, 1), (3, 1), (4, 2)]),
+    st.sampled_from(WHERE_SAMPLES_BEGIN),
+)
+@settings(max_examples=30, deadline=None)
+def test_attention_and_its_gradients(seed: int, rows: int, tiles: int, heads: tuple[int, int], where: str) -> None:
     torch.manual_seed(seed)
     (queries, keys), length, lib = heads, tiles * 64, library.library()
     qkv, d = halves(rows, length, (queries + 2 * keys) * 64), halves(rows, length, queries * 64)
-    begins = torch.rand(rows, length) < (0.02 if apart else 0)
+    begins = torch.rand(rows, length) < (0 if where == "nowhere" else 0.02)
     starts = (torch.arange(length) * begins).cummax(1).values.int()
+    if where == "anywhere":  # later tokens may see what those between do not
+        starts = (torch.rand(rows, length) < 0.5) * starts
     out, d_qkv, log_sums = (
         halves(rows, length, queries * 64),
         torch.empty_like(qkv),
@@ -214,6 +226,25 @@ def test_a_sample_is_learnt_as_if_alone() -> None:
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         assert off(parameter.grad, wanted[name]) < 0.07, name
+
+
+def test_gradients_of_isolated_excerpts_are_those_of_a_mask() -> None:
+    torch.manual_seed(0)
+    model = network.build(SMALL)
+    ordinary = iter(torch.randint(len(bpe.ID), SMALL.vocabulary, (256,)).tolist())
+    kinds = (bpe.FILE, 30), (bpe.FILE, 9), (bpe.PREFIX, 20), (bpe.SUFFIX, 5), (bpe.MIDDLE, 20), (bpe.END, 0)
+    sample = [token for kind, count in kinds for token in (bpe.ID[kind], *(next(ordinary) for _ in range(count)))]
+    rows = torch.full((1, 128), PADDING)
+    rows[0, : len(sample)] = torch.tensor(sample)
+    network.loss_of_samples(model, rows).backward()  # pyright: ignore[reportUnknownMemberType]
+    wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    loss = network.loss_of_samples(model, rows).item()
+    model.zero_grad()
+    assert NativeGradients(model, SMALL)(rows) == pytest.approx(loss, rel=2e-3)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        assert off(parameter.grad, wanted[name]) < 0.07, name
+    assert network.loss_of(model, rows).item() != pytest.approx(loss, rel=1e-3)
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
