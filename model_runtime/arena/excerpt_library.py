@@ -1,4 +1,4 @@
-"""Keys and values of excerpts: each computed alone, from position 0 on, and rotated once to where it lies in a room."""
+"""Keys and values of excerpts: each computed alone, from position 0 on, and rotated once to its place in a room."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from model_runtime.arena.excerpt_library import ComputedExcerpt, ExcerptLibrary,
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
-from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
+from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding, Stopped
 from model_runtime.engine.drafts import NO_DRAFT, Drafts
 from model_runtime.engine.likelihood import Likelihood
 from model_runtime.engine.ngram_cache import NgramCache
@@ -33,7 +33,8 @@ class KvSource(ExcerptSource, Protocol):
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
         """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
 
-        They are stored with the excerpts that the arena has. What the arena holds beyond that prefix is dropped. Once `stopped()` is true, it ends within one read.
+        They are stored with the excerpts that the arena has. What it holds beyond that prefix is dropped. Once
+        `stopped()` is true, it ends within one read.
         """
         ...
 

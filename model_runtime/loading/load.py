@@ -85,8 +85,8 @@ class ModelDescription:
 class Model:
     """A loaded model: its tokenizer and template for planning, its engine for answers.
 
-    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that was
-    trained with a `mask` takes excerpts of at most `room` tokens beside a prompt.
+    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
+    was trained with a `mask` takes excerpts of at most `room` tokens beside a prompt.
     """
 
     tokenizer: Tokenizer

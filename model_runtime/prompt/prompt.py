@@ -45,8 +45,8 @@ class Prompt:
     the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
     between them. It also reads the counts of `memory`. `head`, `tail` and `typed` are numbers of tokens.
 
-    `room` are excerpts of the documents named `origins`, in the order in which they lie before the window, for a model
-    that was trained with these; the first `blind` of `ids` do not see them.
+    `room` are excerpts of the documents named `origins`, in the order in which they lie before the window, for a
+    model that was trained with these; the first `blind` of `ids` do not see them.
     """
 
     ids: Ids
