@@ -55,14 +55,10 @@ class TokenSequence:
         return np.where(places < excerpts.blind, self.room, begin) if excerpts.texts else begin
 
     def enter(self, excerpts: Excerpts) -> bool:
-        """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others.
-
-        ValueError if the room is too small.
-        """
+        """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others."""
         if excerpts == self.excerpts:
             return False
-        if excerpts.tokens > self.room:
-            raise ValueError(f"excerpts of {excerpts.tokens} tokens exceed a room of {self.room}: choose fewer")
+        assert excerpts.tokens <= self.room
         self.truncate(self.excerpts.common(excerpts, self.length))
         self.excerpts, self._most_exact = excerpts, self.capacity
         self.exact = self.exact if self.exact < self.length else self.capacity

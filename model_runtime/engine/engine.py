@@ -226,11 +226,13 @@ class Engine:
         self._pool.release_document(document)
 
     def _ready(self, excerpts: Excerpts, chunk: int, stopped: Callable[[], bool]) -> Readied:
-        """Have the keys and values of excerpts in RAM; ValueError if the model has no room for any."""
+        """Have the keys and values of excerpts in RAM; ValueError if the model has no room for them."""
         if not excerpts.texts:
             return Readied(True)
         if self._library is None:
             raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
+        if excerpts.tokens > (room := self._decoder.config.room):
+            raise ValueError(f"excerpts of {excerpts.tokens} tokens exceed a room of {room}: choose fewer")
 
         def compute(ids: Ids, arena: Arena) -> None:
             began = perf_counter()

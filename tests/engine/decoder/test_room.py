@@ -171,12 +171,6 @@ def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     )
 
 
-def test_excerpts_that_exceed_the_room_are_refused(folder: Path) -> None:
-    _, arena, _ = made(folder, "fp16")
-    with pytest.raises(ValueError, match=f"129 tokens exceed a room of {ROOM}: choose fewer"):
-        arena().enter(excerpts_of([TOKENS[:129]], 0))
-
-
 @pytest.mark.parametrize("form", ["fp16", "int8"])
 def test_a_pass_at_places_and_behind_other_arenas_with_the_same_beginning(folder: Path, form: str) -> None:
     decoder, arena, _ = made(folder, form)
