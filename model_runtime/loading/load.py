@@ -177,9 +177,8 @@ def load(
     line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
     library = _excerpt_library(config, runtime, source)
     pool = Pool(runtime.arena, runtime.arenas, library and library.place)
-    engine = Engine(
-        runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens, library
-    )
+    engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens)
+    engine.library = library
     description = ModelDescription(
         model=model,
         revision=revision,

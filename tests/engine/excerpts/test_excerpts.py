@@ -100,7 +100,7 @@ def answered_cold(mask: str, form: Form, prompt: Prompt) -> tuple[Generation, np
     for arena in served.model.engine._pool._all:
         arena.truncate(0)
         arena.memo = None
-    library = served.model.engine._library
+    library = served.model.engine.library
     assert library
     library._kept.clear()
     library._scratch.truncate(0)
@@ -130,7 +130,7 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 served.close()
                 served = Served(mask, form, Path(store))
             elif step == "evict":
-                assert (library := served.model.engine._library)
+                assert (library := served.model.engine.library)
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
