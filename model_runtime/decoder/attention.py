@@ -19,6 +19,13 @@ def causal_bias(new: int, total: int, groups: int) -> torch.Tensor | None:
     return bias.repeat(groups, 1)
 
 
+def bias_of_rows(rows: torch.Tensor, begins: torch.Tensor, total: int, groups: int) -> torch.Tensor:
+    """Return the bias [groups * new, total] that lets each of the rows [new] see keys from its begin to its own."""
+    keys = torch.arange(total)
+    seen = (keys <= rows[:, None]) & (keys >= begins.reshape(-1, 1))
+    return torch.zeros(seen.shape).masked_fill_(~seen, float("-inf")).repeat(groups, 1)
+
+
 def attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, scale: float
 ) -> torch.Tensor:

@@ -304,6 +304,15 @@ class Company:
             for (which, at), row in zip(places, logits, strict=True):
                 self._logits[which][at] = row
 
+    def compute_again(self, which: int, places: list[int], rows: int) -> None:
+        """Spoil what an arena holds at some places, and compute it again there."""
+        arena = self._arenas[which]
+        if at := sorted({place % arena.length for place in places if arena.length}):
+            arena.k[:, :, at], arena.v[:, :, at] = np.nan, np.inf
+            asked = at[-min(rows, len(at)) :]
+            span = Span(arena.ids[at], arena, len(asked), np.array(at, dtype=np.int32))
+            self._logits[which] |= dict(zip(asked, self._decoder.forward_spans([span]), strict=True))
+
     def check(self, which: int) -> None:
         arena, alone = self._arenas[which], self._model.arena()
         if not arena.length:
@@ -320,23 +329,26 @@ starts = st.just(0) | st.integers(0, CONTEXT - 1)  # arenas that begin alike are
 spans = st.tuples(st.integers(0, 2), sizes, sizes, starts)
 passes = st.lists(spans, min_size=1, max_size=3, unique_by=lambda span: span[0])
 cuts = st.tuples(st.integers(0, 2), st.floats(0, 1))
+again = st.tuples(st.integers(0, 2), st.lists(st.integers(0, CONTEXT), max_size=90), sizes)
 
 
 @settings(max_examples=25)
-@given(steps=st.lists(passes | cuts, min_size=1, max_size=8), threads=st.sampled_from(THREADS))
+@given(steps=st.lists(passes | cuts | again, min_size=1, max_size=8), threads=st.sampled_from(THREADS))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_has_the_same_bits_in_any_company(
     model: Model,
     form: Form,
-    steps: list[list[tuple[int, int, int, int]] | tuple[int, float]],
+    steps: list[list[tuple[int, int, int, int]] | tuple[int, float] | tuple[int, list[int], int]],
     threads: int,
 ) -> None:
     company = Company(model, form, threads)
     for step in steps:
-        if isinstance(step, tuple):
+        if isinstance(step, list):
+            company.compute(step)
+        elif len(step) == 2:
             company.cut(*step)
         else:
-            company.compute(step)
+            company.compute_again(*step)
     for which in range(3):
         company.check(which)
 
