@@ -28,7 +28,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.output import StopRule
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
-from model_runtime.prompt.prompt import Prompt, build, with_excerpts
+from model_runtime.prompt.prompt import Prompt, build, with_isolated
 
 ROOM, EXCERPT, HEAD, TAIL, TYPED = 512, 120, 900, 250, 60  # tokens, and characters of the window's parts
 REPEATS = 5
@@ -127,7 +127,7 @@ def _prompts(model: Model, texts: list[str]) -> Callable[[int, list[int]], Promp
                 ids[0] = separator
         assert model.mask
         built = build(tokenizer, model.template, *window)
-        return with_excerpts(built, model.template, model.mask, room, [URI] * len(room))
+        return with_isolated(built, model.template, model.mask, room, [URI] * len(room))
 
     return prompt
 

@@ -160,7 +160,7 @@ class Completer:
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
         frame = document.planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
-        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids, prompt.excerpts)
+        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids, prompt.isolated)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
         costs, spent = meter.counted(), spent_on(prompt, answered)
@@ -287,7 +287,7 @@ class Completer:
         if self._refusal(frame.plan, frame.prompt):
             return True
         owner, prompt = self._owner(uri, frame.plan), frame.prompt
-        return self._model.engine.prepare(owner, prompt.ids, stopped, prompt.excerpts)
+        return self._model.engine.prepare(owner, prompt.ids, stopped, prompt.isolated)
 
     def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.

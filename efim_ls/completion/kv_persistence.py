@@ -28,8 +28,8 @@ from model_runtime.arena.arena import Arena
 from model_runtime.arena.excerpt_library import ComputedExcerpt
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.errors import ModelError
-from model_runtime.excerpts import NO_EXCERPTS, Excerpts, ids_of
 from model_runtime.ids import Ids
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, ids_of
 from model_runtime.prompt.prompt import Prompt
 
 MIB = 1 << 20
@@ -89,7 +89,7 @@ class KvPersistence:
                 break
         return max(0, block * BLOCK_TOKENS - held)
 
-    def filled(self, ids: Ids, computed: int, excerpts: Excerpts = NO_EXCERPTS) -> int:
+    def filled(self, ids: Ids, computed: int, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
         """Return how many tokens of `ids` an arena that has `computed` of them would hold after `fill`."""
         if len(ids) - computed < self.least:
             return computed
@@ -130,7 +130,7 @@ class KvPersistence:
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             prompt, arena = frame.prompt, arena_of(frame)
-            names = self._names(prompt.ids, prompt.excerpts)
+            names = self._names(prompt.ids, prompt.isolated)
             chains |= dict.fromkeys(names)
             if not self._save_excerpts(prompt, chains, stopped, excerpt_of):
                 return False
@@ -190,14 +190,14 @@ class KvPersistence:
         if self._leave is None:
             self._store.close(seconds)
 
-    def _names(self, ids: Ids, excerpts: Excerpts) -> list[bytes]:
+    def _names(self, ids: Ids, excerpts: IsolatedExcerpts) -> list[bytes]:
         return self._store.names(ids, excerpts.salt, excerpts.blind)
 
     def _save_excerpts(
         self, prompt: Prompt, chains: dict[bytes, None], stopped: Callable[[], bool], excerpt_of: ExcerptOf
     ) -> bool:
         """Save a prompt's excerpts, each as a part of the document that it is from; note the names in `chains`."""
-        for i, text in enumerate(prompt.excerpts.texts):
+        for i, text in enumerate(prompt.isolated.texts):
             names, made, origin = self._store.names_alone(ids_of(text)), excerpt_of(text), _origin(prompt, i)
             chains |= dict.fromkeys(names)
             if made and not self._store.save(
@@ -211,7 +211,7 @@ class KvPersistence:
     ) -> bool:
         """Save an arena's blocks; those that saw excerpts go to disk only if all of these may."""
         blind = prompt.blind // BLOCK_TOKENS
-        if not below or all(self._reaches_disk(_origin(prompt, i)) for i in range(len(prompt.excerpts.texts))):
+        if not below or all(self._reaches_disk(_origin(prompt, i)) for i in range(len(prompt.isolated.texts))):
             return self._store.save(tag, computed, below, stopped)
         unseen = replace(computed, names=computed.names[:blind])
         return self._store.save(tag, unseen, below, stopped) and self._store.save(tag, computed, False, stopped)
@@ -230,7 +230,7 @@ def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlo
     def numbers(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    whole = arena.common(frame.ids, frame.prompt.excerpts) // BLOCK_TOKENS
+    whole = arena.common(frame.ids, frame.prompt.isolated) // BLOCK_TOKENS
     return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids), arena.room)
 
 

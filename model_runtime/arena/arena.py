@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
-from model_runtime.excerpts import Excerpts
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.isolated import IsolatedExcerpts
 from model_runtime.logits import Logits
 
 FP32 = 4  # bytes
@@ -43,7 +43,7 @@ class Arena(TokenSequence):
         """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
         self.memo = None
 
-    def enter(self, excerpts: Excerpts) -> bool:
+    def enter(self, excerpts: IsolatedExcerpts) -> bool:
         """Have these excerpts in the room, whose keys and values are to be written next; forget what saw others."""
         entered = super().enter(excerpts)
         if entered:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.arena.arena import Arena, KeysValues
-from model_runtime.excerpts import Excerpts, ids_of
 from model_runtime.ids import Ids
+from model_runtime.isolated import IsolatedExcerpts, ids_of
 
 ROOMS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 
@@ -61,7 +61,11 @@ class ExcerptLibrary:
         self._kept: OrderedDict[bytes, ComputedExcerpt] = OrderedDict()
 
     def ready(
-        self, excerpts: Excerpts, compute: Callable[[Ids, Arena], None], chunk: int, stopped: Callable[[], bool]
+        self,
+        excerpts: IsolatedExcerpts,
+        compute: Callable[[Ids, Arena], None],
+        chunk: int,
+        stopped: Callable[[], bool],
     ) -> Readied:
         """Have all excerpts in RAM: fetch what is stored and `compute` the rest, `chunk` tokens at once.
 
@@ -88,7 +92,7 @@ class ExcerptLibrary:
         """Return an excerpt that is in RAM, else None; changes nothing."""
         return self._kept.get(text)
 
-    def known(self, excerpts: Excerpts) -> tuple[int, int]:
+    def known(self, excerpts: IsolatedExcerpts) -> tuple[int, int]:
         """Count the tokens of excerpts that are in RAM, and those that would be fetched; changes nothing."""
         missing = [ids_of(text) for text in excerpts.texts if text not in self._kept]
         stored = sum(self._source.filled_excerpt(ids) for ids in missing) if self._source else 0

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from model_runtime.arena.sequence import TokenSequence
-from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 
 S = TypeVar("S", bound=TokenSequence)
 WORTH_COPYING = 16  # tokens that a copy must save
@@ -38,7 +38,9 @@ class Pool(Generic[S]):
         """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
         return sum(arena.wasted for arena in self._all)
 
-    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: Excerpts = NO_EXCERPTS) -> S:
+    def acquire(
+        self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
+    ) -> S:
         """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
 
         A prefix is copied from another arena if that saves `worth` tokens.
@@ -54,7 +56,7 @@ class Pool(Generic[S]):
         self._owned[owner] = arena
         return arena
 
-    def reusable(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> int:
+    def reusable(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
         """Count the tokens of a prompt that will need no pass once its owner acquires an arena; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
@@ -62,7 +64,7 @@ class Pool(Generic[S]):
             return min(source[1], len(ids) - 1)
         return arena.reusable(ids, excerpts) if arena else 0
 
-    def ahead(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> int:
+    def ahead(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
         """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
@@ -96,7 +98,7 @@ class Pool(Generic[S]):
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
     def _source(
-        self, ids: Ids, excerpts: Excerpts, arena: S | None, worth: int = WORTH_COPYING
+        self, ids: Ids, excerpts: IsolatedExcerpts, arena: S | None, worth: int = WORTH_COPYING
     ) -> tuple[S, int] | None:
         """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
         held = arena.common(ids, excerpts) if arena else 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 
 
 class TokenSequence:
@@ -22,7 +22,7 @@ class TokenSequence:
     def __init__(self, capacity: int, room: int = 0) -> None:
         """Start empty."""
         self.capacity, self.room = capacity, room
-        self.excerpts = NO_EXCERPTS
+        self.excerpts = NONE_ISOLATED
         self._most_exact = capacity
         self.length = 0
         self.logits_at = -1
@@ -36,7 +36,7 @@ class TokenSequence:
         """The tokens held, as a view that the next append or truncation invalidates."""
         return self._ids[: self.length]
 
-    def common(self, ids: Ids, excerpts: Excerpts | None = None) -> int:
+    def common(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
         """Return the length of the longest common prefix of `ids` and the tokens held.
 
         With other `excerpts` than those that are here, tokens that see either are not held.
@@ -44,7 +44,7 @@ class TokenSequence:
         length = common_prefix(self.ids, ids)
         return length if excerpts is None else self.excerpts.common(excerpts, length)
 
-    def reusable(self, ids: Ids, excerpts: Excerpts | None = None) -> int:
+    def reusable(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
         """Count the tokens of a prompt that need no pass; without known logits the last one needs one again."""
         n = self.common(ids, excerpts)
         return n if n < len(ids) or self.logits_at == n else n - 1
@@ -54,7 +54,7 @@ class TokenSequence:
         excerpts, begin = self.excerpts, self.room - self.excerpts.tokens
         return np.where(places < excerpts.blind, self.room, begin) if excerpts.texts else begin
 
-    def enter(self, excerpts: Excerpts) -> bool:
+    def enter(self, excerpts: IsolatedExcerpts) -> bool:
         """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others."""
         if excerpts == self.excerpts:
             return False

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
 from model_runtime.errors import ModelError
-from model_runtime.excerpts import Mask
+from model_runtime.isolated import Mask
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: the mask that a model was trained with, and the room's tokens

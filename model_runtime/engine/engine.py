@@ -19,8 +19,8 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
-from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -38,7 +38,7 @@ class KvSource(ExcerptSource, Protocol):
         """
         ...
 
-    def filled(self, ids: Ids, computed: int, excerpts: Excerpts, /) -> int:
+    def filled(self, ids: Ids, computed: int, excerpts: IsolatedExcerpts, /) -> int:
         """Count the tokens of `ids` that an arena with `computed` of them, and excerpts, would hold once filled."""
         ...
 
@@ -134,9 +134,9 @@ class Engine:
         the first line is the likeliest of a few, and greedy decoding continues after it.
         """
         started = perf_counter()
-        excerpts = self._ready(prompt.excerpts, stopped)
+        excerpts = self._ready(prompt.isolated, stopped)
         readied = perf_counter()
-        arena, self._last_owner = self._pool.acquire(owner, prompt.ids, excerpts=prompt.excerpts), owner
+        arena, self._last_owner = self._pool.acquire(owner, prompt.ids, excerpts=prompt.isolated), owner
         fetched = excerpts.fetched + self._fill(arena, prompt.ids, stopped)
         restored = perf_counter()
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
@@ -168,7 +168,9 @@ class Engine:
             complete=output.complete,
         )
 
-    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: Excerpts = NO_EXCERPTS) -> bool:
+    def prepare(
+        self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: IsolatedExcerpts = NONE_ISOLATED
+    ) -> bool:
         """Compute a prompt in advance until `stopped()` is true, its excerpts first; returns whether it is finished.
 
         If only the arena of the last answer is left, nothing is done.
@@ -201,7 +203,7 @@ class Engine:
         """Tokens computed ahead of need and dropped before an answer needed them."""
         return self._pool.wasted
 
-    def reusable(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> Reusable:
+    def reusable(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> Reusable:
         """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
         computed, ahead = self._pool.reusable(owner, ids, excerpts), self._pool.ahead(owner, ids, excerpts)
         kept, stored = self.library.known(excerpts) if self.library else (0, 0)
@@ -222,8 +224,8 @@ class Engine:
         """Let the document's arenas be reused first."""
         self._pool.release_document(document)
 
-    def _ready(self, excerpts: Excerpts, stopped: Callable[[], bool], ahead: bool = False) -> Readied:
-        """Have the keys and values of excerpts in RAM; raises Stopped, and ValueError if there is no room for them."""
+    def _ready(self, excerpts: IsolatedExcerpts, stopped: Callable[[], bool], ahead: bool = False) -> Readied:
+        """Have the keys and values of excerpts in RAM; raises Stopped, or ValueError if there is no room for them."""
         if not excerpts.texts:
             return Readied(True)
         if self.library is None:

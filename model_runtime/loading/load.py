@@ -34,7 +34,7 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
-from model_runtime.excerpts import Mask
+from model_runtime.isolated import Mask
 from model_runtime.loading.autotune import choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing

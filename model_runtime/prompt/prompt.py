@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from model_runtime.excerpts import Excerpts, Mask, excerpts_of
 from model_runtime.ids import Ids
+from model_runtime.isolated import IsolatedExcerpts, Mask, isolated_excerpts
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -61,17 +61,17 @@ class Prompt:
     origins: tuple[str, ...] = ()
 
     @cached_property
-    def excerpts(self) -> Excerpts:
+    def isolated(self) -> IsolatedExcerpts:
         """The excerpts and what does not see them, to compare with others."""
-        return excerpts_of(self.room, self.blind)
+        return isolated_excerpts(self.room, self.blind)
 
     @property
     def tokens(self) -> int:
         """Number of tokens with those of the excerpts."""
-        return len(self.ids) + self.excerpts.tokens
+        return len(self.ids) + self.isolated.tokens
 
 
-def with_excerpts(
+def with_isolated(
     prompt: Prompt, template: Template, mask: Mask, room: Sequence[Ids], origins: Sequence[str]
 ) -> Prompt:
     """Return the prompt with excerpts of the documents of these names, seen from where the mask says on."""

@@ -21,8 +21,8 @@ from model_runtime.engine.engine import Engine, Generation, KvSource
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
-from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.logits import Logits, fetched
 from model_runtime.memory.memory import EMPTY, Memory
 from model_runtime.memory.segment import MemoryDocument
@@ -110,7 +110,9 @@ class Watched(Engine):
         log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected, likeliest)
         return log.made
 
-    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: Excerpts = NO_EXCERPTS) -> bool:
+    def prepare(
+        self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: IsolatedExcerpts = NONE_ISOLATED
+    ) -> bool:
         """As an engine does."""
         self.log = Log()
         return super().prepare(owner, ids, self._asking(stopped), excerpts)
@@ -164,7 +166,9 @@ class _Pool(Pool[Arena]):
         super().__init__(lambda: Arena(config, capacity), size)
         self._engine = engine
 
-    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: Excerpts = NO_EXCERPTS) -> Arena:
+    def acquire(
+        self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
+    ) -> Arena:
         arena = super().acquire(owner, ids, worth, excerpts)
         if owner.frame >= 0:
             self._engine.log.arena = arena
@@ -207,7 +211,7 @@ class Scripted(Decoder):
 
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """The same for several arenas."""
-        return torch.cat([self.forward(*span) for span in spans])
+        return torch.cat([self.forward(span.ids, span.arena, span.rows) for span in spans])
 
 
 def memory_of(tokenizer: Tokenizer, *texts: str) -> Memory:

@@ -27,8 +27,8 @@ from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
-from model_runtime.excerpts import Excerpts, excerpts_of
 from model_runtime.ids import Ids
+from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
 from model_runtime.logits import fetched
 from tests.compiled import require_compiled
 from tests.models import VOCABULARY, Tiny, make
@@ -73,7 +73,7 @@ def junk(config: ModelConfig) -> Arena:
     return arena
 
 
-def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: Excerpts, chunk: int = 64) -> Arena:
+def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: IsolatedExcerpts, chunk: int = 64) -> Arena:
     """The arena, with these excerpts in its room."""
     assert decoder.rotations is not None
     library = ExcerptLibrary(scratch, decoder.rotations, ROOM)
@@ -108,7 +108,7 @@ def masked(folder: Path, excerpts: list[Ids], blind: int, window: Ids) -> torch.
 def test_both_masks_are_those_of_a_plain_pass(folder: Path, form: str, excerpts: list[Ids], blind: int) -> None:
     decoder, arena, scratch = made(folder, form)
     window = TOKENS[:120]
-    mine = placed(decoder, arena(), scratch, excerpts_of(excerpts, blind))
+    mine = placed(decoder, arena(), scratch, isolated_excerpts(excerpts, blind))
     found = np.concatenate([fetched(decoder.forward(window[i : i + 50], mine, 50)) for i in (0, 50)])
     found = np.concatenate([found, fetched(decoder.forward(window[100:], mine, 20))])
     reference = masked(folder, excerpts, blind, window).numpy()
@@ -127,7 +127,7 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
     decoder, arena, scratch = made(folder, form, instructions)
     cuts = data.draw(st.lists(st.integers(0, ROOM), max_size=4).map(sorted))
     room, blind = [TOKENS[a:b] for a, b in pairwise(cuts)], data.draw(st.integers(0, WINDOW))
-    excerpts = excerpts_of(room, blind)
+    excerpts = isolated_excerpts(room, blind)
     chunks = st.integers(1, ROOM)
     alone = placed(decoder, arena(), scratch, excerpts, 1)
     steps = np.concatenate([fetched(decoder.forward(TOKENS[i : i + 1], alone)) for i in range(WINDOW)])
@@ -158,7 +158,7 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
 
 def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     decoder, arena, scratch = made(folder, "fp16")
-    mine = placed(decoder, arena(), scratch, excerpts_of([TOKENS[:20]], 0))
+    mine = placed(decoder, arena(), scratch, isolated_excerpts([TOKENS[:20]], 0))
     assert decoder.rotations is not None
     keys, factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
     turned = keys[0].reshape(*keys.shape[1:4], -1, 2).astype(np.float64)

@@ -25,7 +25,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
-from model_runtime.prompt.prompt import Prompt, build, with_excerpts
+from model_runtime.prompt.prompt import Prompt, build, with_isolated
 from tests.engine.doubles import ENDLESS, never
 from tests.models import CODE, Tiny, make
 
@@ -64,7 +64,7 @@ class Served:
         prompt = build(tokenizer, model.template, CODE[:head], CODE[cursor + 60 : cursor + 200], CODE[head:cursor])
         assert model.mask
         room = [tokenizer.encode(TEXTS[i]) for i in chosen]
-        return with_excerpts(prompt, model.template, model.mask, room, [origin] * len(room))
+        return with_isolated(prompt, model.template, model.mask, room, [origin] * len(room))
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
@@ -73,8 +73,8 @@ class Served:
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""
         arena = self.model.engine.arena(Owner(URI, frame))
-        assert arena and arena.excerpts == prompt.excerpts and arena.common(prompt.ids) == len(prompt.ids)
-        rows = slice(ROOM - prompt.excerpts.tokens, ROOM + len(prompt.ids))
+        assert arena and arena.excerpts == prompt.isolated and arena.common(prompt.ids) == len(prompt.ids)
+        rows = slice(ROOM - prompt.isolated.tokens, ROOM + len(prompt.ids))
         return np.stack([arena.k[:, :, rows], arena.v[:, :, rows]])
 
     def save(self) -> None:
@@ -134,11 +134,11 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
-                assert served.model.engine.prepare(Owner(URI, 9), ahead.ids, never, ahead.excerpts)
+                assert served.model.engine.prepare(Owner(URI, 9), ahead.ids, never, ahead.isolated)
             elif not isinstance(step, str):
                 frame, (cursor, head), chosen = step
                 prompt = served.prompt(cursor, head, chosen)
-                told = served.model.engine.reusable(Owner(URI, frame), prompt.ids, prompt.excerpts)
+                told = served.model.engine.reusable(Owner(URI, frame), prompt.ids, prompt.isolated)
                 made = served.generate(frame, prompt)
                 expected, held = answered_cold(mask, form, prompt)
                 assert_costs(made, prompt)

@@ -17,7 +17,7 @@ ID = np.dtype("<i4")
 
 
 @dataclass(frozen=True)
-class Excerpts:
+class IsolatedExcerpts:
     """Excerpts in their order, each the bytes of its token ids; a window's first `blind` tokens do not see them."""
 
     texts: tuple[bytes, ...] = ()
@@ -33,20 +33,20 @@ class Excerpts:
         """Bytes that differ for different excerpts; none without any."""
         return b"".join(len(text).to_bytes(4, "little") + text for text in self.texts)
 
-    def common(self, others: Excerpts, length: int) -> int:
+    def common(self, others: IsolatedExcerpts, length: int) -> int:
         """Return how many of a window's first `length` tokens have the same keys and values with other excerpts."""
         if self == others:
             return length
         return min([length, *(each.blind for each in (self, others) if each.texts)])
 
 
-NO_EXCERPTS = Excerpts()
+NONE_ISOLATED = IsolatedExcerpts()
 
 
-def excerpts_of(room: Sequence[Ids], blind: int) -> Excerpts:
+def isolated_excerpts(room: Sequence[Ids], blind: int) -> IsolatedExcerpts:
     """Return what lies in a room; empty excerpts are none."""
     texts = tuple(ids.astype(ID, copy=False).tobytes() for ids in room if len(ids))
-    return Excerpts(texts, blind) if texts else NO_EXCERPTS
+    return IsolatedExcerpts(texts, blind) if texts else NONE_ISOLATED
 
 
 def ids_of(text: bytes) -> Ids:
