@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
 from efim_ls.repository.excerpts.signatures import (
     TYPES,
     DefinitionSource,
-    Name,
+    ExcerptRules,
     Signature,
-    Size,
     excerpts_of,
     is_whole,
     with_owners,
@@ -37,14 +36,7 @@ class ImportedName(NamedTuple):
 
 
 def choose_definitions(
-    index: DefinitionSource,
-    path: str,
-    text: str,
-    outline: Outline,
-    tokens: int,
-    name: Name,
-    size: Size,
-    is_shown: Callable[[str], bool],
+    index: DefinitionSource, path: str, text: str, outline: Outline, tokens: int, rules: ExcerptRules
 ) -> tuple[Excerpt, ...]:
     """Return signatures of what a file with this text and outline imports from other files of the workspace.
 
@@ -53,7 +45,7 @@ def choose_definitions(
     found, members = list[Signature](), list[Signature]()
     for wanted in dict.fromkeys(_imported(outline, path, text)):
         for file, definition in index.definitions(wanted.name):
-            if file == path or not is_shown(file) or not _is_from(file, wanted) or not is_whole(definition):
+            if file == path or not rules.is_shown(file) or not _is_from(file, wanted) or not is_whole(definition):
                 continue
             owners = dict(with_owners(index.outline(file) or Outline()))
             if owners.get(definition):
@@ -65,7 +57,7 @@ def choose_definitions(
                 members += (Signature(file, each, definition, why) for each in public if owners[each] == definition)
         if len(found) >= MOST_NAMES:
             break
-    return excerpts_of([*found, *members], "definitions", tokens, name, size)
+    return excerpts_of([*found, *members], "definitions", tokens, rules)
 
 
 def _imported(outline: Outline, path: str, text: str) -> Iterator[ImportedName]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from math import sqrt
 from typing import Protocol
 
 from efim_ls.repository.excerpts.signatures import (
     DefinitionSource,
-    Name,
+    ExcerptRules,
     Signature,
-    Size,
     excerpts_of,
     is_whole,
     with_owners,
@@ -41,7 +40,7 @@ class RankedSource(DefinitionSource, Protocol):
 
 
 def preamble_steps(
-    index: RankedSource, tokens: int, name: Name, size: Size, is_shown: Callable[[str], bool]
+    index: RankedSource, tokens: int, rules: ExcerptRules
 ) -> Generator[None, None, tuple[Excerpt, ...]]:
     """Choose the preamble in steps of milliseconds; the same index gives the same signatures."""
     scored, last = list[tuple[float, str, int]](), ""
@@ -56,7 +55,7 @@ def preamble_steps(
     ranked, owners = list[Signature](), dict[str, dict[Definition, Definition | None]]()
     for number, (_, each, others) in enumerate(sorted(scored)[:MOST_RANKED]):
         for path, definition in index.definitions(each):
-            if definition.kind not in RANKED or not is_whole(definition) or not is_shown(path):
+            if definition.kind not in RANKED or not is_whole(definition) or not rules.is_shown(path):
                 continue
             if path not in owners:
                 owners[path] = dict(with_owners(index.outline(path) or Outline()))
@@ -66,7 +65,7 @@ def preamble_steps(
                 ranked.append(Signature(path, definition, owner, why))
         if number % NAMES_A_STEP == 0:
             yield
-    return excerpts_of(ranked, "preamble", tokens, name, size)
+    return excerpts_of(ranked, "preamble", tokens, rules)
 
 
 def weight(name: str, places: int) -> float:

@@ -18,8 +18,19 @@ MEMBERS = frozenset({"method", "field"})
 CUT = 4  # characters that may be missing at the end of a signature that was cut off
 MOST_MISSES = 16  # signatures in a row that no longer fit, after which the budget is taken to be full
 
-Name = Callable[[str], str]  # from a real path to the one that the model reads
-Size = Callable[[Excerpt], int]  # tokens of an excerpt in a prompt, with its markers
+Name = Callable[[str], str]
+
+
+class ExcerptRules(NamedTuple):
+    """What holds for every excerpt.
+
+    `name` turns a real path into the one that the model reads, `size` counts the tokens of an excerpt in a prompt,
+    with its markers, and `is_shown` tells whether a file's text may be shown, by its real path.
+    """
+
+    name: Name
+    size: Callable[[Excerpt], int]
+    is_shown: Callable[[str], bool]
 
 
 class DefinitionSource(Protocol):
@@ -80,7 +91,7 @@ def with_owners(outline: Outline) -> Iterator[tuple[Definition, Definition | Non
 
 
 def excerpts_of(
-    signatures: Iterable[Signature], place: ExcerptPlace, tokens: int, name: Name, size: Size
+    signatures: Iterable[Signature], place: ExcerptPlace, tokens: int, rules: ExcerptRules
 ) -> tuple[Excerpt, ...]:
     """Return excerpts of the first signatures that fit the budget, sorted by path; a member brings its type along."""
     chosen, misses = dict[str, list[Signature]](), 0
@@ -91,8 +102,8 @@ def excerpts_of(
         before = chosen.get(each.file, [])
         if any(each.definition == other.definition for other in before):
             continue
-        excerpt = _excerpt(each.file, [*before, each], place, name(each.file))
-        needed = size(excerpt)
+        excerpt = _excerpt(each.file, [*before, each], place, rules.name(each.file))
+        needed = rules.size(excerpt)
         if sum(spent.values()) - spent.get(each.file, 0) + needed > tokens:
             misses += 1
             continue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from efim_ls.repository.database.queries import Passage
-from efim_ls.repository.excerpts.signatures import Name, Size
+from efim_ls.repository.excerpts.signatures import ExcerptRules, Name
 from model_runtime.prompt.excerpts import Excerpt
 
 QUERY_LINES = 12  # above the cursor, whose words are looked for
@@ -52,8 +52,7 @@ def choose_volatile(
     edits: Sequence[RecentEdit],
     text_of: TextOf,
     tokens: int,
-    name: Name,
-    size: Size,
+    rules: ExcerptRules,
 ) -> tuple[Excerpt, ...]:
     """Return the last edits elsewhere, as far as half of the budget goes, then the most similar chunk if it fits.
 
@@ -61,15 +60,15 @@ def choose_volatile(
     """
     chosen, spent = list[Excerpt](), 0
     for edit in reversed([each for each in edits if each.file != path]):
-        excerpt = _of_edit(edit, name)
-        if excerpt and spent + size(excerpt) <= tokens // 2:
+        excerpt = _of_edit(edit, rules.name)
+        if excerpt and spent + rules.size(excerpt) <= tokens // 2:
             chosen.insert(0, excerpt)
-            spent += size(excerpt)
+            spent += rules.size(excerpt)
     for chunk, likeness in _most_similar(index, path, text, cursor, [each.file for each in edits], text_of):
         lines = tuple(range(chunk.first, chunk.first + len(chunk.lines)))
         why = f"similar to the lines above the cursor ({likeness:.0%} of the words)"
-        excerpt = Excerpt("volatile", name(chunk.file), chunk.file, lines, "\n".join(chunk.lines) + "\n", why)
-        if spent + size(excerpt) <= tokens and not any(_overlap(excerpt, each) for each in chosen):
+        excerpt = Excerpt("volatile", rules.name(chunk.file), chunk.file, lines, "\n".join(chunk.lines) + "\n", why)
+        if spent + rules.size(excerpt) <= tokens and not any(_overlap(excerpt, each) for each in chosen):
             return (*chosen, excerpt)
     return tuple(chosen)
 
