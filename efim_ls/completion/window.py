@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efim_ls.text.lines import starts_line
-from model_runtime.prompt.excerpts import ExcerptBudget
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 Pieces = Callable[[str], list[tuple[str, int]]]
 MARKERS = 3  # tokens of a template with markers of one token each and no BOS
@@ -26,7 +26,7 @@ class Budget:
     head: int = 1536
     tail: int = 384
     markers: int = MARKERS
-    excerpts: ExcerptBudget = ExcerptBudget()
+    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET
 
     @property
     def typed(self) -> int:

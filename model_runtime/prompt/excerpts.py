@@ -68,3 +68,6 @@ class ExcerptBudget(NamedTuple):
     preamble: int = 0
     definitions: int = 0
     volatile: int = 0
+
+
+NO_EXCERPT_BUDGET = ExcerptBudget()

@@ -103,7 +103,7 @@ def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs
         at = start + (max(0, size - sum(sizes)) if name == "preamble" else 0)  # the repository's name stands first
         for each, tokens in zip(shown, sizes, strict=True):
             at = min(at + tokens, start + size)
-            cost = next(cost for cost, end in ends if at <= end)
+            cost: PartCost = next(cost for cost, end in ends if at <= end)
             lines = tuple(line + 1 for line in each.lines)
             found.append(ShownExcerpt(each.place, each.path, each.file, lines, each.why, tokens, cost))
         start += size
