@@ -89,7 +89,10 @@ class Planner:
         self._withdrawn = frozenset[str]()
 
     def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
-        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once."""
+        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once.
+
+        The volatile ones are shown where the cursor rests: nobody waits for them.
+        """
         self._offered = excerpts.without(withdrawn)
         if withdrawn != self._withdrawn:
             self._withdrawn = withdrawn
@@ -209,7 +212,7 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(stopped, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered)
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(volatile=()))
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.
