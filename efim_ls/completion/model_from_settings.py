@@ -25,7 +25,7 @@ from model_runtime.prompt.excerpts import ExcerptBudget
 
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
 # Tokens of other files' text. The volatile part is short because every new frame computes it again.
-FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=192)
+FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=256)
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
 Progress = Callable[[str, int], None]

@@ -22,10 +22,13 @@ def excerpt(place: ExcerptPlace, number: int) -> Excerpt:
 
 
 OFFERS = [
-    Excerpts(
-        (excerpt("preamble", a),), (excerpt("definitions", b),), (excerpt("volatile", c),) * bool(c), "r", "d.py"
+    Excerpts((excerpt("preamble", a),), (excerpt("definitions", b),), volatile, "r", "d.py")
+    for a, b, volatile in (
+        (1, 2, ()),
+        (1, 2, (excerpt("volatile", 3),)),
+        (1, 4, (excerpt("volatile", 5),)),
+        (6, 2, (excerpt("volatile", 7),)),
     )
-    for a, b, c in ((1, 2, 0), (1, 2, 3), (1, 4, 5), (6, 2, 7))
 ]
 offers = st.lists(st.tuples(st.sampled_from(OFFERS), st.booleans()), min_size=1, max_size=8)
 
