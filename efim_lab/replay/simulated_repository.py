@@ -17,7 +17,8 @@ from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, 
 from model_runtime.prompt.tokenizer import Tokenizer
 
 CHUNK_LINES = 12  # of an excerpt
-QUERY_LINES = 12  # above the cursor, that a similar chunk is looked for by
+QUERY_LINES, QUERY_CHARACTERS = 12, 2_000  # above the cursor, that a similar chunk is looked for by
+TOP = 4_000  # characters of a document that may hold its imports
 MOST_CHUNKS = 400  # of a folder; more make a replay slow and no different
 WORD = re.compile(r"[^\W\d]\w{2,}")
 IMPORT = re.compile(r"^\s*(?:use|import|from|#include|require)\b.*$", re.MULTILINE)
@@ -37,7 +38,7 @@ class SimulatedRepository:
     def stable(self, text: str) -> Excerpts:
         """Return the preamble, which never changes, and definitions, which change with the text's imports."""
         count = len(self._chunks)
-        shift = crc32("\n".join(IMPORT.findall(text)).encode("utf-8", "replace")) % count if count else 0
+        shift = crc32("\n".join(IMPORT.findall(text, 0, TOP)).encode("utf-8", "replace")) % count if count else 0
         preamble = self._taken(range(count), "preamble", self._budget.preamble)
         behind = [(shift + at) % count for at in range(count)]
         definitions = self._taken(behind, "definitions", self._budget.definitions)
@@ -45,7 +46,7 @@ class SimulatedRepository:
 
     def similar(self, text: str, cursor: int) -> tuple[Excerpt, ...]:
         """Return the chunk with the words most like those above the cursor, as far as the budget goes."""
-        above = "\n".join(text[:cursor].split("\n")[-QUERY_LINES:])
+        above = "\n".join(text[max(0, cursor - QUERY_CHARACTERS) : cursor].split("\n")[-QUERY_LINES:])
         if above != self._found[0]:
             wanted = frozenset(WORD.findall(above))
             order = sorted(range(len(self._chunks)), key=lambda at: (-_likeness(self._words[at], wanted), at))

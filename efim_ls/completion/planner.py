@@ -113,8 +113,8 @@ class Planner:
         """
         if self._frames:
             last = self._frames[-1].plan
-            return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
-        return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
+            return self.rested(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
+        return self.rested(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
 
     def rested(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
         """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
