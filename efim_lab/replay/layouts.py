@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 
@@ -103,6 +104,7 @@ class InfillingWithExcerpts(Policy):
     ) -> None:
         """Build prompts with one sequence, whose beginning is reused."""
         self._tokenizer, self._template, self._repository = tokenizer, template, repository
+        self._excerpt_ids = cache(partial(excerpt_ids, tokenizer, template))
         self._window = Window(budget, tokenizer.pieces)
         self._last: tuple[int, str] | None = None
 
@@ -125,7 +127,7 @@ class InfillingWithExcerpts(Policy):
         return order_parts(self._template, before, after, before[:0], laid)
 
     def _ids(self, excerpts: tuple[Excerpt, ...]) -> Ids:
-        parts = [excerpt_ids(self._tokenizer, self._template, each) for each in excerpts]
+        parts = [self._excerpt_ids(each) for each in excerpts]
         return np.concatenate((np.zeros(0, dtype=np.int32), *parts))
 
 

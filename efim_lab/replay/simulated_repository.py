@@ -49,9 +49,10 @@ class SimulatedRepository:
         above = "\n".join(text[max(0, cursor - QUERY_CHARACTERS) : cursor].split("\n")[-QUERY_LINES:])
         if above != self._found[0]:
             wanted = frozenset(WORD.findall(above))
-            order = sorted(range(len(self._chunks)), key=lambda at: (-_likeness(self._words[at], wanted), at))
-            fits = [at for at in order if self._sizes[at] <= self._budget.volatile][:1]
-            self._found = above, self._taken(fits, "volatile", self._budget.volatile)
+            fits = [at for at in range(len(self._chunks)) if self._sizes[at] <= self._budget.volatile]
+            best = max(fits, key=lambda at: _likeness(self._words[at], wanted), default=None)
+            taken = [] if best is None else [best]
+            self._found = above, self._taken(taken, "volatile", self._budget.volatile)
         return self._found[1]
 
     def _taken(self, order: Iterable[int], place: ExcerptPlace, tokens: int) -> tuple[Excerpt, ...]:
