@@ -13,9 +13,11 @@ from functools import partial
 from time import monotonic
 
 from efim_ls.languages import family_of
+from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.repository.watcher import FileWatcher
 from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
 from model_runtime.memory.memory import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
 PATIENCE = 2.0  # seconds: after such a wait a step is done although the user is typing
@@ -35,10 +37,15 @@ class Repository:
     noticed here.
     """
 
-    def __init__(self, is_typing: Callable[[], bool], on_status: Callable[[IndexStatus], None]) -> None:
-        """Start with nothing to index. `is_typing` and `on_status` are called on the repository's thread."""
+    def __init__(
+        self,
+        is_typing: Callable[[], bool],
+        on_status: Callable[[IndexStatus], None],
+        on_excerpts: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start with nothing to index. What is passed is called on the repository's thread."""
         self.watches = False
-        self._is_typing, self._on_status = is_typing, on_status
+        self._is_typing, self._on_status, self._on_excerpts = is_typing, on_status, on_excerpts
         self._watcher: FileWatcher | None = None
         self._thread: threading.Thread | None = None
         self._made: WorkspaceIndex | None = None  # as far as the thread is; used by it alone, like its building
@@ -50,6 +57,7 @@ class Repository:
         self._begun = True  # whether the thread has seen the scope
         self._work = deque[Work]()
         self._closed = self._at_work = False
+        self._retrieval: RetrievalPlace | None = None  # that is wanted
 
     def adopt(self, scope: Scope | None) -> bool:
         """Index what a scope names, None for nothing, in place of what was indexed; return whether that is new.
@@ -61,6 +69,7 @@ class Repository:
             with self._changed:
                 self._scope, self._index, self._begun = scope, None, False
                 self._work.clear()
+                self._retrieval = None
                 self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="repository", daemon=True)
@@ -86,6 +95,28 @@ class Repository:
         """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
         memory = index.snapshot.get(family_of(language)) if (index := self._index) else None
         return memory.without(without) if memory and memory.tokens else None
+
+    def excerpts(self, path: str, cursor: int) -> Excerpts:
+        """Return what a prompt at an offset of a document may show of other files, by its real path."""
+        return index.excerpts.excerpts(path, cursor) if (index := self._index) else NO_EXCERPTS
+
+    @property
+    def withdrawn(self) -> frozenset[str]:
+        """Files whose text no prompt may show any more."""
+        return index.excerpts.withdrawn if (index := self._index) else frozenset()
+
+    def retrieve(self, place: RetrievalPlace) -> None:
+        """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return."""
+        with self._changed:
+            is_waiting, self._retrieval = self._retrieval is not None, place
+        if not is_waiting:
+            self._post(self._retrieve)
+
+    def _retrieve(self, index: WorkspaceIndex) -> Steps:
+        with self._changed:
+            wanted, self._retrieval = self._retrieval, None
+        if wanted:
+            yield from index.retrieve(wanted)
 
     @property
     def status(self) -> IndexStatus | None:
@@ -150,7 +181,9 @@ class Repository:
             self._made.close()
         self._made = self._building = None
         try:
-            self._made = WorkspaceIndex(scope, open_index(scope, logger.warning), self._on_status) if scope else None
+            if scope:
+                opened = open_index(scope, logger.warning)
+                self._made = WorkspaceIndex(scope, opened, self._on_status, self._on_excerpts)
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)
         self._building = self._made.build() if self._made else None
