@@ -223,7 +223,7 @@ class Engine:
         self._pool.release_document(document)
 
     def _ready(self, excerpts: Excerpts, stopped: Callable[[], bool], ahead: bool = False) -> Readied:
-        """Have the keys and values of excerpts in RAM; raises Stopped, and ValueError if there is no room for them."""
+        """Have the keys and values of excerpts in RAM; raises Stopped, or ValueError without enough room for them."""
         if not excerpts.texts:
             return Readied(True)
         if self.library is None:
