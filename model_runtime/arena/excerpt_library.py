@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from model_runtime.arena.arena import Arena, KeysValues
-from model_runtime.ids import Ids
+from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts, ids_of
 
 ROOMS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
@@ -94,9 +94,17 @@ class ExcerptLibrary:
 
     def known(self, excerpts: IsolatedExcerpts) -> tuple[int, int]:
         """Count the tokens of excerpts that are in RAM, and those that would be fetched; changes nothing."""
-        missing = [ids_of(text) for text in excerpts.texts if text not in self._kept]
-        stored = sum(self._source.filled_excerpt(ids) for ids in missing) if self._source else 0
-        return excerpts.tokens - sum(map(len, missing)), stored
+        kept = stored = 0
+        ready, last = set(self._kept), self._scratch.ids
+        for text in excerpts.texts:
+            ids = ids_of(text)
+            held = len(ids) if text in ready else common_prefix(last, ids)
+            kept += held
+            if text not in ready:
+                stored += max(0, self._source.filled_excerpt(ids) - held) if self._source else 0
+                ready.add(text)
+                last = ids
+        return kept, stored
 
     def place(self, arena: Arena) -> None:
         """Write an arena's excerpts, which are ready, into its room, rotated to their places."""
