@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.completion.planner import Plan, Planner
+from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.completion.window import PATHS, Budget
 from model_runtime.prompt.excerpt_layout import PlainLayout
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
@@ -94,3 +95,11 @@ def test_what_is_withdrawn_is_in_no_frame(session: Session, gone: set[str]) -> N
         made.rested(text, cursor)
         if number % 2:
             assert not [each for frame in made.frames for each in frame.plan.excerpts.all if each.file in gone]
+
+
+def test_a_suggestion_made_with_other_excerpts_is_not_typed_through() -> None:
+    suggestions = RecentSuggestions()
+    suggestions.add("x = ", 4, "f_1()", excerpts=OFFERS[0])
+    assert suggestions.left("x = f", 5, excerpts=OFFERS[1]) is None
+    left = suggestions.left("x = f", 5, excerpts=OFFERS[0])
+    assert left is not None and left.text == "_1()"
