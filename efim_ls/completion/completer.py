@@ -38,7 +38,7 @@ from model_runtime.engine.output import stop_rule
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
-from model_runtime.prompt.excerpt_layout import PlainLayout
+from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -71,10 +71,10 @@ class Completer:
             self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
-        layout = PlainLayout(model.tokenizer, model.template, budget.excerpt_tokens)
+        lay_out = layout(model.tokenizer, model.template, model.mask, model.room or budget.excerpt_tokens)
 
         def prompt_of(plan: Plan) -> Prompt:
-            shown = layout.lay_out(plan.excerpts)
+            shown = lay_out(plan.excerpts)
             return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
         self._make_planner = lambda: Planner(budget, model.tokenizer.pieces, prompt_of)

@@ -245,7 +245,8 @@ def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
 
 def _origin(prompt: Prompt, number: int) -> str:
     """Return the document that an excerpt is from, or no document's name if it is not told."""
-    return prompt.origins[number] if number < len(prompt.origins) else ""
+    origins = prompt.excerpts.origins
+    return origins[number] if number < len(origins) else ""
 
 
 def _options(settings: Settings) -> StoreOptions:

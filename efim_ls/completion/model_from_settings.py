@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -121,18 +122,20 @@ def capacity(settings: Settings, budget: Budget) -> int:
 
 def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
     """Return the configured budget, scaled down if head, tail, typed and new tokens exceed the model's context."""
-    excerpts = _excerpts(settings)
-    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts)
+    excerpts = _excerpts(settings, config.room)
+    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.room > 0)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
         limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
         raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
     share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed + wanted.excerpt_tokens))
-    shared = ExcerptBudget(*(int(tokens * share) for tokens in excerpts))
-    return Budget(int(wanted.head * share), int(wanted.tail * share), markers, shared)
+    shared = excerpts if wanted.apart else ExcerptBudget(*(int(tokens * share) for tokens in excerpts))
+    return replace(wanted, head=int(wanted.head * share), tail=int(wanted.tail * share), excerpts=shared)
 
 
-def _excerpts(settings: Settings) -> ExcerptBudget:
-    """Return the budgets of the parts that are switched on."""
+def _excerpts(settings: Settings, room: int) -> ExcerptBudget:
+    """Return the budgets of the parts that are switched on; where the model has a room, they share it."""
     wanted = settings.repository_signatures, settings.imported_signatures, settings.similar_code
-    return ExcerptBudget(*(tokens * is_on for tokens, is_on in zip(FULL_EXCERPTS, wanted, strict=True)))
+    budgets = [tokens * is_on for tokens, is_on in zip(FULL_EXCERPTS, wanted, strict=True)]
+    share = min(1.0, room / sum(budgets)) if room and any(budgets) else 1.0
+    return ExcerptBudget(*(int(tokens * share) for tokens in budgets))

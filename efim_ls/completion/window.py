@@ -21,12 +21,16 @@ FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not
 
 @dataclass(frozen=True)
 class Budget:
-    """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`)."""
+    """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`).
+
+    Excerpts that lie `apart`, in a room of the model's, take nothing from the prompt's length.
+    """
 
     head: int = 1536
     tail: int = 384
     markers: int = MARKERS
     excerpts: ExcerptBudget = NO_EXCERPT_BUDGET
+    apart: bool = False
 
     @property
     def typed(self) -> int:
@@ -35,8 +39,8 @@ class Budget:
 
     @property
     def excerpt_tokens(self) -> int:
-        """The most tokens of all excerpts of other files, with their markers and the names that come with them."""
-        return sum(self.excerpts) + PATHS if any(self.excerpts) else 0
+        """The most tokens of excerpts among a prompt's own, with their markers and the names that come with them."""
+        return sum(self.excerpts) + PATHS if any(self.excerpts) and not self.apart else 0
 
     @property
     def prompt_tokens(self) -> int:

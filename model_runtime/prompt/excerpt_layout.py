@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 import numpy as np
 
 from model_runtime.ids import Ids
-from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from model_runtime.isolated import Mask
+from model_runtime.prompt.excerpts import PLACES, Excerpt, Excerpts
 from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -68,6 +70,48 @@ class PlainLayout:
 
     def _joined(self, excerpts: Sequence[Excerpt]) -> Ids:
         return np.concatenate((NO_IDS, *(excerpt_ids(self._tokenizer, self._template, each) for each in excerpts)))
+
+
+class IsolatedLayout:
+    """Lays excerpts out in a room before the prompt, for models that were trained with a mask.
+
+    Each excerpt stands apart from all others. More than `most` tokens are never laid out: those that change most are
+    left out first, each whole.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: Template, mask: Mask, most: int) -> None:
+        """Write files in the format of the template."""
+        self._tokenizer, self._template, self._mask, self._most = tokenizer, template, mask, most
+        self.lay_out = lru_cache(REMEMBERED)(self._lay_out)
+
+    def _lay_out(self, excerpts: Excerpts) -> LaidOut:
+        """Return the pieces of excerpts; a pure function of them."""
+        shown, left = list[tuple[Excerpt, Ids]](), self._most
+        for excerpt in excerpts.all:
+            ids = excerpt_ids(self._tokenizer, self._template, excerpt)
+            if len(ids) <= left:
+                shown.append((excerpt, ids))
+                left -= len(ids)
+        preamble, definitions, volatile = (
+            np.concatenate((NO_IDS, *(ids for each, ids in shown if each.place == place))) for place in PLACES
+        )
+        return LaidOut(
+            preamble,
+            definitions,
+            volatile=volatile,
+            room=tuple(ids for _, ids in shown),
+            origins=tuple(Path(each.file).as_uri() for each, _ in shown),
+            mask=self._mask,
+        )
+
+
+def layout(
+    tokenizer: Tokenizer, template: Template, mask: Mask | Literal[""], most: int
+) -> Callable[[Excerpts], LaidOut]:
+    """Return how a model reads excerpts, of `most` tokens in all: isolated if it was trained with a mask."""
+    if mask:
+        return IsolatedLayout(tokenizer, template, mask, most).lay_out
+    return PlainLayout(tokenizer, template, most).lay_out
 
 
 def excerpt_ids(tokenizer: Tokenizer, template: Template, excerpt: Excerpt) -> Ids:

@@ -43,6 +43,9 @@ class LaidOut(NamedTuple):
     `preamble`, `definitions` and the document's own `path` stand in front of the window: before the prefix's marker,
     or behind it if they are `inside`, as comments are; `volatile` stands behind the tail. `path_inside`: the path
     alone stands behind the prefix's marker.
+
+    Or none of them is among the prompt's ids, and all lie in a `room` of isolated excerpts, one after the other, from
+    the documents named `origins`; `mask` says from where on these are seen.
     """
 
     preamble: Ids = NO_IDS
@@ -51,6 +54,9 @@ class LaidOut(NamedTuple):
     volatile: Ids = NO_IDS
     inside: bool = False
     path_inside: bool = False
+    room: tuple[Ids, ...] = ()
+    origins: tuple[str, ...] = ()
+    mask: Mask = "typed"
 
     @property
     def tokens(self) -> int:
@@ -60,6 +66,8 @@ class LaidOut(NamedTuple):
     @property
     def front(self) -> tuple[Ids, Ids]:
         """What stands before the prefix's marker, and what stands behind it."""
+        if self.room:
+            return NO_IDS, NO_IDS
         first, path = (self.preamble, self.definitions), (self.path,)
         before = () if self.inside else first if self.path_inside else first + path
         behind = first + path if self.inside else path if self.path_inside else ()
@@ -77,10 +85,8 @@ class Prompt:
     tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
     the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
     between them. It also reads the counts of `memory`. `head`, `tail` and `typed` are numbers of tokens;
-    `excerpts` are the ids of other files' text among `ids`.
-
-    `room` are excerpts of the documents named `origins`, in the order in which they lie before the window, for a
-    model that was trained with these; the first `blind` of `ids` do not see them.
+    `excerpts` are the ids of other files' text, among `ids` or in a room before them, which the first `blind` of
+    `ids` do not see.
     """
 
     ids: Ids
@@ -91,18 +97,22 @@ class Prompt:
     typed: int
     memory: MemoryView | None = None
     excerpts: LaidOut = NOTHING_LAID_OUT
-    room: tuple[Ids, ...] = ()
     blind: int = 0
-    origins: tuple[str, ...] = ()
 
     @cached_property
     def isolated(self) -> IsolatedExcerpts:
-        """The excerpts and what does not see them, to compare with others."""
-        return isolated_excerpts(self.room, self.blind)
+        """The excerpts in the room and what does not see them, to compare with others."""
+        return isolated_excerpts(self.excerpts.room, self.blind)
+
+    @property
+    def all_ids(self) -> Ids:
+        """The ids with those in the room, which stand where they are seen: before the middle's marker."""
+        blind = len(self.ids) if not self.excerpts.room else self.blind
+        return np.concatenate((self.ids[:blind], *self.excerpts.room, self.ids[blind:]))
 
     @property
     def tokens(self) -> int:
-        """Number of tokens with those of the excerpts."""
+        """Number of tokens with those in the room."""
         return len(self.ids) + self.isolated.tokens
 
 
@@ -110,8 +120,13 @@ def with_isolated(
     prompt: Prompt, template: Template, mask: Mask, room: Sequence[Ids], origins: Sequence[str]
 ) -> Prompt:
     """Return the prompt with excerpts of the documents of these names, seen from where the mask says on."""
-    blind = len(prompt.ids) - prompt.typed - len(template.middle) if mask == "typed" else 0
-    return replace(prompt, room=tuple(room), blind=blind, origins=tuple(origins))
+    laid = LaidOut(room=tuple(room), origins=tuple(origins), mask=mask)
+    return replace(prompt, excerpts=laid, blind=_blind(template, len(prompt.ids), prompt.typed, laid))
+
+
+def _blind(template: Template, ids: int, typed: int, excerpts: LaidOut) -> int:
+    """Return how many of the first ids do not see the excerpts in the room."""
+    return ids - typed - len(template.middle) if excerpts.room and excerpts.mask == "typed" else 0
 
 
 def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids, excerpts: LaidOut = NOTHING_LAID_OUT) -> Ids:
@@ -124,20 +139,24 @@ def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids, excerpts: 
     parts = [_ids(template.prefix), behind, head, _ids(template.suffix), tail]
     if template.tail_first:
         parts = parts[3:] + parts[:3]
-    return np.concatenate((_ids(template.bos), before, *parts, excerpts.volatile, _ids(template.middle), typed))
+    volatile = NO_IDS if excerpts.room else excerpts.volatile
+    return np.concatenate((_ids(template.bos), before, *parts, volatile, _ids(template.middle), typed))
 
 
 def part_sizes(template: Template, prompt: Prompt) -> list[tuple[PartName, int]]:
-    """Return the parts of a prompt in the order of `order_parts`, each with its number of tokens."""
+    """Return the parts of a prompt in the order of `Prompt.all_ids`, each with its number of tokens."""
     shown = prompt.excerpts
     path: tuple[PartName, int] = ("marker", len(shown.path))
     front: list[tuple[PartName, int]] = [("preamble", len(shown.preamble)), ("definitions", len(shown.definitions))]
+    last: list[tuple[PartName, int]] = [("marker", len(template.middle)), ("typed", prompt.typed)]
+    if shown.room:
+        last, front = [*front, ("volatile", len(shown.volatile)), *last], []
+        shown = NOTHING_LAID_OUT
     before = [] if shown.inside else front if shown.path_inside else [*front, path]
     behind = [*front, path] if shown.inside else [path] if shown.path_inside else []
     head: list[tuple[PartName, int]] = [("marker", len(template.prefix)), *behind, ("head", prompt.head)]
     tail: list[tuple[PartName, int]] = [("marker", len(template.suffix)), ("tail", prompt.tail)]
     parts = [*tail, *head] if template.tail_first else [*head, *tail]
-    last: list[tuple[PartName, int]] = [("marker", len(template.middle)), ("typed", prompt.typed)]
     return [("marker", len(template.bos)), *before, *parts, ("volatile", len(shown.volatile)), *last]
 
 
@@ -171,14 +190,16 @@ def assemble(
 ) -> Prompt:
     """Build the prompt without healing: `stub` has already been taken out of typed."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
+    ids = order_parts(template, h, t, y, excerpts)
     prompt = Prompt(
-        ids=order_parts(template, h, t, y, excerpts),
+        ids=ids,
         stub=stub.encode("utf-8", "replace"),
         history=np.concatenate((t, HISTORY_BREAK, h, y)),
         head=len(h),
         tail=len(t),
         typed=len(y),
         excerpts=excerpts,
+        blind=_blind(template, len(ids), len(y), excerpts),
     )
     return prompt if around == NO_SURROUNDINGS else surrounded(tokenizer, prompt, around)
 

@@ -79,7 +79,7 @@ def explained(
     plan, prompt = frame.plan, frame.prompt
     spent = spent_on(prompt, answered)
     return {
-        "prompt": tokenizer.decode(prompt.ids),
+        "prompt": tokenizer.decode(prompt.all_ids),
         "parts": [each._asdict() for each in prompt_parts(tokenizer, template, prompt, spent or costs)],
         "excerpts": [each._asdict() for each in shown_excerpts(tokenizer, template, frame, spent or costs)],
         "head": plan.head,
@@ -95,7 +95,7 @@ def explained(
 def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs: Costs) -> list[ShownExcerpt]:
     """Return the excerpts that a frame's prompt shows, in its order; each costs what its last token does."""
     prompt, excerpts = frame.prompt, frame.plan.excerpts
-    ends, start, found = _cost_ends(costs, len(prompt.ids)), 0, list[ShownExcerpt]()
+    ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ShownExcerpt]()
     parts = {"preamble": excerpts.preamble, "definitions": excerpts.definitions, "volatile": excerpts.volatile}
     for name, size in part_sizes(template, prompt):
         shown = parts.get(name, ()) if size else ()
@@ -112,12 +112,12 @@ def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs
 
 def prompt_parts(tokenizer: Tokenizer, template: Template, prompt: Prompt, costs: Costs) -> list[PromptPart]:
     """Return a prompt in order, split where its part or the cost changes; the texts together are the whole prompt."""
-    sizes, ends = part_sizes(template, prompt), _cost_ends(costs, len(prompt.ids))
-    found, start = list[PromptPart](), 0
+    sizes, ends = part_sizes(template, prompt), _cost_ends(costs, prompt.tokens)
+    found, start, ids = list[PromptPart](), 0, prompt.all_ids
     for name, size in sizes:
         decode = tokenizer.decode if name in WITH_MARKERS else _decoder(tokenizer)
         for cost, from_here, to_here in _overlaps(ends, start, start + size):
-            text = decode(prompt.ids[from_here:to_here])
+            text = decode(ids[from_here:to_here])
             found.append(PromptPart(name, text, to_here - from_here, cost))
         start += size
     return found
@@ -146,7 +146,7 @@ def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
         return None
     costs = answer.costs
     sizes = (costs.head, costs.tail, costs.typed, costs.reused + costs.recomputed)
-    return costs if sizes == (prompt.head, prompt.tail, prompt.typed, len(prompt.ids)) else None
+    return costs if sizes == (prompt.head, prompt.tail, prompt.typed, prompt.tokens) else None
 
 
 def _who_said(tokenizer: Tokenizer, spoken: Spoken, start: int, end: int) -> dict[str, object]:

@@ -164,7 +164,7 @@ def test_a_change_of_excerpts_recomputes_typed_only(served: Served) -> None:
     made = served.generate(0, first)
     assert (made.reused, made.stats.recomputed) == (0, first.tokens)
     again = served.generate(0, second)
-    new = len(second.room[1])
+    new = len(second.excerpts.room[1])
     assert again.stats.recomputed == typed_tokens(served, second) + new
     back = served.generate(0, first)
     assert back.stats.recomputed == typed_tokens(served, first)
@@ -176,20 +176,24 @@ def test_excerpts_and_what_saw_them_come_back_after_a_restart(served: Served, tm
     served.save()
     served.close()
     later = Served("typed", "fp16", tmp_path)
-    other = replace(prompt, room=prompt.room[:1], origins=prompt.origins[:1])
-    assert later.generate(0, other).fetched == len(prompt.room[0]) + prompt.blind // 16 * 16
+    shown = prompt.excerpts
+    other = replace(prompt, excerpts=shown._replace(room=shown.room[:1], origins=shown.origins[:1]))
+    assert later.generate(0, other).fetched == len(prompt.excerpts.room[0]) + prompt.blind // 16 * 16
     again = later.generate(1, prompt)
-    assert again.stats.recomputed <= 16 and again.fetched >= len(prompt.room[1]) + typed_tokens(later, prompt) - 32
+    assert (
+        again.stats.recomputed <= 16
+        and again.fetched >= len(prompt.excerpts.room[1]) + typed_tokens(later, prompt) - 32
+    )
 
 
 def test_excerpts_of_private_files_reach_no_disk(served: Served, tmp_path: Path) -> None:
     prompt = served.prompt(400, 300, [0, 2], PRIVATE)
     served.generate(0, prompt)
     served.save()
-    assert served.persistence and all(served.persistence.filled_excerpt(ids) for ids in prompt.room)
+    assert served.persistence and all(served.persistence.filled_excerpt(ids) for ids in prompt.excerpts.room)
     served.close()
     later = Served("typed", "fp16", tmp_path)
-    assert later.persistence and not any(later.persistence.filled_excerpt(ids) for ids in prompt.room)
+    assert later.persistence and not any(later.persistence.filled_excerpt(ids) for ids in prompt.excerpts.room)
     assert later.generate(0, prompt).fetched == prompt.blind // 16 * 16
 
 
