@@ -18,7 +18,7 @@ from efim_lab.training.report import plot, read_log
 from efim_lab.training.run.measurement import MeasuringStep, record
 from efim_lab.training.run.snapshot import MANIFEST, copy_history
 from efim_lab.training.samples import bpe
-from efim_lab.training.samples.sample_maker import Shares
+from efim_lab.training.samples.sample_maker import MOST_EXCERPT_TOKENS, Shares
 from efim_lab.training.samples.stream import ShardSource
 from efim_lab.training.trainer import PLANS, Trainer, TrainerSettings
 
@@ -55,7 +55,7 @@ def pretrain(order: PretrainingJob) -> Path:
     source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
     trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
-    export(trainer.model, vocabulary, target)
+    export(trainer.model, vocabulary, target, MOST_EXCERPT_TOKENS if order.shares.repository else 0)
     plot(order.out / "log.jsonl", target / "loss.png")
     if order.lines:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)

@@ -81,7 +81,8 @@ class IsolatedLayout:
 
     def __init__(self, tokenizer: Tokenizer, template: Template, mask: Mask, most: int) -> None:
         """Write files in the format of the template."""
-        self._tokenizer, self._template, self._mask, self._most = tokenizer, template, mask, most
+        self._tokenizer, self._template, self._most = tokenizer, template, most
+        self._mask: Mask = mask
         self.lay_out = lru_cache(REMEMBERED)(self._lay_out)
 
     def _lay_out(self, excerpts: Excerpts) -> LaidOut:
