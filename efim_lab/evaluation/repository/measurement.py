@@ -1,0 +1,160 @@
+"""Asks the server at places of repositories, with every arm, and types what stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from pathlib import Path
+
+from efim_lab.documents import CodeDocument
+from efim_lab.errors import WorkError
+from efim_lab.evaluation.figures import metrics
+from efim_lab.evaluation.held_out import Progress, model_name
+from efim_lab.evaluation.repository.arms import ARMS, RepositoryArm
+from efim_lab.evaluation.repository.bits import bits_of
+from efim_lab.evaluation.repository.places import RepositoryPlace
+from efim_lab.package_memories import PackageMemories
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.model_from_settings import open_model
+from efim_ls.completion.planner import never
+from efim_ls.request import Request
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import EMBEDDED, read_config
+from model_runtime.decoder.linear import packed_format
+from model_runtime.loading.checkpoint_reader import read_tokenizer
+from model_runtime.loading.load import Model
+from model_runtime.prompt.prompt import Prompt
+
+
+@dataclass(frozen=True)
+class PlaceScore:
+    """What an arm makes of one place.
+
+    `suggested` is cut to the target's number of lines, `bits` are those of the target. Of a place that was typed,
+    `opening` is the number of its first prompt's tokens, and `keystrokes` are those recomputed before each other key.
+    """
+
+    place: RepositoryPlace
+    suggested: str
+    bits: float
+    opening: int | None = None
+    keystrokes: tuple[int, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the target is suggested, blank lines and blanks at lines' ends apart."""
+        return metrics.is_same_code(self.suggested, self.place.target)
+
+
+class AskedCompleter(Completer):
+    """The server's completer, which also says what it would send."""
+
+    def prompt(self, request: Request) -> Prompt:
+        """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
+        frame = self._document(request.uri).planner.copy().plan(request.text, request.cursor)
+        return self._with_surroundings(request, frame, never)
+
+
+class ArmSubject:
+    """One arm's server: a completer over a loaded model, and what its requests carry."""
+
+    def __init__(
+        self, arm: RepositoryArm, model: Model, completer: AskedCompleter, memories: PackageMemories
+    ) -> None:
+        """Take a completer whose settings are the arm's, and the counts of all repositories."""
+        self._arm, self._model, self._completer, self._memories = arm, model, completer, memories
+
+    def ask(self, number: int, place: RepositoryPlace) -> PlaceScore:
+        """Ask at a place, in a document that was never open before."""
+        asked = self._request(f"asked/{number}", place, 0)
+        answer = self._completer.complete(asked, never)
+        suggested = "\n".join(answer.text.split("\n")[: place.lines])
+        bits = bits_of(self._model, self._completer.prompt(asked), place.target)
+        self._completer.close_document(asked.uri, save=False)
+        return PlaceScore(place, suggested, bits)
+
+    def type(self, number: int, place: RepositoryPlace) -> tuple[int, tuple[int, ...]]:
+        """Type a target key by key: return the first request's prompt tokens, and those recomputed at each other."""
+        keys = [self._request(f"typed/{number}", place, typed) for typed in range(len(place.target))]
+        first, *others = (self._completer.complete(key, never).costs for key in keys)
+        self._completer.close_document(keys[0].uri, save=False)
+        return first.reused + first.recomputed, tuple(costs.recomputed for costs in others)
+
+    def _request(self, root: str, place: RepositoryPlace, typed: int) -> Request:
+        """Return the request after some of the target's characters: of a chunk, one by key, else as typing asks."""
+        return Request(
+            uri=f"file:///{self._arm.name}/{root}/{place.document.path}".replace(" ", "-"),
+            text=place.text_at(typed),
+            cursor=place.cursor + typed,
+            explicit=place.kind == "chunk" and not typed,
+            language="python",
+            memory=self._memories.beside(place.document) if self._arm.memory else None,
+        )
+
+
+def measure(
+    folder: Path,
+    documents: Sequence[CodeDocument],
+    places: Sequence[RepositoryPlace],
+    typed: int,
+    progress: Progress,
+    arms: Sequence[RepositoryArm] = ARMS,
+) -> dict[str, list[PlaceScore]]:
+    """Score every place with every arm, in this order; the first `typed` places of each kind are typed as well.
+
+    The documents are those of all repositories. Raises ModelError if the model cannot be loaded, WorkError if an arm
+    has a setting that does not exist.
+    """
+    memories, name = PackageMemories(read_tokenizer(folder, read_config(folder)), documents), model_name(folder)
+    found = {arm.name: list[PlaceScore]() for arm in arms}
+    # Arms with the same settings share a model, so that what their prompts share is computed once.
+    for _, group in groupby(arms, key=lambda arm: dict(arm.settings)):
+        alike = list(group)
+        what = f"{name}, {' and '.join(arm.name for arm in alike)}"
+        with _opened(folder, alike, memories) as subjects:
+            for number, place in enumerate(places):
+                progress(what, number, len(places))
+                for arm, subject in zip(alike, subjects, strict=True):
+                    found[arm.name].append(subject.ask(number, place))
+        progress(what, len(places), len(places))
+    chosen = _first_of_each_kind(places, typed)
+    for arm in arms:  # with a model of its own: no other arm shall have computed what it needs
+        with _opened(folder, [arm], memories) as (subject,):
+            for done, number in enumerate(chosen):
+                progress(f"{name}, {arm.name}, typed", done, len(chosen))
+                opening, keystrokes = subject.type(number, places[number])
+                found[arm.name][number] = replace(found[arm.name][number], opening=opening, keystrokes=keystrokes)
+        progress(f"{name}, {arm.name}, typed", len(chosen), len(chosen))
+    return found
+
+
+@contextmanager
+def _opened(folder: Path, arms: Sequence[RepositoryArm], memories: PackageMemories) -> Generator[list[ArmSubject]]:
+    """Load the model with the settings of these arms, which are the same for all, and close it afterwards."""
+    settings = _settings(folder, arms[0])
+    model, budget, persistence = open_model(settings, _silent)
+    completer = AskedCompleter(model, settings, budget, persistence)
+    yield [ArmSubject(arm, model, completer, memories) for arm in arms]
+    completer.close(0)
+
+
+def _settings(folder: Path, arm: RepositoryArm) -> Settings:
+    if unknown := arm.settings.keys() - {each.name for each in fields(Settings)}:
+        raise WorkError(f"there is no setting {min(unknown)}: change the arm {arm.name}")
+    # The fastest format, the default, is another on a busy machine.
+    base = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
+    return replace(base, **arm.settings)
+
+
+def _first_of_each_kind(places: Sequence[RepositoryPlace], count: int) -> list[int]:
+    """Return the indices of the first places of each kind."""
+    by_kind = dict[str, list[int]]()
+    for number, place in enumerate(places):
+        by_kind.setdefault(place.kind, []).append(number)
+    return [number for numbers in by_kind.values() for number in numbers[:count]]
+
+
+def _silent(_phase: str, _percent: int) -> None:
+    """Report no progress."""
