@@ -9,7 +9,7 @@ from rapidfuzz import fuzz
 
 WORD = re.compile(r"\w+")
 BEGUN = re.compile(r"\w*\Z")
-NAME = re.compile(r"[^\W\d]\w*")
+NAME = re.compile(r"\b[^\W\d]\w*")
 QUOTED = re.compile(r"""\w*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|#.*""")  # a string with its prefix, a comment
 KEYWORDS = frozenset(keyword.kwlist)
 

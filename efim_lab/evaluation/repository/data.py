@@ -12,6 +12,7 @@ from platform import python_version
 from efim_lab.documents import CodeDocument, package_of, read_documents
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.held_out_data import read_held_out
+from efim_lab.evaluation.repository.project_names import PACKAGE_FILE
 from efim_lab.evaluation.typist.lines import with_plain_line_ends
 
 # The embedded model has not seen them (`heldout` in the corpus' splits.py); all but asyncio come with what is needed.
@@ -58,7 +59,9 @@ def _version(name: str) -> str:
 
 def _read(path: Path, name: str, version: str) -> list[RepositoryFiles]:
     if path.is_dir():
-        packages = {name: [CodeDocument(f"{name}/{each.path}", each.text) for each in read_held_out(path)]}
+        empty = [CodeDocument(each.relative_to(path).as_posix(), "") for each in sorted(path.rglob(PACKAGE_FILE))]
+        files = {each.path: each.text for each in (*empty, *read_held_out(path))}
+        packages = {name: [CodeDocument(f"{name}/{each}", text) for each, text in sorted(files.items())]}
     else:
         packages = dict[str, list[CodeDocument]]()
         for document in read_documents(path):

@@ -33,13 +33,13 @@ class PlaceScore:
     """What an arm makes of one place.
 
     `suggested` is cut to the target's number of lines, `bits` are those of the target. Of a place that was typed,
-    `opening` is the number of its first prompt's tokens, and `keystrokes` are those recomputed before each other key.
+    `prompt` is the number of its first prompt's tokens, and `keystrokes` are those recomputed before each other key.
     """
 
     place: RepositoryPlace
     suggested: str
     bits: float
-    opening: int | None = None
+    prompt: int | None = None
     keystrokes: tuple[int, ...] = ()
 
     @property
@@ -124,8 +124,8 @@ def measure(
         with _opened(folder, [arm], memories) as (subject,):
             for done, number in enumerate(chosen):
                 progress(f"{name}, {arm.name}, typed", done, len(chosen))
-                opening, keystrokes = subject.type(number, places[number])
-                found[arm.name][number] = replace(found[arm.name][number], opening=opening, keystrokes=keystrokes)
+                prompt, keystrokes = subject.type(number, places[number])
+                found[arm.name][number] = replace(found[arm.name][number], prompt=prompt, keystrokes=keystrokes)
         progress(f"{name}, {arm.name}, typed", len(chosen), len(chosen))
     return found
 

@@ -99,7 +99,7 @@ def first_uses(source: PythonSource, project: Project, rng: random.Random) -> It
 
     The cursor is before a random token of the line, up to the name; the rest of the line, which ends a statement or a
     compound one's header, has 3 to 30 tokens and stands nowhere else in the repository. Ten lines of code that are
-    no imports stand above.
+    no imports stand above. A line has one place.
     """
     uses = project_uses(source, project.modules)
     firsts = {use.name: use for use in reversed(uses)}
@@ -108,9 +108,10 @@ def first_uses(source: PythonSource, project: Project, rng: random.Random) -> It
     code = [row for row in source.by_row if row not in source.import_rows]
     tenth = sorted(code)[LINES_ABOVE - 1 : LINES_ABOVE]
     rows = {token.start: row for row, tokens in source.by_row.items() for token in tokens}
+    left = {row for row in source.whole_rows if tenth and row > tenth[0] and _is_typed(source, row)}
     for use in chosen:
-        row, draw = rows[use.start], rng.random()
-        if not tenth or row <= tenth[0] or row not in source.whole_rows or not _is_typed(source, row):
+        row, draw = rows.get(use.start, -1), rng.random()  # inside of a text there are no tokens
+        if row not in left:
             continue
         tokens = source.by_row[row]
         before = [at for at, token in enumerate(tokens) if token.start <= use.start]
@@ -118,6 +119,7 @@ def first_uses(source: PythonSource, project: Project, rng: random.Random) -> It
         target = source.document.text[tokens[at].start : tokens[-1].end]
         fits = FEWEST_TOKENS <= len(tokens) - at <= MOST_TOKENS and source.line(row).rstrip().endswith(target)
         if fits and project.count(target) == 1:
+            left.remove(row)
             yield RepositoryPlace("first use", source.document, tokens[at].start, target)
 
 

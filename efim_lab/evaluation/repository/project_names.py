@@ -156,7 +156,9 @@ def _use(
     if meaning in modules or not is_member or meaning[-1] not in modules.defined:
         return None
     last = (first, *rest)[-1]
-    return ProjectUse(".".join((first, *rest)), last, source.end_of(node) - len(last))
+    start = source.end_of(node) - len(last)
+    is_there = source.document.text.startswith(last, start)  # places inside of formatted texts can be wrong
+    return ProjectUse(".".join((first, *rest)), last, start) if is_there else None
 
 
 def _parts(node: ast.expr) -> list[str]:

@@ -92,14 +92,14 @@ def _kind(scores: Mapping[str, Sequence[PlaceScore]], chosen: Sequence[bool]) ->
 def _figures(scores: Sequence[PlaceScore]) -> PlaceFigures:
     exact, similarity, f1 = (_mean(scores, [value(score) for score in scores]) for value in SCORES)
     keys = [(score.place.document.path, float(sum(score.keystrokes)), len(score.keystrokes)) for score in scores]
-    openings = [score.opening for score in scores if score.opening is not None]
+    prompts = [score.prompt for score in scores if score.prompt is not None]
     return PlaceFigures(
         exact,
         similarity,
         f1,
         bits_per_character=_bits(scores, [score.bits for score in scores]),
         recomputed=estimate(keys),
-        prompt=fmean(openings) if openings else None,
+        prompt=fmean(prompts) if prompts else None,
     )
 
 

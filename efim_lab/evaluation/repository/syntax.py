@@ -71,7 +71,7 @@ class PythonSource:
 
     def offset(self, row: int, column: int) -> int:
         """Return the offset of a place as syntax trees give it: rows count from 1, columns in bytes of UTF-8."""
-        return self._starts[row - 1] + len(self._lines[row - 1].encode()[:column].decode())
+        return self._starts[row - 1] + len(self._lines[row - 1].encode()[:column].decode(errors="ignore"))
 
     def end_of(self, node: ast.expr) -> int:
         """Return the offset where an expression ends; an attribute ends with its name."""
