@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, it stays true
 FrameKind = Literal["kept", "restored", "new"]
@@ -25,7 +26,8 @@ class Request:
     `others` are the texts of other open documents in the same language, most recently used last. `count` is the most
     suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
     name of the document's language, empty if it has none. `memory` counts over the repository, without the document
-    and the other texts; None if there is none.
+    and the other texts; None if there is none. `excerpts` of other files are offered to the prompt, and what it shows
+    of files that are `withdrawn` (real paths) must go.
     """
 
     uri: str
@@ -37,6 +39,8 @@ class Request:
     least: float = 0.0
     language: str = ""
     memory: MemoryView | None = None
+    excerpts: Excerpts = NO_EXCERPTS
+    withdrawn: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Costs:
     memory or disk, `ahead` were computed before they were needed, and `approximate` may differ slightly from what the
     model would compute now (only if a setting allows it, or on a GPU). Of the `new_tokens`, `known` were computed for
     an earlier suggestion; decoding the others took `passes`, in which `accepted` of the `drafted` tokens proved
-    right.
+    right. `preamble`, `definitions` and `volatile` are what the prompt showed of other files.
     """
 
     frame: FrameKind = "new"
@@ -78,6 +82,9 @@ class Costs:
     passes: int = 0
     drafted: int = 0
     accepted: int = 0
+    preamble: int = 0
+    definitions: int = 0
+    volatile: int = 0
     ms: Milliseconds = field(default_factory=Milliseconds)
 
 

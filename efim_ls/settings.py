@@ -136,6 +136,24 @@ class Settings:
         "except those that git ignores or the settings rule out; `efim-ls index --status` shows what is kept.",
         "Suggestions",
     )
+    repository_signatures: bool = setting(
+        False,
+        "Let the model read the signatures that the workspace's files use most. For models that were trained to read "
+        "several files; the same for all files, so that it is computed once.",
+        "Other files",
+    )
+    imported_signatures: bool = setting(
+        False,
+        "Let the model read the signatures of what a file imports from the workspace. For models that were trained "
+        "to read several files.",
+        "Other files",
+    )
+    similar_code: bool = setting(
+        False,
+        "Where the model is unsure, let it read what you edited last in other open files, and the most similar code "
+        "of the workspace. It changes only while you do not type.",
+        "Other files",
+    )
     disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
     )

@@ -21,7 +21,7 @@ from efim_ls.completion.model_from_settings import open_model
 from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
 from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
 from efim_ls.completion.suggestions.beginning import Beginning, likely_beginning
-from efim_ls.completion.suggestions.explanation import Spoken, prompt_parts, spent_on, suggestion
+from efim_ls.completion.suggestions.explanation import Spoken, explained, suggestion
 from efim_ls.completion.suggestions.recent import Remainder
 from efim_ls.completion.window import Budget
 from efim_ls.languages import ANY, knows, notice
@@ -38,6 +38,8 @@ from model_runtime.engine.output import stop_rule
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
+from model_runtime.prompt.excerpt_layout import PlainLayout
+from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -69,8 +71,11 @@ class Completer:
             self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
+        layout = PlainLayout(model.tokenizer, model.template, budget.excerpt_tokens)
+
         def prompt_of(plan: Plan) -> Prompt:
-            return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed)
+            shown = layout.lay_out(plan.excerpts)
+            return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
         self._make_planner = lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
 
@@ -97,7 +102,9 @@ class Completer:
             plan, owner = frame.plan, self._owner(request.uri, frame.plan)
             meter.lap("plan")
             meter.frame(frame)
-            left = document.suggestions.left(request.text, request.cursor, request.others, request.memory)
+            left = document.suggestions.left(
+                request.text, request.cursor, request.others, request.memory, plan.excerpts
+            )
             known = left is not None and not request.explicit
             prompt = frame.prompt if known else self._with_surroundings(request, frame, stopped)
             meter.lap("tokenize")
@@ -131,14 +138,18 @@ class Completer:
         model = self._model.description.model
         return notice("" if model == str(EMBEDDED) else model, self.languages, language)
 
-    def prefetch(self, request: Request) -> Preparation:
-        """Return work that prefetches what a completion for this request will need."""
+    def prefetch(self, request: Request, rested: bool = False) -> Preparation:
+        """Return work that prefetches what a completion for this request will need.
+
+        Where the cursor has `rested` and no suggestion is shown, the prompt takes up the excerpts that are offered.
+        """
         if not knows(self.languages, request.language):
             return _nothing_to_prepare
 
         def frames(stopped: ShouldStop) -> list[Frame | None]:
-            planner, place = self._document(request.uri).planner, (request.text, request.cursor, stopped)
-            return [planner.plan(*place), planner.renewed(*place)]
+            planner = self._document(request.uri).offer(request.excerpts, request.withdrawn)
+            place = request.text, request.cursor, stopped
+            return [planner.rested(*place) if rested else planner.plan(*place), planner.renewed(*place)]
 
         return self._preparation(request.uri, frames)
 
@@ -153,36 +164,26 @@ class Completer:
 
         It changes nothing.
         """
-        document, tokenizer = self._document(request.uri), self._model.tokenizer
-        told = suggestion(tokenizer, answered, document.spoken)
+        document, model = self._document(request.uri), self._model
         if unknown := self.notice(request.language):
             reason = self._phrases.refusal(request) if self._phrases else "no phrase"
+            told = suggestion(model.tokenizer, answered, document.spoken)
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
-        frame = document.planner.copy().plan(request.text, request.cursor)
-        plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
-        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids)
+        planner = document.planner.copy()
+        planner.offer(request.excerpts, request.withdrawn)
+        frame, meter = planner.plan(request.text, request.cursor), CostMeter()
+        plan, ids = frame.plan, frame.prompt.ids
+        reusable = model.engine.reusable(self._owner(request.uri, plan), ids)
         meter.frame(frame)
-        meter.add(**reusable._asdict(), recomputed=len(prompt.ids) - reusable.reused)
-        costs, spent = meter.counted(), spent_on(prompt, answered)
-        parts = prompt_parts(tokenizer, self._model.template, prompt, spent or costs)
-        return {
-            "prompt": tokenizer.decode(prompt.ids),
-            "parts": [each._asdict() for each in parts],
-            "head": plan.head,
-            "tail": plan.tail,
-            "typed": plan.typed,
-            "rest": plan.rest,
-            "costs": asdict(costs),
-            "spent": asdict(spent) if spent else None,
-            "reason": self._refusal(plan, prompt),
-            "notice": None,
-            "suggestion": told,
-        }
+        meter.add(**reusable._asdict(), recomputed=len(ids) - reusable.reused)
+        told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.spoken)
+        return told | {"reason": self._refusal(plan, frame.prompt), "notice": None}
 
     def forget_suggestions(self) -> None:
         """Forget what was suggested in all documents: files that it came from may no longer be read."""
         for document in self._documents.values():
             document.forget_suggestions()
+            document.forget_excerpts()
 
     def forget_documents(self) -> None:
         """Forget all documents, so that nothing more of them is saved."""
@@ -236,8 +237,14 @@ class Completer:
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if nothing reads counts of texts; on any thread."""
-        return self._model.tokenizer if self._model.ngram_cache or self._phrases else None
+        """The model's tokenizer, None if nothing reads the repository; on any thread."""
+        reads = self._model.ngram_cache or self._phrases or any(self.excerpt_budget)
+        return self._model.tokenizer if reads else None
+
+    @property
+    def excerpt_budget(self) -> ExcerptBudget:
+        """The most tokens of each part of other files' text; on any thread."""
+        return self._budget.excerpts
 
     @property
     def tiers(self) -> list[dict[str, object]]:
@@ -351,7 +358,9 @@ class Completer:
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
             cut = likelihood if each == text and not request.explicit else None
-            document.suggestions.add(request.text, request.cursor, each, request.others, cut, request.memory)
+            document.suggestions.add(
+                request.text, request.cursor, each, request.others, cut, request.memory, plan.excerpts
+            )
         meter.lap("postprocess")
         document.spoken = Spoken(likelihood, 0, request.memory)
         if not texts:

@@ -33,6 +33,8 @@ class CostMeter:
         """Note which frame is used, and the sizes of its prompt's parts."""
         self._frame = frame.plan.frame
         self.add(head=frame.prompt.head, tail=frame.prompt.tail, typed=frame.prompt.typed)
+        shown = frame.prompt.excerpts
+        self.add(preamble=len(shown.preamble), definitions=len(shown.definitions), volatile=len(shown.volatile))
 
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""

@@ -10,6 +10,7 @@ from efim_ls.completion.suggestions.explanation import Spoken
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request, ShouldStop
 from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 
 class DocumentFrames:
@@ -27,6 +28,7 @@ class DocumentFrames:
         self._make = make
         self._memory: MemoryView | None = None
         self.spoken: Spoken | None = None  # what the last answer was made from
+        self._excerpts = NO_EXCERPTS  # that were offered last
         self._planner: Planner | None = None
         self._asked: dict[int, Frame] = {}
 
@@ -35,6 +37,7 @@ class DocumentFrames:
         """The document's planner."""
         if self._planner is None:
             self._planner = self._make()
+            self._planner.offer(self._excerpts)
             self._planner.recall(self.saved)
             self._asked = {frame.plan.number: frame for frame in self._planner.frames}
         return self._planner
@@ -71,17 +74,37 @@ class DocumentFrames:
         """Forget what was suggested, and what that was made from."""
         self.suggestions, self._memory, self.spoken = RecentSuggestions(), None, None
 
+    def forget_excerpts(self) -> None:
+        """Take other files' text out of all frames."""
+        if self._planner is not None:
+            shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
+            self.offer(NO_EXCERPTS, shown)
+
+    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str]) -> Planner:
+        """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none."""
+        self._excerpts = excerpts
+        self.planner.offer(excerpts, withdrawn)
+        if withdrawn:
+            shown = {number: frame.plan.excerpts for number, frame in self._asked.items()}
+            self._asked = {n: self._asked[n] for n, each in shown.items() if each.without(withdrawn) is each}
+        return self.planner
+
     def plan(self, request: Request, stopped: ShouldStop) -> Frame:
         """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
-        frame = self.planner.plan(request.text, request.cursor, stopped)
+        planner = self.offer(request.excerpts, request.withdrawn)
+        frame = planner.plan(request.text, request.cursor, stopped)
         self._asked[frame.plan.number] = frame
         return frame
 
     def asked(self) -> list[Frame]:
         """Return the requested frames that the planner still remembers."""
-        numbers = [frame.plan.number for frame in self._planner.frames] if self._planner else []
+        numbers = [frame.plan.number for frame in self._frames]
         self._asked = {number: self._asked[number] for number in numbers if number in self._asked}
         return list(self._asked.values())
+
+    @property
+    def _frames(self) -> Sequence[Frame]:
+        return self._planner.frames if self._planner else ()
 
     def close(self) -> None:
         """Forget the suggestions; the frames stay until they are saved."""

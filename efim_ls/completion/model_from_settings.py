@@ -21,8 +21,11 @@ from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.load import LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
+from model_runtime.prompt.excerpts import ExcerptBudget
 
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
+# Tokens of other files' text. The volatile part is short because every new frame computes it again.
+PREAMBLE_TOKENS, DEFINITIONS_TOKENS, VOLATILE_TOKENS = 512, 384, 256
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
 Progress = Callable[[str, int], None]
@@ -118,10 +121,21 @@ def capacity(settings: Settings, budget: Budget) -> int:
 
 def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
     """Return the configured budget, scaled down if head, tail, typed and new tokens exceed the model's context."""
-    wanted = Budget(settings.head_tokens, settings.tail_tokens)
+    excerpts = _excerpts(settings)
+    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
         limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
         raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
-    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed))
-    return Budget(int(wanted.head * share), int(wanted.tail * share), markers)
+    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed + wanted.excerpt_tokens))
+    shared = ExcerptBudget(*(int(tokens * share) for tokens in excerpts))
+    return Budget(int(wanted.head * share), int(wanted.tail * share), markers, shared)
+
+
+def _excerpts(settings: Settings) -> ExcerptBudget:
+    """Return the budgets of the parts that are switched on."""
+    return ExcerptBudget(
+        PREAMBLE_TOKENS * settings.repository_signatures,
+        DEFINITIONS_TOKENS * settings.imported_signatures,
+        VOLATILE_TOKENS * settings.similar_code,
+    )

@@ -16,6 +16,7 @@ from efim_ls.completion.window import MOST_CHARACTERS, Budget, Pieces, Window
 from efim_ls.request import FrameKind, ShouldStop
 from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts_after, lines_upwards
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.prompt.prompt import Prompt
 
 ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
@@ -32,7 +33,8 @@ class Plan:
     """An exact window of the text around the cursor: `head + typed + rest`, the line's end, and `tail`.
 
     `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is the head's start in
-    code points. `number` identifies the frame within its document while it is remembered.
+    code points. `number` identifies the frame within its document while it is remembered. `excerpts` of other files
+    stay as they were when the frame was made, or when the cursor last rested in it.
     """
 
     frame: FrameKind
@@ -42,6 +44,7 @@ class Plan:
     typed: str
     rest: str
     tail: str
+    excerpts: Excerpts = NO_EXCERPTS
 
 
 PromptOf = Callable[[Plan], Prompt]
@@ -82,6 +85,15 @@ class Planner:
         self._budget, self._window, self._prompt_of = budget, Window(budget, pieces), prompt_of
         self._frames: list[Frame] = []
         self._made = 0
+        self._offered = NO_EXCERPTS
+        self._withdrawn = frozenset[str]()
+
+    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
+        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once."""
+        self._offered = excerpts.without(withdrawn)
+        if withdrawn != self._withdrawn:
+            self._withdrawn = withdrawn
+            self._frames = [self._showing(frame, frame.plan.excerpts.without(withdrawn)) for frame in self._frames]
 
     def plan(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
         """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one.
@@ -101,6 +113,17 @@ class Planner:
             return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
         return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
 
+    def rested(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
+        """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
+
+        Volatile ones stay until others are offered: to take them away would cost as much as to change them.
+        """
+        frame = self.plan(text, cursor, stopped)
+        offered = self._offered
+        if not offered.volatile:
+            offered = offered._replace(volatile=frame.plan.excerpts.volatile)
+        return self._remember(self._showing(frame, offered))
+
     def renewed(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame | None:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
@@ -119,13 +142,21 @@ class Planner:
     def recall(self, plans: Iterable[Plan]) -> None:
         """Adopt the frames of the document's earlier planner, most recently used last."""
         for plan in plans:
-            self._remember(Frame(replace(plan, number=self._made), self._prompt_of(plan)))
+            shown = replace(plan, number=self._made, excerpts=self._offered)
+            self._remember(Frame(shown, self._prompt_of(shown)))
 
     def copy(self) -> Planner:
         """Return a planner with the same frames, to see what this one would plan without changing it."""
         other = copy.copy(self)
         other._frames = list(self._frames)
         return other
+
+    def _showing(self, frame: Frame, excerpts: Excerpts) -> Frame:
+        """Return a frame with these excerpts in place of its own."""
+        if frame.plan.excerpts == excerpts:
+            return frame
+        plan = replace(frame.plan, excerpts=excerpts)
+        return Frame(plan, self._prompt_of(plan))
 
     def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan], stopped: ShouldStop) -> Frame:
         kept = self._least(_until(stopped, fitting))
@@ -178,7 +209,7 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(stopped, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail)
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered)
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efim_ls.text.lines import starts_line
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 Pieces = Callable[[str], list[tuple[str, int]]]
 MARKERS = 3  # tokens of a template with markers of one token each and no BOS
@@ -14,6 +15,7 @@ MOST_CHARACTERS = 8  # per token: text longer than this times the budget is not 
 STARVED = 8  # a head below 1/8 of its budget, with more text above, shows the model too little
 BLANK_LINES = re.compile(r"\s*[\r\n]")
 OPENING = 256  # characters that identify a window's start
+PATHS = 64  # tokens for the names of the repository and of the document before excerpts of other files
 FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not searched for, but made again
 
 
@@ -24,6 +26,7 @@ class Budget:
     head: int = 1536
     tail: int = 384
     markers: int = MARKERS
+    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET
 
     @property
     def typed(self) -> int:
@@ -31,9 +34,14 @@ class Budget:
         return self.head // 4
 
     @property
+    def excerpt_tokens(self) -> int:
+        """The most tokens of all excerpts of other files, with their markers and the names that come with them."""
+        return sum(self.excerpts) + PATHS if any(self.excerpts) else 0
+
+    @property
     def prompt_tokens(self) -> int:
         """Tokens of the longest prompt: in an overlong line, typed may take twice its budget."""
-        return self.markers + self.head + self.tail + 2 * self.typed
+        return self.markers + self.excerpt_tokens + self.head + self.tail + 2 * self.typed
 
 
 class Window:

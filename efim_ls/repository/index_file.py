@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -139,6 +140,20 @@ class IndexFile:
         """Return all definitions of a name, sorted by path and line."""
         found = self._ask(lambda queries: queries.definitions(name))
         return sorted((each for some in found for each in some), key=lambda each: (each.path, each.definition.line))
+
+    def names(self, after: str, most: int) -> dict[str, int]:
+        """Return the first defined names after one, in order, each with the number of its definitions."""
+        found = Counter[str]()
+        for some in self._ask(lambda queries: queries.names(after, most)):
+            found.update(some)
+        return dict(sorted(found.items())[:most])
+
+    def references(self, names: Sequence[str]) -> dict[str, int]:
+        """Return in how many files each name stands."""
+        found = Counter[str]()
+        for some in self._ask(lambda queries: queries.references(names)):
+            found.update(some)
+        return dict(found)
 
     def outline(self, path: str) -> Outline | None:
         """Return the outline of a file, None if the index does not have it."""

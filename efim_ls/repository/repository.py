@@ -13,9 +13,11 @@ from functools import partial
 from time import monotonic
 
 from efim_ls.languages import family_of
+from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.repository.watcher import FileWatcher
 from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
 from model_runtime.memory.memory import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
 PATIENCE = 2.0  # seconds: after such a wait a step is done although the user is typing
@@ -50,6 +52,7 @@ class Repository:
         self._begun = True  # whether the thread has seen the scope
         self._work = deque[Work]()
         self._closed = self._at_work = False
+        self._retrieval: tuple[RetrievalPlace, Callable[[], None]] | None = None
 
     def adopt(self, scope: Scope | None) -> bool:
         """Index what a scope names, None for nothing, in place of what was indexed; return whether that is new.
@@ -61,6 +64,7 @@ class Repository:
             with self._changed:
                 self._scope, self._index, self._begun = scope, None, False
                 self._work.clear()
+                self._retrieval = None
                 self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="repository", daemon=True)
@@ -86,6 +90,33 @@ class Repository:
         """Return what is known now in a language, without some files by their real paths; None if that is nothing."""
         memory = index.snapshot.get(family_of(language)) if (index := self._index) else None
         return memory.without(without) if memory and memory.tokens else None
+
+    def excerpts(self, path: str, cursor: int) -> Excerpts:
+        """Return what a prompt at an offset of a document may show of other files, by its real path."""
+        return index.excerpts.excerpts(path, cursor) if (index := self._index) else NO_EXCERPTS
+
+    @property
+    def withdrawn(self) -> frozenset[str]:
+        """Files whose text no prompt may show any more."""
+        return index.excerpts.withdrawn if (index := self._index) else frozenset()
+
+    def retrieve(self, place: RetrievalPlace, then: Callable[[], None]) -> None:
+        """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return.
+
+        After that, `then` is called on the repository's thread.
+        """
+        with self._changed:
+            is_waiting, self._retrieval = self._retrieval is not None, (place, then)
+        if not is_waiting:
+            self._post(self._retrieve)
+
+    def _retrieve(self, index: WorkspaceIndex) -> Steps:
+        with self._changed:
+            wanted, self._retrieval = self._retrieval, None
+        if wanted:
+            place, then = wanted
+            yield from index.retrieve(place)
+            then()
 
     @property
     def status(self) -> IndexStatus | None:

@@ -24,10 +24,13 @@ from efim_ls.repository.database.origin import OF_INDEX, IndexOrigin
 from efim_ls.repository.database.place import index_path
 from efim_ls.repository.database.tables import Entry
 from efim_ls.repository.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
+from efim_ls.repository.excerpts.chooser import ExcerptChooser
+from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
 from model_runtime.memory.memory import EMPTY, Memory, MemoryDocument
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 
 Steps = Generator[None]
@@ -51,12 +54,20 @@ class Scope:
     rules: Rules = field(compare=False)  # made of the same settings and folders
     tokenizer: Tokenizer = field(compare=False)
     digest: bytes  # the tokenizer's
+    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET  # of other files' text, for which prompts have room
 
     @classmethod
-    def of(cls, settings: Settings, rules: Rules, folders: Iterable[Path], tokenizer: Tokenizer) -> Scope:
+    def of(
+        cls,
+        settings: Settings,
+        rules: Rules,
+        folders: Iterable[Path],
+        tokenizer: Tokenizer,
+        excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+    ) -> Scope:
         """Return the scope of a session; it changes only with settings that matter here."""
         mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_MEMORY)})
-        return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest)
+        return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest, excerpts)
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,10 @@ class WorkspaceIndex:
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""
-        self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN
+        self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
+        folders = [str(folder) for folder in scope.folders]
+        chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
+        self.excerpts = WorkspaceExcerpts(chooser)
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""
@@ -117,6 +131,7 @@ class WorkspaceIndex:
         yield from self._write_again()
         self._file.remove([], for_good=True)  # what was kept for files that had only been renamed
         self._is_built = True
+        yield from self.excerpts.renew(rebuilt=True)
         self._tell()
 
     def recall(self) -> Steps:
@@ -168,13 +183,22 @@ class WorkspaceIndex:
         yield
         if self._open.get(path) != source:
             self._open[path] = source
+            self.excerpts.open(path, language, text)
             yield from self._publish()
+        if self._is_built:
+            yield from self.excerpts.renew()
 
     def close_document(self, path: str) -> Steps:
         """Count a file's own text again."""
+        self.excerpts.close_document(path)
         if self._open.pop(path, None):
             file = self._readable(path)
             yield from self._update([file] if file else [], [] if file else [path])
+
+    def retrieve(self, place: RetrievalPlace) -> Steps:
+        """Look up the code that is most similar to a place in a document."""
+        yield
+        self.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
 
     def close(self) -> None:
         """Close the index file."""
@@ -204,6 +228,10 @@ class WorkspaceIndex:
     def _is_private(self, path: str) -> bool:
         """Return whether nothing of a file may reach the disk."""
         return not may_reach_disk(Path(path).as_uri(), self._scope.settings.private_files)
+
+    def _is_shown(self, path: str) -> bool:
+        """Return whether prompts may show text of a file; their keys and values reach the disk."""
+        return (path in self._files or path in self._open) and not self._is_private(path)
 
     def _walk(self) -> Steps:
         """Find files that are new, changed or gone in all folders, and read them."""
@@ -240,6 +268,7 @@ class WorkspaceIndex:
             # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
+            self.excerpts.readmit(file.path)
             yield
             unpublished += source.tokens
             if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
@@ -285,6 +314,7 @@ class WorkspaceIndex:
             for each in (self._files, self._skipped, self._open, self._unwritten):
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
+        self.excerpts.withdraw(excluded)
         self._file.remove(sorted(set(paths) - set(excluded)), for_good=False)
         if excluded:  # what may have to be wiped takes as long as the index is large
             self._file.remove(excluded, for_good=True)

@@ -32,9 +32,14 @@ class BackgroundWork:
         documents: OpenDocuments,
         model: ModelLoader,
         at_rest: Callable[[OpenDocument], None],
+        request_at: Callable[[OpenDocument, int], Request],
     ) -> None:
-        """Call `at_rest` for a document that has not been asked about for a while."""
+        """Call `at_rest` for a document that has not been asked about for a while.
+
+        `request_at` returns what prefetching at an offset of a document is for.
+        """
         self._engine, self._documents, self._model, self._at_rest = engine, documents, model, at_rest
+        self._request_at = request_at
 
     @property
     def _completer(self) -> CompletionBackend | None:
@@ -48,6 +53,12 @@ class BackgroundWork:
         """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
         self._prefetch(document, accepted(request, suggested))
         document.save_timer.start(REST, lambda: self._rest(document))
+
+    def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
+        """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
+        answered = document.last_answer(document.text, cursor)
+        is_shown = answered is not None and bool(answered.text)
+        self._prefetch(document, self._request_at(document, cursor), rested=not is_shown)
 
     def drop_prefetch(self, document: OpenDocument) -> None:
         """Drop all prefetching for a document."""
@@ -99,16 +110,14 @@ class BackgroundWork:
     def _prefetch_at_cursor(self, document: OpenDocument) -> None:
         """Prefetch for a document's cursor or, if it is unknown, for the document's beginning."""
         if document.cursor is not None:
-            self._prefetch(
-                document, Request(document.uri, document.text, document.cursor, language=document.language)
-            )
+            self.prefetch_rested(document, document.cursor)
         elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
             self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language))
 
-    def _prefetch(self, document: OpenDocument, request: Request) -> None:
+    def _prefetch(self, document: OpenDocument, request: Request, rested: bool = False) -> None:
         completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
         if completer is not None and off is None:
-            self._begin(document, completer.prefetch(request))
+            self._begin(document, completer.prefetch(request, rested))
 
     def _begin(self, document: OpenDocument, job: Job[bool]) -> None:
         document.prefetch_timer.cancel()

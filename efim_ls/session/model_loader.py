@@ -13,6 +13,7 @@ from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.errors import ModelError
+from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 
 CLOSING = 1.0  # seconds that each part of closing may take
@@ -33,8 +34,11 @@ class CompletionBackend(Protocol):
         """Answer a request; once `stopped()` is true, soon return it as superseded."""
         ...
 
-    def prefetch(self, request: Request, /) -> Job[bool]:
-        """Return work that prefetches what a request will need."""
+    def prefetch(self, request: Request, rested: bool, /) -> Job[bool]:
+        """Return work that prefetches what a request will need.
+
+        Where the cursor has `rested` and no suggestion is shown, the prompt takes up new excerpts.
+        """
         ...
 
     def prefetch_opened(self, uri: str, text: str, language: str, /) -> Job[bool]:
@@ -76,6 +80,11 @@ class CompletionBackend(Protocol):
     @property
     def tokenizer(self) -> Tokenizer | None:
         """What turns the workspace's files into tokens, None if their counts cannot be used; on any thread."""
+        ...
+
+    @property
+    def excerpt_budget(self) -> ExcerptBudget:
+        """The most tokens of each part of other files' text in a prompt; on any thread."""
         ...
 
     @property

@@ -11,6 +11,7 @@ from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
 from efim_ls.languages import language_of
 from efim_ls.paths import real_path
+from efim_ls.repository.excerpts.volatile import RecentEdit
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from efim_ls.text.document import Change, Document, Encoding
@@ -83,6 +84,7 @@ class OpenDocument(Document):
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self.out_of_step = False
+        self.edited_at: int | None = None  # offset of the last edit
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
 
@@ -91,7 +93,9 @@ class OpenDocument(Document):
         if change.is_whole:
             self.out_of_step = False
         if not self.out_of_step:
-            self.retention.follow(self.apply(change, encoding), self.text)
+            edit = self.apply(change, encoding)
+            self.edited_at = edit.at
+            self.retention.follow(edit, self.text)
 
     def verdict(self, rules: Rules) -> Verdict:
         """Return the rules' verdict on it, cached while the same rules are in force."""
@@ -189,6 +193,15 @@ class OpenDocuments:
                 room -= size
                 found.append(other)
         return found[:MOST_OTHERS][::-1]
+
+    def edited(self, document: OpenDocument) -> tuple[RecentEdit, ...]:
+        """Return where other documents that may be read were edited last, the last one used last."""
+        others = [each for each in self._documents.values() if each is not document and each.path]
+        return tuple(
+            RecentEdit(each.path, each.text, each.line_of(each.edited_at))
+            for each in others
+            if each.edited_at is not None and self.may_be_read(each)
+        )
 
     def may_be_read(self, document: OpenDocument) -> bool:
         """Return whether a document's text may be used to complete others."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
 from efim_ls.access.rules import Rules
 from efim_ls.paths import real_path
+from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.repository.repository import Repository
 from efim_ls.repository.workspace_index import IndexStatus, Scope
 from efim_ls.request import Ahead, Answer, Reason, Request, Status
@@ -27,8 +29,12 @@ from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import UsageHistory
 from efim_ls.usage.levels import levels_in_force
 from efim_ls.usage.suggestions import Offers
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
+# Below it nothing is shown unasked (`min_confidence`), so that looking for code there can spoil no suggestion. Four
+# of five retrievals change nothing or harm (arXiv 2403.10059), and the model's own doubt tells which.
+UNSURE = DEFAULTS.min_confidence
 STILL_TYPING = 0.3  # seconds after a key in which another one is likely: the repository's thread waits
 
 logger = logging.getLogger(__name__)
@@ -56,7 +62,9 @@ class Session:
         self._load = load
         self._levels: Mapping[str, float] = {}  # by language, as they were when the model was loaded
         self._model = ModelLoader(self.engine, self._load_model, fetch, released=lambda: self.background.drop_all())
-        self.background = BackgroundWork(self.engine, self.documents, self._model, self.index_document)
+        self.background = BackgroundWork(
+            self.engine, self.documents, self._model, self.index_document, self._request_ahead
+        )
         self._folders: tuple[str, ...] = ()
 
     @property
@@ -138,7 +146,15 @@ class Session:
         count, least = (self.settings.alternatives, 0.0) if explicit else (1, self._least_confidence(language))
         memory = self.repository.view(language, [each.path for each in (document, *others)])
         texts = tuple(each.text for each in others)
-        return Request(document.uri, document.text, cursor, explicit, texts, count, least, language, memory)
+        ahead = self._request_ahead(document, cursor)
+        return replace(ahead, explicit=explicit, others=texts, count=count, least=least, memory=memory)
+
+    def _request_ahead(self, document: OpenDocument, cursor: int) -> Request:
+        """Return what a prompt at a place is made of, without what only an answer needs."""
+        excerpts, withdrawn = self.repository.excerpts(document.path, cursor), self.repository.withdrawn
+        return Request(
+            document.uri, document.text, cursor, language=document.language, excerpts=excerpts, withdrawn=withdrawn
+        )
 
     def rating(self, request: Request, answer: Answer) -> float | None:
         """Return the confidence by which what becomes of a suggestion is counted, None if that teaches nothing.
@@ -249,8 +265,10 @@ class Session:
         settings, completer = self.settings, self._model.completer
         folders = [Path(path) for uri in self._folders if (path := real_path(uri))]
         tokenizer = completer.tokenizer if completer else None
-        wanted = folders and settings.enabled and settings.repository
-        scope = Scope.of(settings, self.documents.rules, folders, tokenizer) if wanted and tokenizer else None
+        excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
+        wanted = folders and settings.enabled and (settings.repository or any(excerpts))
+        rules = self.documents.rules
+        scope = Scope.of(settings, rules, folders, tokenizer, excerpts) if wanted and tokenizer else None
         if self.repository.adopt(scope):
             self.background.forget_suggestions()
             for document in self.documents:
@@ -291,6 +309,25 @@ class Session:
         document = self.documents.get(request.uri)
         if document and answer.reason != "superseded" and self.documents.why_off(request.uri) is None:
             self.background.answered(document, request, answer.text)
+            self._retrieve_if_unsure(document, request, answer)
+
+    def _retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
+        """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""
+        is_unsure = answer.confidence is not None and answer.confidence < UNSURE
+        if not (is_unsure and self.settings.similar_code and document.path and self.documents.may_be_read(document)):
+            return
+        loop, text = asyncio.get_running_loop(), document.text
+
+        def found() -> None:
+            with suppress(RuntimeError):  # the loop may have ended
+                loop.call_soon_threadsafe(take_up)
+
+        def take_up() -> None:
+            if self.documents.get(document.uri) is document and document.text == text:
+                self.background.prefetch_rested(document, request.cursor)
+
+        place = RetrievalPlace(document.path, request.text, request.cursor, self.documents.edited(document))
+        self.repository.retrieve(place, found)
 
     def _count_answer(self, request: Request, language: str, answer: Answer) -> None:
         """Count an answer, and remember it if its document is open."""

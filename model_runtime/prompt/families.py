@@ -7,6 +7,23 @@ whether a text begins with a BOS is read from it (`Tokenizer.bos`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How a family was trained to see other files of a repository before the one that it completes.
+
+    `separator` is the marker before the path of each file, or between files if the first has none (`leads` is false).
+    `repository` is the marker before the repository's name, which stands first and ends as `end` says; empty if there
+    is none. The path of the file that is completed stands before the prefix's marker, behind it, or nowhere.
+    """
+
+    separator: str
+    repository: str = ""
+    end: str = ""
+    own_path: Literal["before prefix", "behind prefix", "nowhere"] = "nowhere"
+    leads: bool = True
 
 
 @dataclass(frozen=True)
@@ -18,6 +35,8 @@ class Family:
     in training. `ends` end a text although the config does not say so; so does `end_id`, which also distinguishes a
     model from others with the same markers, as the names of `folders` in its path do. Markers may be `spelled` as
     plain text if the tokenizer has no tokens for them. A model with `fragments` was trained to continue inside words.
+    `files` is its format for other files; without one, or without its markers in the tokenizer, their paths are
+    comments (`# path`).
     """
 
     name: str
@@ -31,6 +50,7 @@ class Family:
     folders: tuple[str, ...] = ()
     spelled: bool = False
     fragments: bool = False
+    files: FileFormat | None = None
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -66,9 +86,18 @@ FAMILIES = (
         suffix="<|fim_suffix|>",
         middle="<|fim_middle|>",
         ends=("<|file_separator|>",),
+        # ai.google.dev/gemma/docs/codegemma/prompt-structure: the separator stands between files
+        files=FileFormat("<|file_separator|>", leads=False),
     ),
     # github.com/QwenLM/Qwen2.5-Coder (fill in the middle); Qwen3-Coder, Granite 4 and the embedded model, too
-    Family("qwen", prefix="<|fim_prefix|>", suffix="<|fim_suffix|>", middle="<|fim_middle|>"),
+    Family(
+        "qwen",
+        prefix="<|fim_prefix|>",
+        suffix="<|fim_suffix|>",
+        middle="<|fim_middle|>",
+        # arxiv.org/abs/2409.12186, figure 4
+        files=FileFormat("<|file_sep|>", "<|repo_name|>", end="\n", own_path="before prefix"),
+    ),
     # arxiv.org/abs/2510.05788 (suffix, prefix, middle), huggingface.co/JetBrains/Mellum-4b-base: StarCoder's names
     Family(
         "mellum",
@@ -81,7 +110,14 @@ FAMILIES = (
         ),
     ),
     # huggingface.co/bigcode/starcoder2-15b, ibm-granite/granite-8b-code-base, stabilityai/stable-code-3b
-    Family("starcoder", prefix="<fim_prefix>", suffix="<fim_suffix>", middle="<fim_middle>"),
+    Family(
+        "starcoder",
+        prefix="<fim_prefix>",
+        suffix="<fim_suffix>",
+        middle="<fim_middle>",
+        # StarCoder2's alone: arxiv.org/abs/2402.19173, section 5.1
+        files=FileFormat("<file_sep>", "<repo_name>", own_path="behind prefix"),
+    ),
     # github.com/deepseek-ai/DeepSeek-Coder (code insertion)
     Family("deepseek", prefix="<｜fim▁begin｜>", suffix="<｜fim▁hole｜>", middle="<｜fim▁end｜>"),
     # github.com/meta-llama/codellama, llama/generation.py: only the prefix has SentencePiece's space in front

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import cast
 
 from model_runtime.errors import ModelError
-from model_runtime.prompt.families import FAMILIES, Family
+from model_runtime.prompt.families import FAMILIES, Family, FileFormat
 from model_runtime.prompt.tokenizer import Tokenizer
 
 MARKER_KEYS = ("prefix", "suffix", "middle")
@@ -19,11 +19,21 @@ NO_TEMPLATE_REMEDY = "use a code model trained to infill, or name its markers in
 
 
 @dataclass(frozen=True)
+class FileMarkers:
+    """Ids of the markers of a family's format for other files."""
+
+    format: FileFormat
+    separator: tuple[int, ...]
+    repository: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Template:
     """Marker ids of the prompt `bos prefix head suffix tail middle typed`, or with `suffix tail` before `prefix`.
 
     A marker is one token or, if it is plain text to the tokenizer, several; a family may have no middle. `lead` is
     text before the head. `ends` end a text besides the tokenizer's special tokens and those that the config names.
+    `files` are the markers of other files; without them, their paths are comments.
     """
 
     prefix: tuple[int, ...]
@@ -35,6 +45,12 @@ class Template:
     ends: frozenset[int] = frozenset()
     family: str = ""
     fragments: bool = False
+    files: FileMarkers | None = None
+
+    @property
+    def shows_volatile(self) -> bool:
+        """Whether there is a place behind the tail where text may change without changing head and tail."""
+        return bool(self.middle) and not self.tail_first
 
     @property
     def marker_ids(self) -> tuple[int, ...]:
@@ -73,7 +89,16 @@ def find_template(
         ends=_ends(tokenizer, family, wanted),
         family=family.name,
         fragments=family.fragments,
+        files=_file_markers(tokenizer, family),
     )
+
+
+def _file_markers(tokenizer: Tokenizer, family: Family) -> FileMarkers | None:
+    """Return the ids of a family's markers of other files, None if it or the tokenizer has none."""
+    if (form := family.files) is None or (separator := tokenizer.special.get(form.separator)) is None:
+        return None
+    repository = tokenizer.special.get(form.repository) if form.repository else None
+    return FileMarkers(form, (separator,), () if repository is None else (repository,))
 
 
 def _known(override: Mapping[str, object]) -> Mapping[str, object]:

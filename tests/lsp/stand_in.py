@@ -21,6 +21,7 @@ from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.model_loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
+from model_runtime.prompt.excerpts import ExcerptBudget
 
 COSTS = Costs(head=3, recomputed=5, reused=7, ms=Milliseconds(total=2.0))
 
@@ -52,7 +53,7 @@ class StandIn:
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
         return Answer(text, COSTS, None if text else "empty", tuple(others), confidence)
 
-    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)
 
     def notice(self, language: str) -> str | None:
@@ -60,6 +61,10 @@ class StandIn:
 
     def prefetch_opened(self, uri: str, text: str, language: str) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(uri, "opened", stopped)
+
+    @property
+    def excerpt_budget(self) -> ExcerptBudget:
+        return ExcerptBudget()
 
     def work_ahead(self, uri: str, what: str, stopped: ShouldStop) -> bool:
         if "# fail ahead" in what:

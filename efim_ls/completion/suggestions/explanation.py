@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Literal, NamedTuple
 
+from efim_ls.completion.planner import Frame
 from efim_ls.request import Answer, Costs
 from model_runtime.engine.likelihood import Likelihood
 from model_runtime.ids import Ids
 from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.excerpt_layout import excerpt_ids
+from model_runtime.prompt.excerpts import ExcerptPlace
 from model_runtime.prompt.prompt import PartName, Prompt, part_sizes
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -20,6 +24,9 @@ from model_runtime.prompt.tokenizer import Tokenizer
 LEAST_SHARE = 0.1  # of a word that the repository said, from which places are named
 MOST_PLACES = 3  # of a word
 UNKNOWN: Mapping[str, object] = {"model": None, "file": None, "repository": None, "from": []}
+
+# Parts of a prompt that hold markers; in the others, text that looks like one is text.
+WITH_MARKERS = frozenset({"marker", "preamble", "definitions", "volatile"})
 
 PartCost = Literal["kept", "ahead", "disk", "recomputed"]
 
@@ -48,12 +55,67 @@ class PromptPart(NamedTuple):
     cost: PartCost
 
 
+class ShownExcerpt(NamedTuple):
+    """An excerpt of another file in a prompt: where it is from, lines from 1, why it was chosen, and its cost."""
+
+    place: ExcerptPlace
+    path: str
+    file: str
+    lines: tuple[int, ...]
+    why: str
+    tokens: int
+    cost: PartCost
+
+
+def explained(
+    tokenizer: Tokenizer,
+    template: Template,
+    frame: Frame,
+    costs: Costs,
+    answered: Answer | None,
+    spoken: Spoken | None,
+) -> dict[str, object]:
+    """Return a frame's prompt with its parts and costs as plain values, and what was `answered` with it last."""
+    plan, prompt = frame.plan, frame.prompt
+    spent = spent_on(prompt, answered)
+    return {
+        "prompt": tokenizer.decode(prompt.ids),
+        "parts": [each._asdict() for each in prompt_parts(tokenizer, template, prompt, spent or costs)],
+        "excerpts": [each._asdict() for each in shown_excerpts(tokenizer, template, frame, spent or costs)],
+        "head": plan.head,
+        "tail": plan.tail,
+        "typed": plan.typed,
+        "rest": plan.rest,
+        "costs": asdict(costs),
+        "spent": asdict(spent) if spent else None,
+        "suggestion": suggestion(tokenizer, answered, spoken),
+    }
+
+
+def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs: Costs) -> list[ShownExcerpt]:
+    """Return the excerpts that a frame's prompt shows, in its order; each costs what its last token does."""
+    prompt, excerpts = frame.prompt, frame.plan.excerpts
+    ends, start, found = _cost_ends(costs, len(prompt.ids)), 0, list[ShownExcerpt]()
+    parts = {"preamble": excerpts.preamble, "definitions": excerpts.definitions, "volatile": excerpts.volatile}
+    for name, size in part_sizes(template, prompt):
+        shown = parts.get(name, ()) if size else ()
+        sizes = [len(excerpt_ids(tokenizer, template, each)) for each in shown]
+        at = start + (max(0, size - sum(sizes)) if name == "preamble" else 0)  # the repository's name stands first
+        for each, tokens in zip(shown, sizes, strict=True):
+            at = min(at + tokens, start + size)
+            cost: PartCost = next(cost for cost, end in ends if at <= end)
+            lines = tuple(line + 1 for line in each.lines)
+            found.append(ShownExcerpt(each.place, each.path, each.file, lines, each.why, tokens, cost))
+        start += size
+    return found
+
+
 def prompt_parts(tokenizer: Tokenizer, template: Template, prompt: Prompt, costs: Costs) -> list[PromptPart]:
     """Return a prompt in order, split where its part or the cost changes; the texts together are the whole prompt."""
     sizes, ends = part_sizes(template, prompt), _cost_ends(costs, len(prompt.ids))
     found, start = list[PromptPart](), 0
     for name, size in sizes:
-        decode = _decoder(tokenizer) if name != "marker" else tokenizer.decode
+        decode = tokenizer.decode if name in WITH_MARKERS else _decoder(tokenizer)
         for cost, from_here, to_here in _overlaps(ends, start, start + size):
             text = decode(prompt.ids[from_here:to_here])
             found.append(PromptPart(name, text, to_here - from_here, cost))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from model_runtime.engine.likelihood import Likelihood
 from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 MOST_SUGGESTIONS = 16  # per document
 NEARBY = 500  # characters on each side that, with both lengths, identify a place
@@ -19,6 +20,7 @@ class PastSuggestion:
 
     Lines of `text` end in \n, whatever ends those of the document. `likelihood` is that of the text, None if all of
     it is shown however likely it is. `others` is the hash of the other open texts, and `version` that of the memory.
+    `excerpts` of other files stood in the prompt.
     """
 
     start: int
@@ -29,6 +31,7 @@ class PastSuggestion:
     likelihood: Likelihood | None
     others: int
     version: int | None
+    excerpts: Excerpts
 
     def typed(self, text: str, cursor: int, others: int, version: int | None) -> int | None:
         """Return how many of its characters stand before the cursor, None if others do or anything else changed."""
@@ -71,12 +74,14 @@ class RecentSuggestions:
         others: tuple[str, ...] = (),
         likelihood: Likelihood | None = None,
         memory: MemoryView | None = None,
+        excerpts: Excerpts = NO_EXCERPTS,
     ) -> None:
         """Remember a suggestion, with the likelihood of its text if only a likely beginning is shown."""
         before, after = text[max(0, cursor - NEARBY) : cursor], text[cursor : cursor + NEARBY]
         beside = hash(others), memory and memory.version
-        made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, likelihood, *beside)
-        known = next((left for left in self._left(text, cursor, others, memory) if left.text == suggested), None)
+        made = PastSuggestion(cursor, before, len(text) - cursor, after, suggested, likelihood, *beside, excerpts)
+        alike = self._left(text, cursor, others, memory, excerpts)
+        known = next((left for left in alike if left.text == suggested), None)
         if known is None:
             self._suggestions.append(made)
         else:
@@ -90,16 +95,31 @@ class RecentSuggestions:
         self._suggestions.append(left.suggestion)
 
     def left(
-        self, text: str, cursor: int, others: tuple[str, ...] = (), memory: MemoryView | None = None
+        self,
+        text: str,
+        cursor: int,
+        others: tuple[str, ...] = (),
+        memory: MemoryView | None = None,
+        excerpts: Excerpts | None = None,
     ) -> Remainder | None:
-        """Return what is left of the latest suggestion whose beginning stands before the cursor, else None."""
-        return next(self._left(text, cursor, others, memory), None)
+        """Return what is left of the latest suggestion whose beginning stands before the cursor, else None.
+
+        With `excerpts`, the suggestion must have been made with them.
+        """
+        return next(self._left(text, cursor, others, memory, excerpts), None)
 
     def _left(
-        self, text: str, cursor: int, others: tuple[str, ...], memory: MemoryView | None
+        self,
+        text: str,
+        cursor: int,
+        others: tuple[str, ...],
+        memory: MemoryView | None,
+        excerpts: Excerpts | None,
     ) -> Iterator[Remainder]:
         beside = hash(others), memory and memory.version
         for made in reversed(self._suggestions):
+            if excerpts is not None and made.excerpts != excerpts:
+                continue
             typed = made.typed(text, cursor, *beside)
             if typed is not None and typed < len(made.text):
                 yield Remainder(made, typed)

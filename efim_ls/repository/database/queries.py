@@ -14,6 +14,8 @@ PASSAGE_BITS = 16  # of a passage's row number; the content's stands above them
 MOST_COMPARED = (
     1000  # passages that a look-up ranks; commoner words are left out, since each costs about a microsecond
 )
+# A view of the full-text index, which this connection alone sees.
+WORDS_BY_PLACE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_by_place USING fts5vocab (main, passages, instance)"
 
 
 class Passage(NamedTuple):
@@ -66,6 +68,28 @@ class IndexQueries:
             (name,),
         )
         return [FoundDefinition(path, Definition(*rest)) for path, *rest in rows]
+
+    def names(self, after: str, most: int) -> dict[str, int]:
+        """Return the first defined names after one, in order, each with the number of its definitions."""
+        rows = self.connection.execute(
+            "SELECT name, count(*) FROM definitions JOIN files USING (content) "
+            "WHERE name > ? AND NOT gone GROUP BY name ORDER BY name LIMIT ?",
+            (after, most),
+        )
+        return dict(rows.fetchall())
+
+    def references(self, names: Sequence[str]) -> dict[str, int]:
+        """Return in how many files each name stands."""
+        self.connection.execute(WORDS_BY_PLACE)
+        counted = (
+            "SELECT count(DISTINCT path) FROM words_by_place JOIN files ON content = doc >> ? "
+            "WHERE term = ? AND NOT gone"
+        )
+        found = dict[str, int]()
+        for name in names:
+            term = indexed_form(name[:LONGEST_WORD]).lower()
+            found[name] = self.connection.execute(counted, (PASSAGE_BITS, term)).fetchone()[0]
+        return found
 
     def outline(self, path: str) -> Outline | None:
         """Return the outline of a file, None if it is not in the index."""

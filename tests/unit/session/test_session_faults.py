@@ -14,6 +14,7 @@ from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.open_documents import IdleTimer
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 BAD, GOOD = "file:///bad.py", "file:///good.py"
 
@@ -33,7 +34,11 @@ class Fake:
         self.others.append(request.others)
         return Answer("more")
 
-    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
+    @property
+    def excerpt_budget(self) -> ExcerptBudget:
+        return NO_EXCERPT_BUDGET
+
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
         return lambda stopped: True
 
     def notice(self, language: str) -> str | None:

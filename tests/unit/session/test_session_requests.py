@@ -13,6 +13,7 @@ from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.request_queue import Debounce
 from efim_ls.session.session import Session
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
 FOREVER = 20.0  # seconds: no test waits so long unless it is to fail
@@ -41,7 +42,11 @@ class Fake:
             return Answer("", Costs(recomputed=1), "superseded")
         return Answer(f"after {request.text}", self.costs)
 
-    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
+    @property
+    def excerpt_budget(self) -> ExcerptBudget:
+        return NO_EXCERPT_BUDGET
+
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
         return lambda stopped: not stopped()
 
     def notice(self, language: str) -> str | None:

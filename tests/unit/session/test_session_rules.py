@@ -14,6 +14,7 @@ from efim_ls.request import Answer, Request
 from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()
 
@@ -33,7 +34,11 @@ class Fake:
         self.gate.wait(10)
         return Answer("more")
 
-    def prefetch(self, request: Request) -> Callable[[ShouldStop], bool]:
+    @property
+    def excerpt_budget(self) -> ExcerptBudget:
+        return NO_EXCERPT_BUDGET
+
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
         def work(stopped: ShouldStop) -> bool:
             self.foreseen.append(request.uri)
             return True

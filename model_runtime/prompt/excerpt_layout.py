@@ -1,0 +1,79 @@
+"""Excerpts of other files to token ids, as the model's family was trained to read several files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from model_runtime.ids import Ids
+from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut
+from model_runtime.prompt.template import FileMarkers, Template
+from model_runtime.prompt.tokenizer import Tokenizer
+
+# Endings of files whose comments begin with a number sign; those of others begin with two slashes.
+NUMBER_SIGN = frozenset({".py", ".pyi", ".rb", ".sh", ".toml", ".yaml", ".yml", ".r", ".jl", ".pl", ".ex", ".exs"})
+REMEMBERED = 64  # sets of excerpts whose ids are kept: some frames of some documents
+
+
+class PlainLayout:
+    """Lays excerpts out as ordinary tokens of the prompt, for models as they are published.
+
+    More than `most` tokens are never laid out: the parts that change most are left out first, each whole.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: Template, most: int) -> None:
+        """Write files in the format of the template."""
+        self._tokenizer, self._template, self._most = tokenizer, template, most
+        self.lay_out = lru_cache(REMEMBERED)(self._lay_out)
+
+    def _lay_out(self, excerpts: Excerpts) -> LaidOut:
+        """Return the ids of excerpts; a pure function of them."""
+        stable = excerpts._replace(volatile=())
+        for shown in (excerpts, stable, stable._replace(definitions=())):
+            files = self._template.files
+            laid = self._with_markers(shown, files) if files else self._as_comments(shown)
+            if laid.tokens <= self._most:
+                return laid
+        return NOTHING_LAID_OUT
+
+    def _with_markers(self, excerpts: Excerpts, files: FileMarkers) -> LaidOut:
+        form, separator = files.format, np.array(files.separator, dtype=np.int32)
+        volatile = self._volatile(excerpts)
+        if not (excerpts.preamble or excerpts.definitions):
+            return LaidOut(volatile=volatile)
+        name = self._tokenizer.encode_file(excerpts.repository + form.end) if files.repository else NO_IDS
+        repository = np.concatenate((np.array(files.repository, dtype=np.int32), name))
+        preamble, definitions = (self._joined(part) for part in (excerpts.preamble, excerpts.definitions))
+        if not form.leads:
+            without = len(separator)
+            preamble, definitions = (
+                (preamble[without:], definitions) if len(preamble) else (preamble, definitions[without:])
+            )
+        preamble = np.concatenate((repository, preamble))
+        path = NO_IDS if form.own_path == "nowhere" else self._tokenizer.encode_file(f"{excerpts.path}\n")
+        if form.own_path == "behind prefix":
+            return LaidOut(preamble, np.concatenate((definitions, separator)), path, volatile, path_inside=True)
+        return LaidOut(preamble, definitions, np.concatenate((separator, path)), volatile)
+
+    def _as_comments(self, excerpts: Excerpts) -> LaidOut:
+        preamble, definitions = (self._joined(part) for part in (excerpts.preamble, excerpts.definitions))
+        return LaidOut(preamble, definitions, volatile=self._volatile(excerpts), inside=True)
+
+    def _volatile(self, excerpts: Excerpts) -> Ids:
+        return self._joined(excerpts.volatile) if self._template.shows_volatile else NO_IDS
+
+    def _joined(self, excerpts: Sequence[Excerpt]) -> Ids:
+        return np.concatenate((NO_IDS, *(excerpt_ids(self._tokenizer, self._template, each) for each in excerpts)))
+
+
+def excerpt_ids(tokenizer: Tokenizer, template: Template, excerpt: Excerpt) -> Ids:
+    """Return the ids of one excerpt: its marker, path and text or, without a marker, the path as a comment."""
+    path, text, encode = excerpt.path, excerpt.text, tokenizer.encode_file
+    if template.files is None:
+        sign = "#" if PurePosixPath(path).suffix.lower() in NUMBER_SIGN else "//"
+        return encode(f"\n{sign} {path}\n{text}")
+    return np.concatenate((np.array(template.files.separator, dtype=np.int32), encode(f"{path}\n"), encode(text)))

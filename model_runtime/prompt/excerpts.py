@@ -1,0 +1,73 @@
+"""Excerpts: pieces of other files' text for a prompt, in three places by how often they change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+ExcerptPlace = Literal["preamble", "definitions", "volatile"]
+PLACES: tuple[ExcerptPlace, ...] = ("preamble", "definitions", "volatile")
+
+
+class Excerpt(NamedTuple):
+    """A piece of another file's text.
+
+    `path` is what the model reads, relative to the workspace's folder; `file` is the real path. `lines` are those of
+    the file, from 0, that the text shows. `why` tells people the reason it was chosen.
+    """
+
+    place: ExcerptPlace
+    path: str
+    file: str
+    lines: tuple[int, ...]
+    text: str
+    why: str
+
+    @property
+    def first_line(self) -> int:
+        """The first line of the file that is shown, from 0."""
+        return self.lines[0]
+
+
+class Excerpts(NamedTuple):
+    """What a prompt shows of other files; `volatile` changes most often and stands nearest to the cursor.
+
+    `repository` is the workspace folder's name, and `path` the document's own path in it.
+    """
+
+    preamble: tuple[Excerpt, ...] = ()
+    definitions: tuple[Excerpt, ...] = ()
+    volatile: tuple[Excerpt, ...] = ()
+    repository: str = ""
+    path: str = ""
+
+    @property
+    def all(self) -> tuple[Excerpt, ...]:
+        """All excerpts, in their order."""
+        return self.preamble + self.definitions + self.volatile
+
+    def without(self, files: Collection[str]) -> Excerpts:
+        """Return the excerpts that are from none of these files, by their real paths."""
+        if not files or all(each.file not in files for each in self.all):
+            return self
+
+        def kept(part: tuple[Excerpt, ...]) -> tuple[Excerpt, ...]:
+            return tuple(each for each in part if each.file not in files)
+
+        return self._replace(
+            preamble=kept(self.preamble), definitions=kept(self.definitions), volatile=kept(self.volatile)
+        )
+
+
+NO_EXCERPTS = Excerpts()
+
+
+class ExcerptBudget(NamedTuple):
+    """The most tokens of each part, with the markers of its excerpts; 0 for a part that is switched off."""
+
+    preamble: int = 0
+    definitions: int = 0
+    volatile: int = 0
+
+
+NO_EXCERPT_BUDGET = ExcerptBudget()
