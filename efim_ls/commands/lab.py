@@ -76,9 +76,9 @@ def add_eval(commands: Subparsers) -> None:
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
     number = partial(whole_number, 1)
-    lines = "how many lines to complete (default: 1000); with --repository, of each kind (default: 100)"
+    lines = "how many lines to complete (default: 1000); with --repository, of each kind (default: 50)"
     evaluate.add_argument("--lines", type=number, metavar="N", help=lines)
-    typed = "how many of these lines to type key by key (default: 150); with --repository, of each kind (default: 10)"
+    typed = "how many of these lines to type key by key (default: 150); with --repository, of each kind (default: 5)"
     evaluate.add_argument("--typed", type=number, metavar="N", help=typed)
     opened = "other files open while typing, the nearest of the package; repeat it (default: both 0 and 4)"
     evaluate.add_argument("--open", type=partial(whole_number, 0), action="append", metavar="N", help=opened)
@@ -193,9 +193,9 @@ def _eval(arguments: argparse.Namespace) -> int:
     with _work_errors():
         folders = [model_folder(name) for name in names]
         if arguments.repository:
-            evaluate_repositories(paths, folders, arguments.lines or 100, arguments.typed or 10)
+            evaluate_repositories(paths, folders, arguments.lines or 50, arguments.typed or 5)
             return 0
-        lines, rows = arguments.lines or 1000, arguments.rows
+        lines, rows = arguments.lines or 500, arguments.rows
         options = TypingOptions(arguments.typed or 150, tuple(arguments.open or (0, 4)))
         if arguments.language:
             evaluate_language(paths[0], folders, lines, arguments.language, options, rows)

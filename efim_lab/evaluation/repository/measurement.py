@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
@@ -14,23 +15,26 @@ from efim_lab.evaluation.figures import metrics
 from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.repository.arms import ARMS, RepositoryArm
 from efim_lab.evaluation.repository.bits import bits_of
+from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.places import RepositoryPlace
-from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.model_from_settings import open_model
 from efim_ls.completion.planner import never
-from efim_ls.request import Request
-from efim_ls.settings import Settings
+from efim_ls.request import Answer, Request
+from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import Model
+from model_runtime.prompt.excerpts import Excerpts
 from model_runtime.prompt.prompt import Prompt
+
+LEAST = DEFAULTS.min_confidence  # below it nothing is shown, and a server looks for similar code
 
 
 @dataclass(frozen=True)
 class PlaceScore:
-    """What an arm makes of one place.
+    """What an arm makes of one place; `retrieved` if similar code was looked for.
 
     `suggested` is cut to the target's number of lines, `bits` are those of the target. Of a place that was typed,
     `prompt` is the number of its first prompt's tokens, and `keystrokes` are those recomputed before each other key.
@@ -39,6 +43,7 @@ class PlaceScore:
     place: RepositoryPlace
     suggested: str
     bits: float
+    retrieved: bool = False
     prompt: int | None = None
     keystrokes: tuple[int, ...] = ()
 
@@ -53,44 +58,63 @@ class AskedCompleter(Completer):
 
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
-        frame = self._document(request.uri).planner.copy().plan(request.text, request.cursor)
-        return self._with_surroundings(request, frame, never)
+        planner = self._document(request.uri).planner.copy()
+        planner.offer(request.excerpts, request.withdrawn)
+        return self._with_surroundings(request, planner.plan(request.text, request.cursor), never)
 
 
 class ArmSubject:
     """One arm's server: a completer over a loaded model, and what its requests carry."""
 
-    def __init__(
-        self, arm: RepositoryArm, model: Model, completer: AskedCompleter, memories: PackageMemories
-    ) -> None:
-        """Take a completer whose settings are the arm's, and the counts of all repositories."""
-        self._arm, self._model, self._completer, self._memories = arm, model, completer, memories
+    def __init__(self, arm: RepositoryArm, model: Model, completer: AskedCompleter, others: OtherFiles) -> None:
+        """Take a completer whose settings are the arm's."""
+        self._arm, self._model, self._completer, self._others = arm, model, completer, others
 
     def ask(self, number: int, place: RepositoryPlace) -> PlaceScore:
         """Ask at a place, in a document that was never open before."""
-        asked = self._request(f"asked/{number}", place, 0)
-        answer = self._completer.complete(asked, never)
-        suggested = "\n".join(answer.text.split("\n")[: place.lines])
+        retrieved = self._arm.retrieved == "everywhere"
+        asked, answer = self._asked(f"asked/{number}", place, retrieved)
+        if not retrieved and self._is_unsure(answer):
+            retrieved = True
+            asked, answer = self._asked(f"asked again/{number}", place, retrieved)
+        suggested = "\n".join((answer.text + answer.hidden).split("\n")[: place.lines])
         bits = bits_of(self._model, self._completer.prompt(asked), place.target)
-        self._completer.close_document(asked.uri, save=False)
-        return PlaceScore(place, suggested, bits)
+        return PlaceScore(place, suggested, bits, retrieved)
 
-    def type(self, number: int, place: RepositoryPlace) -> tuple[int, tuple[int, ...]]:
-        """Type a target key by key: return the first request's prompt tokens, and those recomputed at each other."""
-        keys = [self._request(f"typed/{number}", place, typed) for typed in range(len(place.target))]
+    def type(self, number: int, score: PlaceScore) -> PlaceScore:
+        """Type a target key by key, with the excerpts that it was asked with: they stay while someone types."""
+        place, excerpts = score.place, self._excerpts(score.place, score.retrieved)
+        keys = [self._request(f"typed/{number}", place, typed, excerpts) for typed in range(len(place.target))]
         first, *others = (self._completer.complete(key, never).costs for key in keys)
         self._completer.close_document(keys[0].uri, save=False)
-        return first.reused + first.recomputed, tuple(costs.recomputed for costs in others)
+        keystrokes = tuple(costs.recomputed for costs in others)
+        return replace(score, prompt=first.reused + first.recomputed, keystrokes=keystrokes)
 
-    def _request(self, root: str, place: RepositoryPlace, typed: int) -> Request:
+    def _asked(self, root: str, place: RepositoryPlace, retrieved: bool) -> tuple[Request, Answer]:
+        request = self._request(root, place, 0, self._excerpts(place, retrieved))
+        answer = self._completer.complete(request, never)
+        self._completer.close_document(request.uri, save=False)
+        return request, answer
+
+    def _is_unsure(self, answer: Answer) -> bool:
+        """Return whether a server that may read similar code would look for some after an answer."""
+        reads = bool(self._completer.excerpt_budget.volatile)
+        return reads and answer.confidence is not None and answer.confidence < LEAST
+
+    def _excerpts(self, place: RepositoryPlace, retrieved: bool) -> Excerpts:
+        return self._others.excerpts(place, self._completer.excerpt_budget, retrieved)
+
+    def _request(self, root: str, place: RepositoryPlace, typed: int, excerpts: Excerpts) -> Request:
         """Return the request after some of the target's characters: of a chunk, one by key, else as typing asks."""
         return Request(
             uri=f"file:///{self._arm.name}/{root}/{place.document.path}".replace(" ", "-"),
             text=place.text_at(typed),
             cursor=place.cursor + typed,
             explicit=place.kind == "chunk" and not typed,
+            least=LEAST,
             language="python",
-            memory=self._memories.beside(place.document) if self._arm.memory else None,
+            memory=self._others.memories.beside(place.document) if self._arm.memory else None,
+            excerpts=excerpts,
         )
 
 
@@ -101,42 +125,42 @@ def measure(
     typed: int,
     progress: Progress,
     arms: Sequence[RepositoryArm] = ARMS,
-) -> dict[str, list[PlaceScore]]:
+) -> dict[RepositoryArm, list[PlaceScore]]:
     """Score every place with every arm, in this order; the first `typed` places of each kind are typed as well.
 
     The documents are those of all repositories. Raises ModelError if the model cannot be loaded, WorkError if an arm
     has a setting that does not exist.
     """
-    memories, name = PackageMemories(read_tokenizer(folder, read_config(folder)), documents), model_name(folder)
-    found = {arm.name: list[PlaceScore]() for arm in arms}
-    # Arms with the same settings share a model, so that what their prompts share is computed once.
-    for _, group in groupby(arms, key=lambda arm: dict(arm.settings)):
-        alike = list(group)
-        what = f"{name}, {' and '.join(arm.name for arm in alike)}"
-        with _opened(folder, alike, memories) as subjects:
-            for number, place in enumerate(places):
-                progress(what, number, len(places))
-                for arm, subject in zip(alike, subjects, strict=True):
-                    found[arm.name].append(subject.ask(number, place))
-        progress(what, len(places), len(places))
-    chosen = _first_of_each_kind(places, typed)
-    for arm in arms:  # with a model of its own: no other arm shall have computed what it needs
-        with _opened(folder, [arm], memories) as (subject,):
-            for done, number in enumerate(chosen):
-                progress(f"{name}, {arm.name}, typed", done, len(chosen))
-                prompt, keystrokes = subject.type(number, places[number])
-                found[arm.name][number] = replace(found[arm.name][number], prompt=prompt, keystrokes=keystrokes)
-        progress(f"{name}, {arm.name}, typed", len(chosen), len(chosen))
+    tokenizer, name = read_tokenizer(folder, read_config(folder)), model_name(folder)
+    found = {arm: list[PlaceScore]() for arm in arms}
+    with TemporaryDirectory() as copies, closing(OtherFiles(documents, tokenizer, Path(copies))) as others:
+        # Arms with the same settings share a model, so that what their prompts share is computed once.
+        for _, group in groupby(arms, key=lambda arm: dict(arm.settings)):
+            alike = list(group)
+            what = f"{name}, {' and '.join(arm.name for arm in alike)}"
+            with _opened(folder, alike, others) as subjects:
+                for number, place in enumerate(places):
+                    progress(what, number, len(places))
+                    for arm, subject in zip(alike, subjects, strict=True):
+                        found[arm].append(subject.ask(number, place))
+            progress(what, len(places), len(places))
+        chosen = _first_of_each_kind(places, typed)
+        for arm in arms:  # with a model of its own: no other arm shall have computed what it needs
+            with _opened(folder, [arm], others) as (subject,):
+                for done, number in enumerate(chosen):
+                    progress(f"{name}, {arm.name}, typed", done, len(chosen))
+                    found[arm][number] = subject.type(number, found[arm][number])
+            progress(f"{name}, {arm.name}, typed", len(chosen), len(chosen))
     return found
 
 
 @contextmanager
-def _opened(folder: Path, arms: Sequence[RepositoryArm], memories: PackageMemories) -> Generator[list[ArmSubject]]:
+def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> Generator[list[ArmSubject]]:
     """Load the model with the settings of these arms, which are the same for all, and close it afterwards."""
     settings = _settings(folder, arms[0])
     model, budget, persistence = open_model(settings, _silent)
     completer = AskedCompleter(model, settings, budget, persistence)
-    yield [ArmSubject(arm, model, completer, memories) for arm in arms]
+    yield [ArmSubject(arm, model, completer, others) for arm in arms]
     completer.close(0)
 
 

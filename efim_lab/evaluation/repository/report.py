@@ -9,7 +9,7 @@ from statistics import fmean
 from efim_lab.evaluation.figures import markdown, metrics
 from efim_lab.evaluation.figures.intervals import Estimate
 from efim_lab.evaluation.report import cell, percent
-from efim_lab.evaluation.repository.arms import ALONE
+from efim_lab.evaluation.repository.arms import ALONE, RepositoryArm
 from efim_lab.evaluation.repository.data import RepositoryFiles
 from efim_lab.evaluation.repository.measurement import PlaceScore
 from efim_lab.evaluation.repository.places import KINDS
@@ -52,7 +52,7 @@ class PlaceFigures:
 
 @dataclass(frozen=True)
 class KindFigures:
-    """The figures of one kind of place by arm, and what each arm has more than the first, paired."""
+    """The figures of one kind of place by arm; `gains` are what an arm has more than another, by both names."""
 
     places: int
     files: int
@@ -68,24 +68,25 @@ class RepositoryReport:
     kinds: Mapping[str, KindFigures]
 
 
-def report(model: str, scores: Mapping[str, Sequence[PlaceScore]]) -> RepositoryReport:
-    """Score the suggestions of each arm, all at the same places; the file alone comes first."""
-    alone = scores[ALONE.name]
+def report(model: str, scores: Mapping[RepositoryArm, Sequence[PlaceScore]]) -> RepositoryReport:
+    """Score the suggestions of each arm, all at the same places; the file alone is one of them."""
+    alone = scores[ALONE]
     chosen = {kind: [score.place.kind == kind for score in alone] for kind in (KINDS[0], UNKNOWN, *KINDS[1:])}
     chosen[UNKNOWN] = [score.place.kind == KINDS[0] and not score.is_exact for score in alone]
     return RepositoryReport(model, {kind: _kind(scores, each) for kind, each in chosen.items() if any(each)})
 
 
-def _kind(scores: Mapping[str, Sequence[PlaceScore]], chosen: Sequence[bool]) -> KindFigures:
+def _kind(scores: Mapping[RepositoryArm, Sequence[PlaceScore]], chosen: Sequence[bool]) -> KindFigures:
     arms = {
-        arm: [each for each, wanted in zip(found, chosen, strict=True) if wanted] for arm, found in scores.items()
+        arm.name: [each for each, wanted in zip(found, chosen, strict=True) if wanted]
+        for arm, found in scores.items()
     }
-    first, *others = arms
+    compared = [(arm.name, arm.less) for arm in scores if arm.less in arms]
     return KindFigures(
-        places=len(arms[first]),
-        files=len({score.place.document.path for score in arms[first]}),
+        places=len(arms[ALONE.name]),
+        files=len({score.place.document.path for score in arms[ALONE.name]}),
         arms={arm: _figures(found) for arm, found in arms.items()},
-        gains={arm: _gain(arms[arm], arms[first]) for arm in others},
+        gains={f"{ours}, less {theirs}": _gain(arms[ours], arms[theirs]) for ours, theirs in compared},
     )
 
 
@@ -126,7 +127,7 @@ def table(repositories: Sequence[RepositoryFiles], reports: Sequence[RepositoryR
     gained = [row for each in reports for row in _rows(each, reports, lambda kind: kind.gains, _gain_cells)]
     parts = [title, markdown.table([HEADER, *measured])]
     if gained:
-        parts += [f"More than {ALONE.name}, paired", markdown.table([GAINS_HEADER, *gained])]
+        parts += ["What an arm knows more than another, paired", markdown.table([GAINS_HEADER, *gained])]
     return "\n\n".join(parts)
 
 

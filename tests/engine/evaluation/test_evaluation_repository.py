@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from math import log2
 from pathlib import Path
@@ -14,9 +15,10 @@ import torch
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.repository import data
-from efim_lab.evaluation.repository.arms import ARMS, RepositoryArm
+from efim_lab.evaluation.repository.arms import ALONE, ARMS, RepositoryArm
 from efim_lab.evaluation.repository.bits import bits_of
 from efim_lab.evaluation.repository.data import RepositoryFiles
+from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.measurement import PlaceScore, measure
 from efim_lab.evaluation.repository.places import RepositoryPlace, choose_places
 from efim_lab.evaluation.repository.report import UNKNOWN, report, table
@@ -28,7 +30,9 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.loading.load import Model
+from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build
+from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import decoder_of
 from tests.engine.evaluating import with_local_cache
 
@@ -65,6 +69,7 @@ DOCUMENTS = [
     CodeDocument(f"shop/{name}.py", text)
     for name, text in (("__init__", ""), ("stock", STOCK), ("uses", USES), ("again", OTHER))
 ]
+COUNTS = ARMS[:2]  # the file alone, and the counts of others
 TARGET = "stock = Stock(warehouse)"
 
 
@@ -128,9 +133,9 @@ def test_bits_are_of_the_mixture_with_what_a_prompt_knows(model: Model) -> None:
 def test_the_repository_is_known_to_the_arms_that_read_it() -> None:
     steps: list[tuple[str, int, int]] = []
     places = [place(), place("chunk")]
-    found = measure(EMBEDDED, DOCUMENTS, places, 1, lambda *step: steps.append(step))
-    assert list(found) == ["the file alone", "memory"]
-    alone, memory = (found[arm.name][0] for arm in ARMS)
+    found = measure(EMBEDDED, DOCUMENTS, places, 1, lambda *step: steps.append(step), COUNTS)
+    assert tuple(found) == COUNTS
+    alone, memory = (found[arm][0] for arm in COUNTS)
     assert (memory.is_exact, alone.is_exact) == (True, False)
     assert memory.bits < alone.bits / 2
     for scores in found.values():
@@ -141,19 +146,44 @@ def test_the_repository_is_known_to_the_arms_that_read_it() -> None:
     assert steps[:3] == [("embedded, the file alone and memory", done, 2) for done in range(3)]
     assert steps[-1] == ("embedded, memory, typed", 2, 2)
     # The same again, whatever is measured beside it.
-    (only,) = measure(EMBEDDED, DOCUMENTS, places, 1, lambda *_: None, ARMS[1:]).values()
-    assert only == found["memory"]
+    (only,) = measure(EMBEDDED, DOCUMENTS, places, 1, lambda *_: None, COUNTS[1:]).values()
+    assert only == found[COUNTS[1]]
+
+
+@pytest.mark.parametrize("parts", [(0, 0, 0), (600, 0, 0), (0, 600, 0), (0, 0, 600), (600, 600, 600)])
+def test_what_an_index_of_the_repository_has_to_show_is_shown(
+    parts: tuple[int, int, int], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    with closing(OtherFiles(DOCUMENTS, tokenizer, tmp_path)) as others:
+        budget, asked = ExcerptBudget(*parts), place()
+        found = others.excerpts(asked, budget, retrieved=True)
+        assert [bool(part) for part in (found.preamble, found.definitions, found.volatile)] == [n > 0 for n in parts]
+        files = {Path(each.file).relative_to(tmp_path).as_posix() for each in found.all}
+        assert files <= {"shop/shop/stock.py", "shop/shop/again.py"}  # never its own, which has the target
+        assert all(each.path in ("shop/stock.py", "shop/again.py") for each in found.all)
+        assert "register_delivery" in "".join(each.text for each in found.all) or not any(parts)
+        assert not others.excerpts(asked, budget, retrieved=False).volatile
+        assert others.excerpts(asked, budget, retrieved=True) == found
+
+
+def test_prompts_show_what_an_arms_settings_allow() -> None:
+    arm = ARMS[-1]
+    found = measure(EMBEDDED, DOCUMENTS, [place()], 1, lambda *_: None, (ALONE, arm))
+    (alone,), (shown,) = found.values()
+    assert alone.prompt and shown.prompt and shown.prompt > alone.prompt + 20
+    assert not alone.retrieved
+    assert sum(shown.keystrokes) < 10
 
 
 def test_what_the_file_alone_completes_is_left_out_of_one_kind() -> None:
     first = replace(place(), kind="first use")
-    wrong, right = PlaceScore(first, "stock = Shop()", 48.0), PlaceScore(first, TARGET, 24.0, 300, (0, 2))
+    wrong, right = PlaceScore(first, "stock = Shop()", 48.0), PlaceScore(first, TARGET, 24.0, False, 300, (0, 2))
     one, other = (
-        report("m", {"the file alone": [right], "memory": [wrong]}),
-        report("m", {"the file alone": [wrong], "memory": [right]}),
+        report("m", dict(zip(COUNTS, ([right], [wrong]), strict=True))),
+        report("m", dict(zip(COUNTS, ([wrong], [right]), strict=True))),
     )
     assert list(one.kinds) == ["first use"] and list(other.kinds) == ["first use", UNKNOWN]
-    figures, gain = other.kinds[UNKNOWN].arms["memory"], other.kinds[UNKNOWN].gains["memory"]
+    figures, gain = other.kinds[UNKNOWN].arms["memory"], other.kinds[UNKNOWN].gains["memory, less the file alone"]
     assert figures.exact and figures.recomputed and figures.bits_per_character and gain.bits_per_character
     assert (figures.exact.value, figures.recomputed.value, figures.prompt) == (1.0, 1.0, 300)
     assert (figures.bits_per_character.value, gain.bits_per_character.value) == (1.0, -1.0)
@@ -161,7 +191,7 @@ def test_what_the_file_alone_completes_is_left_out_of_one_kind() -> None:
     assert alone.recomputed is None and alone.prompt is None
     shown = table([RepositoryFiles("shop", "2.0", ())], [one, replace(other, model="n")])
     assert "Places in shop 2.0, 95 %" in shown
-    assert shown.count("| memory, m ") == 2 and shown.count("| memory, n ") == 4
+    assert (shown.count("| memory, m "), shown.count("| memory, less the file alone, n ")) == (1, 2)
 
 
 def test_an_arm_names_settings_that_exist() -> None:
