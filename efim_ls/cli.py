@@ -111,6 +111,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     lines = ("efim-ls context src/app.py:12:5", "efim-ls context src/app.py:12:5 --json")
     context = _add_at_place(commands, "context", summary, *lines, details=details)
     context.add_argument("--json", action="store_true", help="print the JSON object that efim/explain answers")
+    context.add_argument("--excerpts", action="store_true", help="let the model read text of other files")
     context.set_defaults(run=_context)
     summary = "check the installation, and measure how fast suggestions come"
     details = "The first line is the verdict. The exit status is 1 if something is wrong."
@@ -237,7 +238,7 @@ def _context(arguments: argparse.Namespace) -> int:
     place = _place(arguments.place)
     from efim_ls.commands import context
 
-    return context.show(place, arguments.json, arguments.model)
+    return context.show(place, arguments.json, arguments.model, arguments.excerpts)
 
 
 def _place(text: str) -> FilePlace:

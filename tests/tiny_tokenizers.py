@@ -27,6 +27,8 @@ FIM = {
     "codellama": ("▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"),
     "codestral": ("[PREFIX]", "[SUFFIX]"),
     "codegemma": ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_separator|>"),
+    "qwen, files": ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>"),
+    "starcoder2": ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<repo_name>", "<file_sep>"),
     "seed-coder": ("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>"),
     "glm": ("<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"),
 }

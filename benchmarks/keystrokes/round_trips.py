@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -11,8 +13,10 @@ from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from efim_lab.replay.report import percentile, row_of, summary
 from efim_lab.replay.trace import Event, requests_after
+from model_runtime.prompt.excerpts import PLACES
 
-URI = "file:///demo/typing.py"
+NAME = "typing_demo.py"
+EXCERPTS: dict[str, object] = {"repository_signatures": True, "imported_signatures": True, "similar_code": True}
 
 
 class RoundTrip(NamedTuple):
@@ -25,13 +29,17 @@ class RoundTrip(NamedTuple):
 
 def measure() -> dict[str, float]:
     """Type the demo's edit fast; the first request, which computes the whole window, is left out."""
-    strokes = asyncio.run(_typed())[1:]
+    with TemporaryDirectory() as empty:
+        strokes = asyncio.run(_typed(Path(empty), {}))[1:]
+    with_excerpts = asyncio.run(_typed(Path(__file__).parents[2] / "efim_ls", EXCERPTS))[1:]
     figures = summary("efim", [row_of(s.costs) for s in strokes])
     typing = summary("efim", [row_of(s.costs) for s in strokes if s.types and s.costs["frame"] == "kept"])
     step = figures["step_ms"]
     result = {
         "keystrokes": len(strokes),
         "outside_model_p95_ms": percentile([_outside(s.costs["ms"]) for s in strokes], 95),
+        "outside_model_p95_ms_with_excerpts": percentile([_outside(s.costs["ms"]) for s in with_excerpts], 95),
+        "excerpt_tokens": max(sum(s.costs[part] for part in PLACES) for s in with_excerpts),
         "transport_p95_ms": percentile([s.round_trip - s.costs["ms"]["total"] for s in strokes], 95),
         "step_ms": step,
         "typed_through": figures["typed_through"],
@@ -52,21 +60,23 @@ def _outside(ms: dict[str, float]) -> float:
     return ms["total"] - ms["prefill"] - ms["decode"]
 
 
-async def _typed() -> list[RoundTrip]:
-    recorded = demo_session()
+async def _typed(folder: Path, settings: dict[str, object]) -> list[RoundTrip]:
+    """Type into a document of a folder, which is indexed before."""
+    recorded, uri = demo_session(), (folder / NAME).as_uri()
     strokes: list[RoundTrip] = []
-    async with editor({"persist": False, "shared": False}) as headless:
-        headless.open(URI, recorded.start, "python")
+    async with editor({"persist": False, "shared": False, **settings}, folder=folder) as headless:
+        headless.open(uri, recorded.start, "python")
+        await headless.settled()
         for event in recorded.events:
             for patch in event.patches:
-                headless.edit(URI, *patch)
+                headless.edit(uri, *patch)
             if (cursor := requests_after(event)) is not None:
-                strokes.append(await _ask(headless, event, cursor))
+                strokes.append(await _ask(headless, uri, event, cursor))
     return strokes
 
 
-async def _ask(headless: Editor, event: Event, cursor: int) -> RoundTrip:
+async def _ask(headless: Editor, uri: str, event: Event, cursor: int) -> RoundTrip:
     started = perf_counter()
-    done = await headless.complete(URI, cursor)
+    done = await headless.complete(uri, cursor)
     round_trip = (perf_counter() - started) * 1e3
     return RoundTrip(round_trip, done.costs, types=bool(event.patches[0].inserted))

@@ -59,11 +59,18 @@ def count_rows(
     """Count each keystroke's tokens under one of POLICIES; "none" is PSM without any reuse."""
     _, _, tokenizer, template = read_checkpoint(folder)
     prompts, room = POLICIES[policy](tokenizer, template, budget), replace(budget, markers=template.markers)
+    yield from count_with(keystrokes, prompts, room, policy == "none")
+
+
+def count_with(
+    keystrokes: Iterable[Keystroke], prompts: Policy, room: Budget, reuses_nothing: bool = False
+) -> Iterator[KeystrokeRow]:
+    """Count each keystroke's tokens with sequences that have room for a budget's longest prompt."""
     pool = Pool(lambda: TokenSequence(room.prompt_tokens), prompts.frames)
     for key in keystrokes:
         ahead = sum(_recompute(pool, each, True) for each in prompts.prefetched(*key.rested)) if key.rested else 0
         prompt = prompts.prompt(key.text, key.cursor)
-        recomputed = len(prompt.ids) if policy == "none" else _recompute(pool, prompt, False)
+        recomputed = len(prompt.ids) if reuses_nothing else _recompute(pool, prompt, False)
         yield KeystrokeRow(len(prompt.ids), recomputed, ahead, pool.wasted, prompt.new)
 
 
@@ -128,8 +135,8 @@ class PublishedEfim(Policy):
             self._start = self._window.start(text, cursor, last)
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
-        parts = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        return PolicyPrompt(order_parts(self._template, *parts), 0, new)
+        head, tail, done = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
+        return PolicyPrompt(order_parts(self._template, head, tail, done), 0, new)
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)

@@ -116,6 +116,14 @@ def keystrokes(recorded: Trace) -> Iterator[Keystroke]:
         last = event
 
 
+def final_text(recorded: Trace) -> str:
+    """Return the text after the last event of a trace."""
+    text = recorded.start
+    for event in recorded.events:
+        text = _apply(text, event)
+    return text
+
+
 def _apply(text: str, event: Event) -> str:
     for at, deleted, inserted in event.patches:
         text = text[:at] + inserted + text[at + deleted :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from efim_ls.languages import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
 from efim_ls.repository.database.origin import read_summary
 from efim_ls.repository.database.place import index_path
+from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
 from efim_ls.request import Answer, Request, ShouldStop
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from model_runtime.errors import ModelError
-from model_runtime.memory.view import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 
 Told = dict[str, Any]  # what `complete` prints, as JSON can hold it
@@ -44,10 +46,17 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
     return cursor, f"{place.path} has no text at {place.line}:{place.column}: completing at {line}:{column} instead"
 
 
-def load(model: str) -> Completer:
-    """Load a model that keeps nothing on disk; raises Failure."""
+def load(model: str, shows_excerpts: bool = False) -> Completer:
+    """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
+    settings = Settings(
+        model=model,
+        persist=False,
+        repository_signatures=shows_excerpts,
+        imported_signatures=shows_excerpts,
+        similar_code=shows_excerpts,
+    )
     try:
-        return Completer.load(Settings(model=model, persist=False), lambda message, _: logging.debug(message))
+        return Completer.load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:
         raise Failure(str(error)) from error
 
@@ -69,8 +78,8 @@ def tell(completer: Completer, request: Request, is_asked: bool, stopped: Should
 
 def request_at(document: Document, cursor: int, model: str, tokenizer: Tokenizer | None) -> Request:
     """Return the request of a key at a cursor in a file."""
-    memory = read_memory(Path(real_path(document.uri)), document.language, model, tokenizer)
-    return Request(document.uri, document.text, cursor, explicit=True, language=document.language, memory=memory)
+    request = Request(document.uri, document.text, cursor, explicit=True, language=document.language)
+    return with_repository(request, model, tokenizer)
 
 
 def _as_told(answer: Answer, least: float) -> Told:
@@ -78,32 +87,39 @@ def _as_told(answer: Answer, least: float) -> Told:
     return asdict(answer) | {"why": why}
 
 
-def read_memory(
-    path: Path, language: str, model: str, tokenizer: Tokenizer | None, unindexed: bool = False
-) -> MemoryView | None:
-    """Return what the repository around a file says in its language without that file, None if that is nothing.
+def with_repository(
+    request: Request,
+    model: str,
+    tokenizer: Tokenizer | None,
+    unindexed: bool = False,
+    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+) -> Request:
+    """Return a request with what the repository around its file says, and with excerpts of other files that fit.
 
     The repository is the nearest folder that has an index or, if it may be `unindexed`, is git's. An index that was
     made with this model is brought up to date. Without one all files are read, into memory alone: in a large
     repository that takes a minute.
     """
+    path = Path(real_path(request.uri))
     cache = cache_folder("")
     places = {each: index_path(cache, [each]) for each in path.parents}
     known = (each for each in places if places[each].exists() or (unindexed and (each / ".git").exists()))
     folder = next(known, None)
     if folder is None or tokenizer is None:
-        return None
+        return request
     found = read_summary(places[folder])
     settings = found.origin.settings if found else DEFAULTS
     if not found or settings.model != model:
         settings = replace(settings, persist=False)
-    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer)
+    scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer, excerpts)
     index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
     from rich.console import Console
 
     with Console(stderr=True).status(f"reading {folder}"):
-        for _ in index.build():
+        place = RetrievalPlace(str(path), request.text, request.cursor)
+        for _ in chain(index.build(), index.open(str(path), request.language, request.text), index.retrieve(place)):
             pass
-    snapshot = index.snapshot.get(family_of(language))
+    snapshot = index.snapshot.get(family_of(request.language))
+    memory, shown = snapshot and snapshot.without([str(path)]), index.excerpts.excerpts(str(path), request.cursor)
     index.close()
-    return snapshot.without([str(path)]) if snapshot else None
+    return replace(request, memory=memory, excerpts=shown)

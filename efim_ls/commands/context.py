@@ -16,7 +16,7 @@ from rich.text import Text
 
 from efim_ls.access.reasons import as_dict, refusal
 from efim_ls.commands.arguments import FilePlace, check_model
-from efim_ls.commands.at_place import cursor_at, load, read, read_memory
+from efim_ls.commands.at_place import cursor_at, load, read, with_repository
 from efim_ls.request import Request
 from efim_ls.settings import DEFAULTS
 
@@ -33,24 +33,22 @@ model, file, repository: how much of that each said; file is this file and
 Explained = Mapping[str, Any]  # as `efim/explain` answers
 
 
-def show(place: FilePlace, as_json: bool, model: str) -> int:
-    """Print what a suggestion at a place is made from, as tables or as the JSON object of `efim/explain`."""
+def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = False) -> int:
+    """Print what a suggestion at a place is made from, as tables or as the JSON object of `efim/explain`.
+
+    With `shows_excerpts` the model reads text of other files.
+    """
     document = read(place.path)
     check_model(model)
     cursor, moved = cursor_at(document, place)
     if moved:
         print(f"efim-ls: {moved}", file=sys.stderr)
-    completer = load(model)
-    path = place.path.resolve()
-    memory = read_memory(path, document.language, model, completer.tokenizer, unindexed=True)
-    request = Request(
-        document.uri,
-        document.text,
-        cursor,
-        least=DEFAULTS.min_confidence,
-        language=document.language,
-        memory=memory,
-    )
+    completer = load(model, shows_excerpts)
+    request = Request(document.uri, document.text, cursor, least=DEFAULTS.min_confidence, language=document.language)
+    budget = completer.excerpt_budget
+    request = with_repository(request, model, completer.tokenizer, unindexed=True, excerpts=budget)
+    if shows_excerpts:
+        completer.prefetch(request, rested=True)(lambda: False)
     answer = completer.complete(request, lambda: False)
     nothing = refusal(answer.reason, confidence=answer.confidence, least=request.least) if answer.reason else None
     explained = completer.explain(request, answer) | as_dict(nothing)
@@ -67,6 +65,8 @@ def page(explained: Explained, folder: str) -> Iterator[RenderableType]:
     """Yield what people read: the prompt's parts, then the suggestion or why there is none; places as in a folder."""
     if parts := explained["parts"]:
         yield from (_prompt(parts), "")
+    if excerpts := explained.get("excerpts"):
+        yield from (_excerpts(excerpts, folder), "")
     if rest := explained["rest"].strip():
         yield Text(f"the rest of the line, which the model does not see: {rest}\n")
     if explained["why"]:
@@ -89,6 +89,22 @@ def _prompt(parts: Sequence[Explained]) -> Table:
     for part in parts:
         cost = part["cost"]
         table.add_row(part["part"], f"{part['tokens']:,}", Text(cost, COSTS[cost]), Text(_excerpt(part["text"])))
+    return table
+
+
+def _excerpts(excerpts: Sequence[Explained], folder: str) -> Table:
+    table = Table("other files", box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("tokens", justify="right")
+    for name in ("cost", "lines", "why"):
+        table.add_column(name)
+    for each in excerpts:
+        cost, lines = each["cost"], each["lines"]
+        whole = lines[-1] - lines[0] + 1 == len(lines) > 1
+        numbers = f"{lines[0]}-{lines[-1]}" if whole else ", ".join(map(str, lines))
+        place = f"{each['place']}: {_within(each['file'], folder)}"
+        table.add_row(
+            *map(Text, (place, f"{each['tokens']:,}")), Text(cost, COSTS[cost]), Text(numbers), Text(each["why"])
+        )
     return table
 
 

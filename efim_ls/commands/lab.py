@@ -48,6 +48,11 @@ def add_replay(commands: Subparsers) -> Parser:
     replay.add_argument("trace", metavar="TRACE", type=Path, help="a recorded session: JSON, plain or gzipped")
     policy = "no reuse, FIM in PSM or SPM order, EFIM as published, or this server's EFIM (default: efim)"
     replay.add_argument("--policy", choices=POLICIES, default="efim", help=policy)
+    excerpts = (
+        "with --count-only: show excerpts of other files as every part of this server's context and as other tools "
+        "lay the same texts out, cut from the files of a folder or, without one, from the recording's last text"
+    )
+    replay.add_argument("--excerpts", nargs="?", const="", metavar="FOLDER", help=excerpts)
     for name, least, default, text in REPLAY_NUMBERS:
         replay.add_argument(name, type=partial(whole_number, least), default=default, metavar="N", help=text)
     replay.add_argument("--count-only", action="store_true", help="count tokens without running a model")
@@ -127,6 +132,8 @@ def train_parsers() -> tuple[Parser, Parser]:
 def _replay(arguments: argparse.Namespace) -> int:
     from efim_lab.replay import report
 
+    if arguments.excerpts is not None:
+        return _replay_excerpts(arguments, _read_trace(arguments))
     rows = _replayed(arguments, _read_trace(arguments))
     if not rows:
         raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
@@ -135,6 +142,31 @@ def _replay(arguments: argparse.Namespace) -> int:
         print(json.dumps(figures))
     else:
         report.show(figures)
+    return 0
+
+
+def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
+    """Count the recording's keystrokes in all layouts of the same excerpts; return the exit status."""
+    if not arguments.count_only:
+        raise Mistake("excerpts are only counted: add --count-only")
+    check_model(arguments.model)
+    from efim_lab.replay import report
+    from efim_lab.replay.layouts import count_layouts
+    from efim_ls.completion.window import Budget
+    from model_runtime.checkpoint.hub.names import model_folder
+
+    if arguments.excerpts and not Path(arguments.excerpts).is_dir():
+        raise Mistake(f"{arguments.excerpts} is no folder: name one with source files, or none")
+    other = Path(arguments.excerpts) if arguments.excerpts else None
+    budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
+    for layout, rows in count_layouts(recorded, budget, folder, other):
+        if not rows:
+            raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
+        figures = report.summary(layout, rows)
+        if arguments.json:
+            print(json.dumps(figures))
+        else:
+            report.show(figures)
     return 0
 
 

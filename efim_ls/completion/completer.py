@@ -39,7 +39,7 @@ from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpt_layout import PlainLayout
-from model_runtime.prompt.excerpts import ExcerptBudget
+from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -153,11 +153,13 @@ class Completer:
 
         return self._preparation(request.uri, frames)
 
-    def prefetch_opened(self, uri: str, text: str, language: str = "") -> Preparation:
+    def prefetch_opened(
+        self, uri: str, text: str, language: str = "", excerpts: Excerpts = NO_EXCERPTS
+    ) -> Preparation:
         """Return work that prefetches what a first completion in a document will need."""
         if not knows(self.languages, language):
             return _nothing_to_prepare
-        return self._preparation(uri, lambda stopped: [self._document(uri).planner.opening(text, stopped)])
+        return self._preparation(uri, lambda stopped: [self._document(uri).offer(excerpts).opening(text, stopped)])
 
     def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last.

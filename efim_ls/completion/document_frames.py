@@ -80,7 +80,7 @@ class DocumentFrames:
             shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
             self.offer(NO_EXCERPTS, shown)
 
-    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str]) -> Planner:
+    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> Planner:
         """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none."""
         self._excerpts = excerpts
         self.planner.offer(excerpts, withdrawn)

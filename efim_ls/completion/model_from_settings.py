@@ -25,7 +25,7 @@ from model_runtime.prompt.excerpts import ExcerptBudget
 
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
 # Tokens of other files' text. The volatile part is short because every new frame computes it again.
-PREAMBLE_TOKENS, DEFINITIONS_TOKENS, VOLATILE_TOKENS = 512, 384, 256
+FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=256)
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
 Progress = Callable[[str, int], None]
@@ -134,8 +134,5 @@ def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) 
 
 def _excerpts(settings: Settings) -> ExcerptBudget:
     """Return the budgets of the parts that are switched on."""
-    return ExcerptBudget(
-        PREAMBLE_TOKENS * settings.repository_signatures,
-        DEFINITIONS_TOKENS * settings.imported_signatures,
-        VOLATILE_TOKENS * settings.similar_code,
-    )
+    wanted = settings.repository_signatures, settings.imported_signatures, settings.similar_code
+    return ExcerptBudget(*(tokens * is_on for tokens, is_on in zip(FULL_EXCERPTS, wanted, strict=True)))

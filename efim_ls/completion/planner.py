@@ -89,7 +89,10 @@ class Planner:
         self._withdrawn = frozenset[str]()
 
     def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
-        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once."""
+        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once.
+
+        The volatile ones are shown where the cursor rests: nobody waits for them.
+        """
         self._offered = excerpts.without(withdrawn)
         if withdrawn != self._withdrawn:
             self._withdrawn = withdrawn
@@ -110,8 +113,8 @@ class Planner:
         """
         if self._frames:
             last = self._frames[-1].plan
-            return self.plan(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
-        return self.plan(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
+            return self.rested(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
+        return self.rested(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
 
     def rested(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
         """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
@@ -209,7 +212,7 @@ class Planner:
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
         for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(stopped, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
-            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered)
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(volatile=()))
 
     def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
         """Return a frame's current anchor, None if the frame does not fit.

@@ -37,10 +37,15 @@ class Repository:
     noticed here.
     """
 
-    def __init__(self, is_typing: Callable[[], bool], on_status: Callable[[IndexStatus], None]) -> None:
-        """Start with nothing to index. `is_typing` and `on_status` are called on the repository's thread."""
+    def __init__(
+        self,
+        is_typing: Callable[[], bool],
+        on_status: Callable[[IndexStatus], None],
+        on_excerpts: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start with nothing to index. What is passed is called on the repository's thread."""
         self.watches = False
-        self._is_typing, self._on_status = is_typing, on_status
+        self._is_typing, self._on_status, self._on_excerpts = is_typing, on_status, on_excerpts
         self._watcher: FileWatcher | None = None
         self._thread: threading.Thread | None = None
         self._made: WorkspaceIndex | None = None  # as far as the thread is; used by it alone, like its building
@@ -52,7 +57,7 @@ class Repository:
         self._begun = True  # whether the thread has seen the scope
         self._work = deque[Work]()
         self._closed = self._at_work = False
-        self._retrieval: tuple[RetrievalPlace, Callable[[], None]] | None = None
+        self._retrieval: RetrievalPlace | None = None  # that is wanted
 
     def adopt(self, scope: Scope | None) -> bool:
         """Index what a scope names, None for nothing, in place of what was indexed; return whether that is new.
@@ -100,13 +105,10 @@ class Repository:
         """Files whose text no prompt may show any more."""
         return index.excerpts.withdrawn if (index := self._index) else frozenset()
 
-    def retrieve(self, place: RetrievalPlace, then: Callable[[], None]) -> None:
-        """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return.
-
-        After that, `then` is called on the repository's thread.
-        """
+    def retrieve(self, place: RetrievalPlace) -> None:
+        """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return."""
         with self._changed:
-            is_waiting, self._retrieval = self._retrieval is not None, (place, then)
+            is_waiting, self._retrieval = self._retrieval is not None, place
         if not is_waiting:
             self._post(self._retrieve)
 
@@ -114,9 +116,7 @@ class Repository:
         with self._changed:
             wanted, self._retrieval = self._retrieval, None
         if wanted:
-            place, then = wanted
-            yield from index.retrieve(place)
-            then()
+            yield from index.retrieve(wanted)
 
     @property
     def status(self) -> IndexStatus | None:
@@ -181,7 +181,9 @@ class Repository:
             self._made.close()
         self._made = self._building = None
         try:
-            self._made = WorkspaceIndex(scope, open_index(scope, logger.warning), self._on_status) if scope else None
+            if scope:
+                opened = open_index(scope, logger.warning)
+                self._made = WorkspaceIndex(scope, opened, self._on_status, self._on_excerpts)
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)
         self._building = self._made.build() if self._made else None

@@ -105,8 +105,14 @@ class IndexedText(NamedTuple):
 class WorkspaceIndex:
     """The index of one scope. Used on one thread, except `snapshot` and `status`."""
 
-    def __init__(self, scope: Scope, file: IndexFile, on_status: Callable[[IndexStatus], None]) -> None:
-        """Take over the scope's index file; `on_status` is called when the status changes."""
+    def __init__(
+        self,
+        scope: Scope,
+        file: IndexFile,
+        on_status: Callable[[IndexStatus], None],
+        on_excerpts: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take over the scope's index file; `on_status` and `on_excerpts` are called when these change."""
         self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
         self._scope, self._on_status, self._told_at, self._is_built = scope, on_status, 0.0, False
@@ -121,7 +127,7 @@ class WorkspaceIndex:
         self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
         folders = [str(folder) for folder in scope.folders]
         chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
-        self.excerpts = WorkspaceExcerpts(chooser)
+        self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""

@@ -112,7 +112,8 @@ class BackgroundWork:
         if document.cursor is not None:
             self.prefetch_rested(document, document.cursor)
         elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
-            self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language))
+            excerpts = self._request_at(document, 0).excerpts
+            self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language, excerpts))
 
     def _prefetch(self, document: OpenDocument, request: Request, rested: bool = False) -> None:
         completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))

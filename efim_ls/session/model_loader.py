@@ -13,7 +13,7 @@ from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.errors import ModelError
-from model_runtime.prompt.excerpts import ExcerptBudget
+from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 
 CLOSING = 1.0  # seconds that each part of closing may take
@@ -41,7 +41,7 @@ class CompletionBackend(Protocol):
         """
         ...
 
-    def prefetch_opened(self, uri: str, text: str, language: str, /) -> Job[bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, excerpts: Excerpts, /) -> Job[bool]:
         """Return work that prefetches what any first request in a document will need."""
         ...
 

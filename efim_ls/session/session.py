@@ -52,8 +52,11 @@ class Session:
         self.on_index_status: Callable[[IndexStatus], None] = lambda _: None
         self.engine = EngineLane(engine or EngineThread())
         self.repository = Repository(
-            lambda: self.engine.is_typing(STILL_TYPING), lambda status: self.on_index_status(status)
+            lambda: self.engine.is_typing(STILL_TYPING),
+            lambda status: self.on_index_status(status),
+            self._excerpts_changed,
         )
+        self._loop: asyncio.AbstractEventLoop | None = None  # known once excerpts are chosen
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add, self.history.add_to_bin)
         self.offers = Offers(self.counters)
@@ -266,6 +269,8 @@ class Session:
         folders = [Path(path) for uri in self._folders if (path := real_path(uri))]
         tokenizer = completer.tokenizer if completer else None
         excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
+        if any(excerpts):
+            self._loop = asyncio.get_running_loop()
         wanted = folders and settings.enabled and (settings.repository or any(excerpts))
         rules = self.documents.rules
         scope = Scope.of(settings, rules, folders, tokenizer, excerpts) if wanted and tokenizer else None
@@ -273,6 +278,17 @@ class Session:
             self.background.forget_suggestions()
             for document in self.documents:
                 self.index_document(document)
+
+    def _excerpts_changed(self) -> None:
+        """Let the document in use take up new excerpts once its user pauses; on the repository's thread."""
+
+        def rested() -> None:
+            if document := self.documents.last_used:
+                self.background.rested(document)
+
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(rested)
 
     def _drop_if_off(self, document: OpenDocument) -> None:
         if self.documents.why_off(document.uri):
@@ -316,18 +332,8 @@ class Session:
         is_unsure = answer.confidence is not None and answer.confidence < UNSURE
         if not (is_unsure and self.settings.similar_code and document.path and self.documents.may_be_read(document)):
             return
-        loop, text = asyncio.get_running_loop(), document.text
-
-        def found() -> None:
-            with suppress(RuntimeError):  # the loop may have ended
-                loop.call_soon_threadsafe(take_up)
-
-        def take_up() -> None:
-            if self.documents.get(document.uri) is document and document.text == text:
-                self.background.prefetch_rested(document, request.cursor)
-
         place = RetrievalPlace(document.path, request.text, request.cursor, self.documents.edited(document))
-        self.repository.retrieve(place, found)
+        self.repository.retrieve(place)
 
     def _count_answer(self, request: Request, language: str, answer: Answer) -> None:
         """Count an answer, and remember it if its document is open."""

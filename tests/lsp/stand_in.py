@@ -59,7 +59,7 @@ class StandIn:
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str) -> Callable[[ShouldStop], bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[ShouldStop], bool]:
         return lambda stopped: self.work_ahead(uri, "opened", stopped)
 
     @property

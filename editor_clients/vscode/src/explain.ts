@@ -29,7 +29,7 @@ export interface Suggestion {
 }
 
 export interface Part {
-    readonly part: "marker" | "head" | "tail" | "typed";
+    readonly part: "marker" | "preamble" | "definitions" | "head" | "tail" | "volatile" | "typed";
     readonly text: string;
     readonly tokens: number;
     readonly cost: "kept" | "ahead" | "disk" | "recomputed";

@@ -33,8 +33,11 @@ const COSTS: Readonly<Record<Part["cost"], string>> = {
 };
 const PARTS: Readonly<Record<Part["part"], string>> = {
     marker: "marker",
+    preamble: "preamble: signatures of the workspace",
+    definitions: "definitions: what this file imports",
     head: "head: before the lines you work on",
     tail: "tail: after the cursor's line",
+    volatile: "volatile: last edits, and similar code",
     typed: "typed: from there to the cursor",
 };
 const FRAMES = {

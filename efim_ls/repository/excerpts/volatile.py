@@ -11,7 +11,7 @@ from efim_ls.repository.excerpts.signatures import ExcerptRules, Name
 from model_runtime.prompt.excerpts import Excerpt
 
 QUERY_LINES = 12  # above the cursor, whose words are looked for
-CHUNK_LINES, CHUNK_STEP = 16, 4  # lines of a chunk, and between the beginnings of two
+CHUNK_LINES, CHUNK_STEP = 12, 4  # lines of a chunk, and between the beginnings of two
 EDIT_LINES = 3  # above and below an edit
 PASSAGES = 8  # that the index finds and that are compared closer
 LEAST_WORD = 3  # characters; shorter words are everywhere

@@ -43,9 +43,14 @@ class ExcerptSnapshot(NamedTuple):
 class WorkspaceExcerpts:
     """Chooses a workspace's excerpts. Used on one thread, except `excerpts` and `withdrawn`."""
 
-    def __init__(self, chooser: ExcerptChooser, clock: Callable[[], float] = monotonic) -> None:
-        """Start without any; `clock` tells seconds."""
-        self._chooser, self._clock = chooser, clock
+    def __init__(
+        self,
+        chooser: ExcerptChooser,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Start without any; `on_change` is called after each change, and `clock` tells seconds."""
+        self._chooser, self._on_change, self._clock = chooser, on_change, clock
         self._snapshot = ExcerptSnapshot()  # replaced whole
         self._opened: dict[str, tuple[str, str, Outline]] = {}  # by path: language, text, outline
         self._chosen_at: float | None = None
@@ -120,12 +125,14 @@ class WorkspaceExcerpts:
 
     def _publish(self, snapshot: ExcerptSnapshot) -> None:
         """Replace the snapshot by one without what is withdrawn."""
-        gone = snapshot.withdrawn
+        before, gone = self._snapshot, snapshot.withdrawn
         self._snapshot = snapshot._replace(
             preamble=_without(snapshot.preamble, gone),
             definitions={path: _without(each, gone) for path, each in snapshot.definitions.items()},
             volatile={path: (at, _without(each, gone)) for path, (at, each) in snapshot.volatile.items()},
         )
+        if self._snapshot != before:
+            self._on_change()
 
 
 def _without(excerpts: Sequence[Excerpt], files: frozenset[str]) -> tuple[Excerpt, ...]:

@@ -222,6 +222,8 @@ sizes = st.tuples(st.sampled_from([0, 12, 24, 66]), st.sampled_from([9, 24, 66])
 class Bench:
     """A tiny model, and completers over it: warm ones that go on, cold ones for one request."""
 
+    budget = BUDGET
+
     def __init__(self, folder: Path, form: Format, cache: NgramCache | None) -> None:
         self.cache, self.tolerance = cache, TOLERANCE[form]
         self.tie = TIE if self.tolerance else 0.0
@@ -247,10 +249,10 @@ class Bench:
 
     def completer(self, arenas: int, store: Path | None = None) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
-        backing = on_disk(self._model, BUDGET, store) if store else in_memory(self._model, BUDGET)
+        backing = on_disk(self._model, self.budget, store) if store else in_memory(self._model, self.budget)
         engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache, backing, LINE_TOKENS)
         model: Model = replace(self._model, engine=engine, ngram_cache=self.cache)
-        return Completer(model, self.settings, BUDGET, backing), engine
+        return Completer(model, self.settings, self.budget, backing), engine
 
     def cold(self, warm: Completer, request: Request, arenas: int) -> tuple[Answer, Log]:
         """Answer with nothing computed; the plans before are the warm one's, since they decide the prompt."""

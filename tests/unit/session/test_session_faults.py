@@ -44,7 +44,7 @@ class Fake:
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str) -> Callable[[ShouldStop], bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[ShouldStop], bool]:
         if uri == BAD:
             raise TypeError(uri)
         self.prefetched.append(uri)

@@ -52,7 +52,7 @@ class Fake:
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str) -> Callable[[ShouldStop], bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[ShouldStop], bool]:
         return lambda stopped: not stopped()
 
     @property

@@ -1,0 +1,105 @@
+"""Frames keep their excerpts while someone types; new ones come with new frames or where the cursor rests."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_ls.completion.planner import Plan, Planner
+from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.completion.window import PATHS, Budget
+from model_runtime.prompt.excerpt_layout import PlainLayout
+from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
+from model_runtime.prompt.prompt import Prompt, build
+from model_runtime.prompt.template import find_template
+from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
+
+BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))
+LAYOUT = PlainLayout(TOKENIZER, find_template(TOKENIZER), BUDGET.excerpt_tokens)
+
+
+def excerpt(place: ExcerptPlace, number: int) -> Excerpt:
+    return Excerpt(place, f"f{number}.py", f"/f{number}.py", (number,), f"def f_{number}(): ...\n", "")
+
+
+OFFERS = [
+    Excerpts((excerpt("preamble", a),), (excerpt("definitions", b),), volatile, "r", "d.py")
+    for a, b, volatile in (
+        (1, 2, ()),
+        (1, 2, (excerpt("volatile", 3),)),
+        (1, 4, (excerpt("volatile", 5),)),
+        (6, 2, (excerpt("volatile", 7),)),
+    )
+]
+offers = st.lists(st.tuples(st.sampled_from(OFFERS), st.booleans()), min_size=1, max_size=8)
+
+
+def prompt(plan: Plan) -> Prompt:
+    template = find_template(TOKENIZER)
+    return build(TOKENIZER, template, plan.head, plan.tail, plan.typed, excerpts=LAYOUT.lay_out(plan.excerpts))
+
+
+def planner() -> Planner:
+    return Planner(BUDGET, TOKENIZER.pieces, prompt)
+
+
+@unhurried
+@given(session=histories(short_texts), offered=offers)
+def test_what_a_frame_shows_changes_only_at_rest(session: Session, offered: list[tuple[Excerpts, bool]]) -> None:
+    made, shown = planner(), dict[int, Excerpts]()
+    for number, (text, cursor) in enumerate(states(*session)):
+        offer, rests = offered[number % len(offered)]
+        made.offer(offer)
+        if rests:
+            plan = made.rested(text, cursor).plan
+            assert plan.excerpts[:2] == offer[:2]
+            assert plan.excerpts.volatile in (offer.volatile, shown.get(plan.number, offer).volatile)
+        else:
+            plan = made.plan(text, cursor).plan
+            new = offer._replace(volatile=())
+            assert plan.excerpts == (new if plan.frame == "new" else shown[plan.number])
+        shown[plan.number] = plan.excerpts
+        assert {frame.plan.number: frame.plan.excerpts for frame in made.frames}.items() <= shown.items()
+
+
+@unhurried
+@given(session=histories(short_texts), offered=offers)
+def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: list[tuple[Excerpts, bool]]) -> None:
+    made = planner()
+    for number, (text, cursor) in enumerate(states(*session)):
+        offer, rests = offered[number % len(offered)]
+        made.offer(offer)
+        frame = made.rested(text, cursor) if rests else made.plan(text, cursor)
+        assert len(frame.ids) <= BUDGET.prompt_tokens
+        laid = frame.prompt.excerpts
+        assert laid.tokens <= BUDGET.excerpt_tokens == 120 + PATHS
+
+
+def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_first() -> None:
+    whole = LAYOUT.lay_out(OFFERS[1])
+    sizes = [len(whole.preamble), len(whole.definitions), len(whole.path), len(whole.volatile)]
+    for most in range(sum(sizes) + 1):
+        laid = PlainLayout(TOKENIZER, find_template(TOKENIZER), most).lay_out(OFFERS[1])
+        kept = [len(laid.preamble), len(laid.definitions), len(laid.path), len(laid.volatile)]
+        assert kept in (sizes, [*sizes[:3], 0], [sizes[0], 0, sizes[2], 0], [0, 0, 0, 0])
+        assert laid.tokens <= most
+    assert whole.tokens == sum(sizes)
+
+
+@unhurried
+@given(session=histories(short_texts), gone=st.sets(st.sampled_from([f"/f{n}.py" for n in range(1, 8)])))
+def test_what_is_withdrawn_is_in_no_frame(session: Session, gone: set[str]) -> None:
+    made = planner()
+    for number, (text, cursor) in enumerate(states(*session)):
+        made.offer(OFFERS[number % len(OFFERS)], frozenset(gone) if number % 2 else frozenset())
+        made.rested(text, cursor)
+        if number % 2:
+            assert not [each for frame in made.frames for each in frame.plan.excerpts.all if each.file in gone]
+
+
+def test_a_suggestion_made_with_other_excerpts_is_not_typed_through() -> None:
+    suggestions = RecentSuggestions()
+    suggestions.add("x = ", 4, "f_1()", excerpts=OFFERS[0])
+    assert suggestions.left("x = f", 5, excerpts=OFFERS[1]) is None
+    left = suggestions.left("x = f", 5, excerpts=OFFERS[0])
+    assert left is not None and left.text == "_1()"

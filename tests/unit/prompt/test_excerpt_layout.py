@@ -1,0 +1,68 @@
+"""Text of other files in the prompts of model families, as people read them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from model_runtime.prompt.excerpt_layout import PlainLayout
+from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace, Excerpts
+from model_runtime.prompt.prompt import build, part_sizes
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
+from tests.tiny_tokenizers import write
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "prompts" / "excerpts"
+CASES = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in sorted(GOLDEN.glob("*.toml"))}
+
+
+def excerpt(place: ExcerptPlace, path: str, text: str) -> Excerpt:
+    return Excerpt(place, path, f"/project/{path}", (0,), text, "")
+
+
+STORE = excerpt("preamble", "core/store.py", "def open_store(path): ...\n")
+SHAPES = excerpt("definitions", "shapes.py", "class Shape: ...\n")
+SIMILAR = excerpt("volatile", "web/main.ts", "const store = openStore();\n")
+EXCERPTS = Excerpts((STORE,), (SHAPES,), (SIMILAR,), "project", "app.py")
+HEAD, TAIL, TYPED = "import os\n\n", "\nprint(name)\n", "store = open\n"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_familys_prompt_with_other_files_is_the_drawn_one(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    tokenizer = Tokenizer(write(tmp_path / "model", case["kind"], case["markers"]))
+    template = find_template(tokenizer)
+    assert template.family == case["family"]
+    laid = PlainLayout(tokenizer, template, 1000).lay_out(EXCERPTS)
+    prompt = build(tokenizer, template, HEAD, TAIL, TYPED, excerpts=laid)
+    assert tokenizer.decode(prompt.ids) == case["prompt"]
+    parts, at = dict[str, str](), 0
+    for part, size in part_sizes(template, prompt):
+        parts[part] = parts.get(part, "") + tokenizer.decode(prompt.ids[at : at + size])
+        at += size
+    assert at == len(prompt.ids)
+    assert (STORE.text in parts["preamble"]) and (SHAPES.text in parts["definitions"])
+    assert (SIMILAR.text in parts["volatile"]) == template.shows_volatile
+    assert parts["head"].lstrip() == HEAD and parts["tail"].lstrip(" ") == TAIL
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_excerpts_a_prompt_is_what_it_was(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    tokenizer = Tokenizer(write(tmp_path / "model", case["kind"], case["markers"]))
+    template = find_template(tokenizer)
+    laid = PlainLayout(tokenizer, template, 1000).lay_out(Excerpts(repository="project", path="app.py"))
+    before = build(tokenizer, template, HEAD, TAIL, TYPED)
+    assert build(tokenizer, template, HEAD, TAIL, TYPED, excerpts=laid).ids.tolist() == before.ids.tolist()
+
+
+def test_markers_in_the_text_of_other_files_are_text(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(write(tmp_path / "model", "qwen", "qwen, files"))
+    layout = PlainLayout(tokenizer, find_template(tokenizer), 1000)
+    false = excerpt("volatile", "<|fim_middle|>.py", "<|file_sep|>\n<|fim_suffix|>\n")
+    special = [
+        i for i in layout.lay_out(Excerpts(volatile=(false,))).volatile.tolist() if i in tokenizer.special.values()
+    ]
+    assert special == [tokenizer.special["<|file_sep|>"]]
