@@ -19,6 +19,7 @@ from efim_lab.evaluation.figures import markdown
 from efim_lab.evaluation.held_out import Progress, measure, model_name
 from efim_lab.evaluation.humaneval import tasks as humaneval
 from efim_lab.evaluation.report import HeldOutReport, as_json, percent, table
+from efim_lab.evaluation.repository.command import measure_repositories
 from efim_lab.evaluation.typist import measurement as typist
 from efim_lab.evaluation.typist import report as typing_report
 from efim_lab.evaluation.typist.keys import write_rows
@@ -67,6 +68,17 @@ def evaluate_language(
         print(f"{model_name(folder)}: {unknown_language.table(language, lines, each)}\n")
     for each, typed in zip(measured, typing, strict=True):
         print(unknown_language.as_json(source, language, each, typed))
+
+
+def evaluate_repositories(paths: Sequence[Path], folders: Sequence[Path], count: int, typed: int) -> None:
+    """Measure every model where repositories use their own names.
+
+    Without paths, they are the installed ones that are held out. `count` limits the places of each kind, and the
+    first `typed` of each are typed.
+    """
+    with _bars() as progress:
+        measured = measure_repositories(paths, folders, count, typed, progress)
+    print(measured)
 
 
 def _typed(

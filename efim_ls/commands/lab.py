@@ -68,15 +68,23 @@ def add_eval(commands: Subparsers) -> None:
         "Lines are also typed key by key in their whole files; each folder of the data is a repository, known or "
     )
     details += "not. The last line is one JSON object."
-    lines = ("efim-ls eval --data src --lines 200", "efim-ls eval --data src --model run/export --model base")
+    lines = (
+        "efim-ls eval --data src --lines 200",
+        "efim-ls eval --data src --model run/export --model base",
+        "efim-ls eval --repository",
+    )
     evaluate = add_command(commands, "eval", summary, *lines, details=details)
-    evaluate.add_argument("--data", type=Path, required=True, metavar="PATH", help=DATA)
+    data = f"{DATA}; with --repository, a repository's folder, and it can be repeated (default: installed packages)"
+    evaluate.add_argument("--data", type=Path, action="append", default=[], metavar="PATH", help=data)
+    repository = "measure where code uses its own project, with and without what its other files say"
+    evaluate.add_argument("--repository", action="store_true", help=repository)
     model = "a model to measure; repeat it to compare several (default: the embedded model)"
     evaluate.add_argument("--model", metavar="MODEL", action="append", default=[], help=model)
-    lines, number = "how many lines to complete (default: 1000)", partial(whole_number, 1)
-    evaluate.add_argument("--lines", type=number, default=1000, metavar="N", help=lines)
-    typed = "how many of these lines to type key by key (default: 150)"
-    evaluate.add_argument("--typed", type=number, default=150, metavar="N", help=typed)
+    number = partial(whole_number, 1)
+    lines = "how many lines to complete (default: 1000); with --repository, of each kind (default: 50)"
+    evaluate.add_argument("--lines", type=number, metavar="N", help=lines)
+    typed = "how many of these lines to type key by key (default: 150); with --repository, of each kind (default: 5)"
+    evaluate.add_argument("--typed", type=number, metavar="N", help=typed)
     opened = "other files open while typing, the nearest of the package; repeat it (default: both 0 and 4)"
     evaluate.add_argument("--open", type=partial(whole_number, 0), action="append", metavar="N", help=opened)
     rows = "write what is suggested before each key typed to this file, as JSON Lines"
@@ -200,19 +208,31 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
 def _eval(arguments: argparse.Namespace) -> int:
     from model_runtime.checkpoint.hub.names import model_folder
 
-    names = arguments.model or [""]
-    _check_work(arguments.data, names)
+    names, paths = arguments.model or [""], arguments.data
+    if len(paths) != 1 and not arguments.repository:
+        raise Mistake("eval measures one set of code: name it with --data, or add --repository")
+    for path in paths:
+        _check_data(path)
+    _check_models(names)
     with _extra_required():
-        from efim_lab.evaluation.command import TypingOptions, evaluate, evaluate_language
+        from efim_lab.evaluation.command import (
+            TypingOptions,
+            evaluate,
+            evaluate_language,
+            evaluate_repositories,
+        )
 
-    data, lines, rows = arguments.data, arguments.lines, arguments.rows
-    options = TypingOptions(arguments.typed, tuple(arguments.open or (0, 4)))
     with _work_errors():
         folders = [model_folder(name) for name in names]
+        if arguments.repository:
+            evaluate_repositories(paths, folders, arguments.lines or 50, arguments.typed or 5)
+            return 0
+        lines, rows = arguments.lines or 500, arguments.rows
+        options = TypingOptions(arguments.typed or 150, tuple(arguments.open or (0, 4)))
         if arguments.language:
-            evaluate_language(data, folders, lines, arguments.language, options, rows)
+            evaluate_language(paths[0], folders, lines, arguments.language, options, rows)
         else:
-            evaluate(data, folders, lines, arguments.humaneval, options, rows)
+            evaluate(paths[0], folders, lines, arguments.humaneval, options, rows)
     return 0
 
 
@@ -220,7 +240,8 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
     from efim_ls.paths import SPEED, cache_folder
     from model_runtime.checkpoint.hub.names import model_folder
 
-    _check_work(arguments.data, [arguments.model])
+    _check_data(arguments.data)
+    _check_models([arguments.model])
     with _extra_required():
         from efim_lab.paper.command import ExperimentSize, run_experiment
 
@@ -231,14 +252,20 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_work(data: Path, models: Sequence[str]) -> None:
-    """Raise Mistake or Failure if the code or a model cannot be read; imports no torch."""
+def _check_data(path: Path) -> None:
+    """Raise Mistake if code cannot be read."""
     from efim_lab.documents import read_documents
+
+    with _work_errors():
+        if not path.is_dir():
+            read_documents(path)
+
+
+def _check_models(models: Sequence[str]) -> None:
+    """Raise Mistake or Failure if a model cannot be read; imports no torch."""
     from model_runtime.checkpoint.hub.names import model_folder
 
     with _work_errors():
-        if not data.is_dir():
-            read_documents(data)
         for name in models:
             model_folder(name)
             check_model(name)

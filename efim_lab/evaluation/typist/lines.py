@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.places.cursors import line_at
@@ -13,6 +14,8 @@ from efim_ls.languages import language_of
 
 LONGEST_TYPED = 200  # characters of a line
 MOST_OPEN_CHARACTERS = 200_000  # of all other open files, as in the server's session
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ def choose_lines(documents: Sequence[CodeDocument], count: int) -> list[TypedLin
     Packages take turns, and so do the files of each. Fewer lines are the first of more.
     """
     rng = random.Random(0)
-    packages = [_lines_in_turn(files, rng) for files in _shuffled_packages(documents, rng)]
-    return [line for line, _ in zip(_in_turn(packages), range(count), strict=False)]
+    packages = [_lines_in_turn(files, rng) for files in shuffled_packages(documents, rng)]
+    return [line for line, _ in zip(in_turn(packages), range(count), strict=False)]
 
 
 def nearest_open(line: TypedLine, documents: Sequence[CodeDocument], count: int) -> tuple[CodeDocument, ...]:
@@ -77,7 +80,7 @@ def with_plain_line_ends(document: CodeDocument) -> CodeDocument:
 
 def _lines_in_turn(files: Sequence[CodeDocument], rng: random.Random) -> Iterator[TypedLine]:
     rows = [_rows(each, rng) for each in files]
-    return _in_turn([_lines(each, found) for each, found in zip(files, rows, strict=True)])
+    return in_turn([_lines(each, found) for each, found in zip(files, rows, strict=True)])
 
 
 def _rows(document: CodeDocument, rng: random.Random) -> list[int]:
@@ -94,7 +97,7 @@ def _lines(document: CodeDocument, rows: Sequence[int]) -> Iterator[TypedLine]:
         yield TypedLine(document, row, start, end, at + len(line))
 
 
-def _shuffled_packages(documents: Sequence[CodeDocument], rng: random.Random) -> list[list[CodeDocument]]:
+def shuffled_packages(documents: Sequence[CodeDocument], rng: random.Random) -> list[list[CodeDocument]]:
     """Return the documents of each package, in a random order that does not depend on the order given."""
     packages: dict[str, list[CodeDocument]] = {}
     shuffled = sorted(documents, key=lambda each: each.path)
@@ -104,16 +107,16 @@ def _shuffled_packages(documents: Sequence[CodeDocument], rng: random.Random) ->
     return list(packages.values())
 
 
-def _in_turn(sources: Sequence[Iterator[TypedLine]]) -> Iterator[TypedLine]:
+def in_turn(sources: Sequence[Iterator[T]]) -> Iterator[T]:
     """Yield one of each source in turn until all have ended."""
     left = list(sources)
     while left:
-        ended = list[Iterator[TypedLine]]()
+        ended = list[Iterator[T]]()
         for source in left:
-            if (line := next(source, None)) is None:
+            if (each := next(source, None)) is None:
                 ended.append(source)
             else:
-                yield line
+                yield each
         left = [source for source in left if source not in ended]
 
 

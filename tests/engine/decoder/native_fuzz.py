@@ -17,18 +17,34 @@ FUZZ = Path(__file__).with_suffix(".c")
 FLAGS = ("-O1", "-g", "-ffp-contract=off", "-fno-math-errno", "-pthread", "-fno-omit-frame-pointer")
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
 TILES = ("-include", str(FUZZ.with_name("emulated_tiles.h")))  # few CPUs have them
+WITH_TILES = "tiles.c"  # the only source with their instructions
 
 
-def build_fuzz(folder: Path, sanitizers: str, native: Path = NATIVE, options: tuple[str, ...] = ()) -> Path:
-    """Compile the decoder and its fuzz with gcc's sanitizers of these names; return the program."""
-    stop = ("-fno-sanitize-recover=all",) if "undefined" in sanitizers else ()
-    watched = (*FLAGS, f"-fsanitize={sanitizers}", *stop)
-    # The reference is not watched: it would take most of the time.
-    subprocess.run(["gcc", "-O2", "-g", f"-I{native}", "-c", FUZZ, "-o", folder / "fuzz.o"], check=True)
-    sources = sorted(native.glob("*.c"))
-    command = ["gcc", *watched, *options, f"-I{native}", *sources, folder / "fuzz.o", "-lm", "-o", folder / "fuzz"]
-    subprocess.run(command, check=True)
-    return folder / "fuzz"
+class FuzzBuild:
+    """The decoder and its fuzz compiled with gcc's sanitizers of these names: programs share what they can."""
+
+    def __init__(self, folder: Path, sanitizers: str, native: Path = NATIVE) -> None:
+        """Compile into a folder all that is the same in every program."""
+        stop = ("-fno-sanitize-recover=all",) if "undefined" in sanitizers else ()
+        self._folder, self._native = folder, native
+        self._watched = (*FLAGS, f"-fsanitize={sanitizers}", *stop)
+        # The reference is not watched: it would take most of the time.
+        subprocess.run(["gcc", "-O2", "-g", f"-I{native}", "-c", FUZZ, "-o", folder / "fuzz.o"], check=True)
+        same = [self._compiled(source) for source in sorted(native.glob("*.c")) if source.name != WITH_TILES]
+        self._objects = [folder / "fuzz.o", *same]
+
+    def program(self, tiles: bool = False) -> Path:
+        """Return the program, in which tiles are emulated if asked for."""
+        program = self._folder / ("tiles" if tiles else "fuzz")
+        own = self._compiled(self._native / WITH_TILES, program.name, TILES if tiles else ())
+        subprocess.run(["gcc", *self._watched, own, *self._objects, "-lm", "-o", program], check=True)
+        return program
+
+    def _compiled(self, source: Path, name: str = "", options: tuple[str, ...] = ()) -> Path:
+        made = self._folder / f"{source.stem}{name}.o"
+        command = ["gcc", *self._watched, *options, f"-I{self._native}", "-c", source, "-o", made]
+        subprocess.run(command, check=True)
+        return made
 
 
 def build_emulated_fuzz(folder: Path, compiler: Path | str) -> Path:
@@ -51,14 +67,14 @@ def run_fuzz(
 def main() -> int:
     """Look for faults of memory, then for races, with all instructions and with tiles, for an equal time each."""
     seconds, seed, worst = float(sys.argv[1]), int(time.time()), 0
-    kinds = [(each, ()) for each in instruction_sets()] + [("avx512", TILES)] * ("avx512" in instruction_sets())
+    kinds = [(each, False) for each in instruction_sets()] + [("avx512", True)] * ("avx512" in instruction_sets())
     for what, sanitizers in SANITIZERS.items():
-        for instructions, options in kinds:
-            with tempfile.TemporaryDirectory() as folder:
-                program = build_fuzz(Path(folder), sanitizers, options=options)
-                ran = run_fuzz(program, seconds / (len(kinds) * len(SANITIZERS)), instructions, seed)
-            print(f"{what}, {instructions}: {ran.stdout}{ran.stderr}", end="")
-            worst = max(worst, abs(ran.returncode))
+        with tempfile.TemporaryDirectory() as folder:
+            build = FuzzBuild(Path(folder), sanitizers)
+            for instructions, tiles in kinds:
+                ran = run_fuzz(build.program(tiles), seconds / (len(kinds) * len(SANITIZERS)), instructions, seed)
+                print(f"{what}, {instructions}: {ran.stdout}{ran.stderr}", end="")
+                worst = max(worst, abs(ran.returncode))
     return worst
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,36 +13,29 @@ from tests.compiled import DECODER_FLAGS, require, require_compiled
 from tests.editors.fetching.part import Missing, Part
 from tests.editors.fetching.programs import ARM_COMPILER, ARM_CPU, OLD_CPU
 
-from .native_fuzz import SANITIZERS, TILES, build_emulated_fuzz, build_fuzz, run_fuzz
+from .native_fuzz import SANITIZERS, FuzzBuild, build_emulated_fuzz, run_fuzz
 
 SECONDS = 5
 LACKING = 77  # the status of the fuzz on a CPU without the instructions
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...]], Path]:
-    """The fuzz built with some options, once for each."""
+def build(tmp_path_factory: pytest.TempPathFactory) -> FuzzBuild:
+    """What the programs of the fuzz share, compiled once."""
     require_compiled()
-
-    @cache
-    def program(options: tuple[str, ...]) -> Path:
-        try:
-            return build_fuzz(tmp_path_factory.mktemp("fuzz"), SANITIZERS["memory"], options=options)
-        except (OSError, subprocess.CalledProcessError) as error:
-            require(f"the fuzz cannot be compiled ({error})", DECODER_FLAGS)
-            raise
-
-    return program
+    try:
+        return FuzzBuild(tmp_path_factory.mktemp("fuzz"), SANITIZERS["memory"])
+    except (OSError, subprocess.CalledProcessError) as error:
+        require(f"the fuzz cannot be compiled ({error})", DECODER_FLAGS)
+        raise
 
 
 @pytest.mark.parametrize("kind", [*SETS, "tiles"])
-def test_random_models_are_right_to_the_bit_and_touch_no_memory_of_others(
-    programs: Callable[[tuple[str, ...]], Path], kind: str
-) -> None:
-    instructions, options = ("avx512", TILES) if kind == "tiles" else (kind, ())
+def test_random_models_are_right_to_the_bit_and_touch_no_memory_of_others(build: FuzzBuild, kind: str) -> None:
+    instructions = "avx512" if kind == "tiles" else kind
     if instructions not in instruction_sets():
         pytest.skip(f"this CPU has no {instructions}")
-    ran = run_fuzz(programs(options), SECONDS, instructions)
+    ran = run_fuzz(build.program(tiles=kind == "tiles"), SECONDS, instructions)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "models" in ran.stdout
 
@@ -58,10 +49,15 @@ def fetched(part: Part) -> Path:
         raise
 
 
+@pytest.fixture(scope="module")
+def arm_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fuzz for ARM."""
+    return build_emulated_fuzz(tmp_path_factory.mktemp("arm"), fetched(ARM_COMPILER))
+
+
 @pytest.mark.parametrize("seed", [0, 6], ids=["fp16", "int8"])  # of the models that the time is enough for
-def test_random_models_are_right_to_the_bit_on_an_emulated_arm_cpu(tmp_path: Path, seed: int) -> None:
-    emulator, compiler = fetched(ARM_CPU), fetched(ARM_COMPILER)
-    ran = run_fuzz(build_emulated_fuzz(tmp_path, compiler), SECONDS, "neon", seed, (emulator,))
+def test_random_models_are_right_to_the_bit_on_an_emulated_arm_cpu(arm_program: Path, seed: int) -> None:
+    ran = run_fuzz(arm_program, SECONDS, "neon", seed, (fetched(ARM_CPU),))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "models" in ran.stdout
 

@@ -44,7 +44,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path):
     out = tmp_path / "run"
     order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.2")
-    order += ("--lines", "20", "--out", str(out))
+    order += ("--lines", "5", "--out", str(out))
     command = [sys.executable, "-m", "efim_ls", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
     wait_until(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")))

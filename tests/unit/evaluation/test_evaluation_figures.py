@@ -183,3 +183,37 @@ def test_code_survives_markdown(text: str) -> None:
     tokens = MarkdownIt().enable("table").parse(shown)
     spans = [span.content for token in tokens for span in token.children or () if span.type == "code_inline"]
     assert spans == ([text.strip()] if text.strip() else [])
+
+
+@pytest.mark.parametrize(
+    ("completion", "target", "same", "f1"),
+    [
+        ("x = f(y)", "x = f(y)  ", True, 1.0),
+        ("if x:\n    y()\n\n    z()", "if x:\n  y()\n  z()\n", True, 1.0),
+        ("if x: y()", "if x:\n y()", False, 1.0),
+        ("f(a, b)", "f(a, c)", False, 2 / 3),
+        ("f(a)", "f(a, a)", False, 1.0),
+        ("return None", "return not True", False, 1.0),  # keywords alone
+        ("f('a b', \"it's\", x)", "f(x)  # a comment", False, 1.0),
+        ("f(rb'a\\'b', f\"{c}\")", "f()", False, 1.0),
+        ("", "name", False, 0.0),
+        ("é_1 = 1", "é_1 = 1e5", False, 1.0),
+    ],
+)
+def test_code_is_compared_by_lines_and_by_names(completion: str, target: str, same: bool, f1: float) -> None:
+    assert metrics.is_same_code(completion, target) is same
+    assert metrics.identifier_f1(completion, target) == pytest.approx(f1)
+
+
+CODE = st.text("ab_ (.1\n'#", max_size=20)
+
+
+@given(CODE, CODE)
+def test_the_f1_of_names_is_the_share_that_both_have(one: str, other: str) -> None:
+    ours, theirs = metrics.identifiers(one), metrics.identifiers(other)
+    score = metrics.identifier_f1(one, other)
+    assert score == metrics.identifier_f1(other, one)
+    assert (score == 1.0) is (ours == theirs) and (score == 0.0) is (ours != theirs and not ours & theirs)
+    if ours & theirs:
+        precision, recall = len(ours & theirs) / len(ours), len(ours & theirs) / len(theirs)
+        assert score == pytest.approx(2 * precision * recall / (precision + recall))

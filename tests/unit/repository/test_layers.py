@@ -96,7 +96,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.commands.arguments",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.evaluation": ("efim_ls.completion", *RUNTIME),
+    "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.repository", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "editor_clients.headless": (),
