@@ -12,7 +12,8 @@ class TokenSequence:
 
     If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known without a pass. `wasted` counts the
     tokens that were computed ahead of need and dropped before they were needed. The first `exact` tokens are as the
-    model computes them; later ones came from a lossy store, or were computed after such tokens.
+    model computes them; later ones came from a lossy store, were composed, or were computed after such tokens. Those
+    from `composed` on were put together from other sequences, or computed after such tokens, and are never stored.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -22,6 +23,7 @@ class TokenSequence:
         self.logits_at = -1
         self.wasted = 0
         self.exact = capacity
+        self.composed = capacity
         self._ids = np.zeros(capacity, dtype=np.int32)
         self._unneeded = np.zeros(capacity, dtype=np.bool_)
 
@@ -49,6 +51,18 @@ class TokenSequence:
             self.logits_at = -1
         if self.exact >= length:
             self.exact = self.capacity
+        if self.composed >= length:
+            self.composed = self.capacity
+
+    def mark_composed(self, start: int) -> None:
+        """Mark the tokens from `start` on as composed: an approximation."""
+        self.composed, self.exact = min(self.composed, start), min(self.exact, start)
+
+    def mark_recomputed(self, end: int) -> None:
+        """Mark the tokens up to `end`, and all of them if that is the last, as no longer composed."""
+        if self.exact == self.composed:
+            self.exact = end if end < self.length else self.capacity
+        self.composed = end if end < self.length else self.capacity
 
     def approximate(self, length: int) -> int:
         """Count those of the first `length` tokens that are not exact."""
@@ -82,4 +96,6 @@ class TokenSequence:
         self.append(other.ids[:length])
         if other.exact < length:
             self.exact = other.exact
+        if other.composed < length:
+            self.composed = other.composed
         other.mark_needed(length)
