@@ -19,6 +19,12 @@ def causal_bias(new: int, total: int, groups: int) -> torch.Tensor | None:
     return bias.repeat(groups, 1)
 
 
+def bias_of_places(places: torch.Tensor, total: int, groups: int) -> torch.Tensor:
+    """Return the bias [groups * new, total] that lets the row at each of the places [new] see keys up to its own."""
+    seen = torch.arange(total) <= places[:, None]
+    return torch.zeros(seen.shape).masked_fill_(~seen, float("-inf")).repeat(groups, 1)
+
+
 def attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, scale: float
 ) -> torch.Tensor:

@@ -15,7 +15,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import CHUNK, Span
-from model_runtime.decoder.attention import attend, causal_bias
+from model_runtime.decoder.attention import attend, bias_of_places, causal_bias
 from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
@@ -36,20 +36,20 @@ class PackedLayer(NamedTuple):
 
 
 class _SpanPlace(NamedTuple):
-    """Where a span is: rows `at` of its pass, tokens `start` to `end` of its arena, whose memory it shares."""
+    """Where a span is: rows `at` of its pass, `tokens` before `end` of its arena, whose memory it shares."""
 
     keys: torch.Tensor
     values: torch.Tensor
     at: slice
-    start: int
+    tokens: slice | torch.Tensor
     end: int
     bias: torch.Tensor | None
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
         """Write keys and values [new, kv_heads, dim] into the arena and attend q [new, heads, dim] over it."""
         keys, values = self.keys[layer], self.values[layer]
-        keys[:, self.start : self.end] = k.transpose(0, 1)
-        values[:, self.start : self.end] = v.transpose(0, 1)
+        keys[:, self.tokens] = k.transpose(0, 1)
+        values[:, self.tokens] = v.transpose(0, 1)
         return attend(q, keys[:, : self.end], values[:, : self.end], self.bias, scale)
 
 
@@ -82,13 +82,13 @@ class Decoder:
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         places = _places(spans, self.config)
-        rope = _joined([self._rope[place.start : place.end, None] for place in places])
+        rope = _joined([self._rope[place.tokens, None] for place in places])
         x = self._embedded(np.concatenate([span.ids for span in spans]))
         for i, layer in enumerate(self._layers):
             x = x + self._attention(layer, x, rope, places, i)
             x = x + self._mlp(layer, x)
         for span in spans:
-            span.arena.append(span.ids)
+            span.finish()
         ends = _joined(
             [x[place.at.stop - span.rows : place.at.stop] for span, place in zip(spans, places, strict=True)]
         )
@@ -130,11 +130,17 @@ class Decoder:
 def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
     places: list[_SpanPlace] = []
     row = 0
-    for ids, arena, _ in spans:
-        start, new = arena.length, len(ids)
-        bias = causal_bias(new, start + new, config.heads // config.kv_heads)
+    groups = config.heads // config.kv_heads
+    for span in spans:
+        arena, new, at = span.arena, len(span.ids), span.places
+        if span.at is None:
+            end = arena.length + new
+            tokens, bias = slice(arena.length, end), causal_bias(new, end, groups)
+        else:
+            end, tokens = int(at[-1]) + 1, torch.as_tensor(at.astype(np.int64))
+            bias = bias_of_places(tokens, end, groups)
         keys, values = torch.as_tensor(arena.k), torch.as_tensor(arena.v)
-        places.append(_SpanPlace(keys, values, slice(row, row + new), start, start + new, bias))
+        places.append(_SpanPlace(keys, values, slice(row, row + new), tokens, end, bias))
         row += new
     return places
 

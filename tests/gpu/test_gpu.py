@@ -244,6 +244,20 @@ def test_several_arenas_in_one_pass_truncated_and_copied(
         assert close(found, expected)
 
 
+@pytest.mark.parametrize("count", [1, 30, 150])
+def test_tokens_computed_again_in_place_are_close_to_those_of_a_run(
+    decoder: GpuDecoder, arenas: list[Arena], count: int
+) -> None:
+    arena, whole = arenas[:2]
+    whole.truncate(0)
+    at = np.sort(np.random.default_rng(count).choice(200, count, replace=False)).astype(np.int32)
+    expected = decoder.forward(TOKENS[:200], whole, 200)[at]
+    arena.copy_prefix(whole, 200)
+    arena.k[:, :, at] = arena.v[:, :, at] = torch.nan
+    assert close(decoder.forward_spans([Span(TOKENS[at], arena, count, at)]), expected)
+    assert arena.length == 200
+
+
 def test_a_recorded_pass_gives_what_the_same_kernels_give_unrecorded(
     folder: Path, slab: Slab, decoder: GpuDecoder, arenas: list[Arena]
 ) -> None:

@@ -29,11 +29,11 @@ from model_runtime.ids import Ids
 
 
 class SlabSpan(NamedTuple):
-    """A span's rows `at` of a pass, its arena's first slab row, and the arena's length before the pass."""
+    """A span's rows `at` of a pass, its arena's first slab row, and the places of its tokens in the arena."""
 
     at: slice
     first: int
-    start: int
+    places: Ids
 
 
 class GpuDecoder:
@@ -109,11 +109,11 @@ class GpuDecoder:
                 self._done.record()
                 self._done.synchronize()
         for span in spans:
-            span.arena.append(span.ids)
+            span.finish()
         return logits
 
     def _narrow(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
-        firsts = np.concatenate([np.full(p.at.stop - p.at.start, p.first, dtype=np.int32) for p in places])
+        firsts = np.concatenate([np.full(len(p.places), p.first, dtype=np.int32) for p in places])
         logits = self._steps.run(ids, _positions(places), firsts)
         table, rows = self._steps.likeliest, [row for end in ends for row in range(end.start, end.stop)]
         self._listed = (table, rows) if table is not None else None
@@ -121,8 +121,8 @@ class GpuDecoder:
 
     def _wide(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
         self._listed, slab, positions = None, self._slab, _positions(places)
-        blocks = [BiasBlock(p.first, p.start + (new := p.at.stop - p.at.start), new) for p in places]
-        firsts = np.repeat([p.first for p in places], [block.new for block in blocks]).astype(np.int32)
+        blocks = [BiasBlock(p.first, int(run[-1]) + 1, len(run)) for p in places for run in _runs(p.places)]
+        firsts = np.repeat([p.first for p in places], [len(p.places) for p in places]).astype(np.int32)
         table = torch.as_tensor(np.stack((ids, positions, firsts + positions))).to(slab.k.device)
         hidden = self._hidden(PassInputs(table[0], table[1], table[2], bias_of(blocks, slab.rows, slab.k.device)))
         return self._head.logits(torch.cat([hidden[end] for end in ends]))
@@ -152,11 +152,15 @@ def _slab_spans(spans: Sequence[Span]) -> list[SlabSpan]:
     places, row = list[SlabSpan](), 0
     for span in spans:
         arena = cast(SlabArena, span.arena)
-        assert arena.length + len(span.ids) <= arena.capacity
-        places.append(SlabSpan(slice(row, row + len(span.ids)), arena.first, arena.length))
+        places.append(SlabSpan(slice(row, row + len(span.ids)), arena.first, span.places))
         row += len(span.ids)
     return places
 
 
 def _positions(places: list[SlabSpan]) -> Ids:
-    return np.concatenate([np.arange(p.at.stop - p.at.start, dtype=np.int32) + np.int32(p.start) for p in places])
+    return np.concatenate([place.places for place in places]).astype(np.int32)
+
+
+def _runs(places: Ids) -> list[Ids]:
+    """Split ascending places where they do not follow each other."""
+    return np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)

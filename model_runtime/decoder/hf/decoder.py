@@ -12,6 +12,7 @@ from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.hf.cache import ArenaCache
+from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 
 
@@ -42,4 +43,6 @@ class HfDecoder:
 
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several arenas, one after another; returns the spans' logits [sum of rows, vocab]."""
-        return torch.cat([self.forward(*span) for span in spans])
+        if any(span.at is not None for span in spans):
+            raise ModelError("transformers cannot compute tokens again in place: use a model that our decoder knows")
+        return torch.cat([self.forward(span.ids, span.arena, span.rows) for span in spans])

@@ -88,7 +88,7 @@ class NativeDecoder:
             part = slice(start, start + MOST_ROWS)
             self._pass(ids[part], places[part], shared, start, wanted, logits)
         for span in spans:
-            span.arena.append(span.ids)
+            span.finish()
         return logits[:, : self.config.vocab]
 
     def _pass(
@@ -181,24 +181,27 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
-    arena, new = span.arena, len(span.ids)
-    if arena.length + new > min(arena.capacity, context):  # the compiled part would write past the end
-        raise IndexError(f"an arena of {arena.capacity} tokens has no room for {new} after {arena.length}")
-    places = np.empty(new, ROW_PLACE)
+    arena, at = span.arena, span.places
+    if len(at) and at[-1] >= context:  # the compiled part would read past the end of the rotations
+        raise IndexError(f"a context of {context} tokens has no place {at[-1]}")
+    places = np.empty(len(at), ROW_PLACE)
     places["k"], places["v"] = arena.k.ctypes.data, arena.v.ctypes.data
     places["capacity"] = arena.capacity
-    places["position"] = np.arange(arena.length, arena.length + new)
+    places["position"] = at
     return places
 
 
 def _shared(spans: Sequence[Span]) -> int:
     """Count the tokens at the start of all spans' arenas with the same keys and values: no row changes a bit of them.
 
-    Those of one arena are not counted: its rows are a run, which reads a key once without that.
+    Those of one arena are not counted: its rows are runs, which read a key once without that.
     """
     first, *others = (span.arena for span in spans)
+    if not others:
+        return 0
     counts = [common_prefix(first.ids, arena.ids) for arena in others]
-    return min([*counts, *(min(arena.length, arena.exact) for arena in (first, *others))]) if others else 0
+    counts += [min(span.arena.length, span.arena.exact) for span in spans]
+    return min([*counts, *(int(span.at[0]) for span in spans if span.at is not None and len(span.at))])
 
 
 def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:

@@ -204,6 +204,19 @@ def test_spans_of_several_arenas_in_one_pass_are_each_of_them_alone(model: Model
         assert np.abs(arena.v - other.v).max() <= CLOSE
 
 
+@pytest.mark.parametrize("form", ["fp32", pytest.param("fp16", marks=PACKED)])
+def test_tokens_computed_again_in_place_equal_those_of_a_run(model: Model, form: Format) -> None:
+    decoder, arena, whole = model.decoder(form), model.arena(), model.arena()
+    at = np.array([0, 3, 4, 5, 90, 198, 199], dtype=np.int32)
+    expected = decoder.forward(TOKENS[:200], whole, 2)
+    arena.copy_prefix(whole, 200)
+    arena.keep_logits(expected[1], 200)
+    arena.k[:, :, at] = arena.v[:, :, at] = np.nan
+    assert distance(decoder.forward_spans([Span(TOKENS[at], arena, 2, at)]), expected) <= CLOSE
+    assert (arena.length, arena.logits_at) == (200, -1)
+    assert np.abs(arena.k - whole.k).max() <= CLOSE and np.abs(arena.v - whole.v).max() <= CLOSE
+
+
 def test_a_draft_that_was_cut_off_leaves_nothing_behind(model: Model) -> None:
     decoder, arena = model.decoder(), model.arena()
     decoder.forward(TOKENS[:20], arena, rows=9)

@@ -22,6 +22,7 @@ from model_runtime.decoder.hf.load import kv_form
 from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.quantization import Format
+from model_runtime.errors import ModelError
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Watched, decoder_of
 from tests.engine.hf import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make
@@ -71,6 +72,13 @@ def test_spans_of_several_arenas_are_computed_as_if_each_were_alone(model: Model
     found = model.decoder.forward_spans([Span(TOKENS[:5], arenas[0], 2), Span(TOKENS[9:12], arenas[1])])
     assert_close(found, torch.cat([model.alone(TOKENS[:5])[-2:], model.alone(TOKENS[:12])[-1:]]))
     assert [arena.length for arena in arenas] == [5, 12]
+
+
+def test_tokens_are_not_computed_again_in_place(model: Model) -> None:
+    arena = model.arena()
+    model.decoder.forward(TOKENS[:5], arena)
+    with pytest.raises(ModelError, match="in place: use a model"):
+        model.decoder.forward_spans([Span(TOKENS[2:3], arena, 1, np.array([2], dtype=np.int32))])
 
 
 def test_an_engine_says_what_transformers_generates(model: Model, tokenizer: Tokenizer) -> None:

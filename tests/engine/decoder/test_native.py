@@ -273,6 +273,26 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(model: Model, f
     assert [fits.arena.length, small.length, wide.length] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pass_at_places_and_behind_other_arenas_with_the_same_beginning(model: Model, form: Form) -> None:
+    decoder, first, second = model.decoder(form), model.arena(), model.arena()
+    for arena in (first, second):
+        decoder.forward(TOKENS[:140], arena)
+    before, at = first.k[:, :, :140].copy(), np.array([1, 5, 6, 70, 139], dtype=np.int32)
+    first.k[:, :, at] = np.nan
+    logits = decoder.forward_spans([Span(TOKENS[at], first, 1, at), Span(TOKENS[140:150], second, 10)])
+    assert np.array_equal(first.k[:, :, :140], before) and (first.length, second.length) == (140, 150)
+    assert np.array_equal(logits, in_steps(decoder, model.arena(), TOKENS)[139:])
+
+
+@pytest.mark.parametrize("at", [[3, 2], [4, 4], [-1, 2], [8, 10], [1]])
+def test_places_that_an_arena_cannot_compute_again_are_refused(model: Model, at: list[int]) -> None:
+    arena = model.arena()
+    model.decoder("fp16").forward(TOKENS[:10], arena)
+    with pytest.raises(IndexError, match="cannot be computed again"):
+        model.decoder("fp16").forward_spans([Span(TOKENS[:2], arena, 1, np.array(at, dtype=np.int32))])
+
+
 class Company:
     """Arenas whose rows are computed in any company; each has to hold what it holds alone."""
 
@@ -304,6 +324,15 @@ class Company:
             for (which, at), row in zip(places, logits, strict=True):
                 self._logits[which][at] = row
 
+    def compute_again(self, which: int, places: list[int], rows: int) -> None:
+        """Spoil what an arena holds at some places, and compute it again there."""
+        arena = self._arenas[which]
+        if at := sorted({place % arena.length for place in places if arena.length}):
+            arena.k[:, :, at], arena.v[:, :, at] = np.nan, np.inf
+            asked = at[-min(rows, len(at)) :]
+            span = Span(arena.ids[at], arena, len(asked), np.array(at, dtype=np.int32))
+            self._logits[which] |= dict(zip(asked, self._decoder.forward_spans([span]), strict=True))
+
     def check(self, which: int) -> None:
         arena, alone = self._arenas[which], self._model.arena()
         if not arena.length:
@@ -320,23 +349,26 @@ starts = st.just(0) | st.integers(0, CONTEXT - 1)  # arenas that begin alike are
 spans = st.tuples(st.integers(0, 2), sizes, sizes, starts)
 passes = st.lists(spans, min_size=1, max_size=3, unique_by=lambda span: span[0])
 cuts = st.tuples(st.integers(0, 2), st.floats(0, 1))
+again = st.tuples(st.integers(0, 2), st.lists(st.integers(0, CONTEXT), max_size=90), sizes)
 
 
 @settings(max_examples=25)
-@given(steps=st.lists(passes | cuts, min_size=1, max_size=8), threads=st.sampled_from(THREADS))
+@given(steps=st.lists(passes | cuts | again, min_size=1, max_size=8), threads=st.sampled_from(THREADS))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_has_the_same_bits_in_any_company(
     model: Model,
     form: Form,
-    steps: list[list[tuple[int, int, int, int]] | tuple[int, float]],
+    steps: list[list[tuple[int, int, int, int]] | tuple[int, float] | tuple[int, list[int], int]],
     threads: int,
 ) -> None:
     company = Company(model, form, threads)
     for step in steps:
-        if isinstance(step, tuple):
+        if isinstance(step, list):
+            company.compute(step)
+        elif len(step) == 2:
             company.cut(*step)
         else:
-            company.compute(step)
+            company.compute_again(*step)
     for which in range(3):
         company.check(which)
 

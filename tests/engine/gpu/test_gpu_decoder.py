@@ -131,6 +131,19 @@ def test_the_last_rows_equal_the_cpus(model: Model, new: int, rows: int) -> None
         assert distance(mine[:, :, : other.length], torch.from_numpy(theirs[:, :, : other.length])) <= CLOSE
 
 
+@pytest.mark.parametrize("count", [1, 9, 80])
+def test_tokens_computed_again_in_place_equal_those_of_a_run(model: Model, count: int) -> None:
+    slab = model.slab()
+    decoder, arena, whole = model.decoder(slab), slab.arena(), slab.arena()
+    at = np.sort(np.random.default_rng(count).choice(120, count, replace=False)).astype(np.int32)
+    expected = decoder.forward(TOKENS[:120], whole, 120)[at]
+    arena.copy_prefix(whole, 120)
+    arena.k[:, :, at] = arena.v[:, :, at] = torch.nan
+    assert distance(decoder.forward_spans([Span(TOKENS[at], arena, count, at)]), expected) <= CLOSE
+    assert arena.length == 120
+    assert distance(arena.k, whole.k) <= CLOSE and distance(arena.v, whole.v) <= CLOSE
+
+
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_whatever_happens_to_several_arenas_they_equal_the_cpus(one: Model, data: st.DataObject) -> None:
