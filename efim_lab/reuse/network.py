@@ -15,7 +15,7 @@ from model_runtime.decoder.layers import LayerWeights, Norm, fused, head, norm
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
 from model_runtime.ids import Ids
 
-Seen = Callable[[int, torch.Tensor], torch.Tensor]  # layer, queries [new, heads, dim] -> bool [keys of context]
+Seen = Callable[[int, torch.Tensor], torch.Tensor]  # layer, queries [new, heads, dim] -> bool [first keys]
 
 
 class LayerKv(NamedTuple):
@@ -56,7 +56,7 @@ class Network:
     ) -> tuple[torch.Tensor, list[LayerTrace]]:
         """Compute tokens after the `past`, at places from `start` on (by default, those that follow the past).
 
-        `seen` says which keys of the past a layer may see. Of the rows, only some go on where `narrowed` says so.
+        `seen` says which of the first keys of the past a layer may see; it may see all after those. Of the rows, only some go on where `narrowed` says so.
         Returns what comes out of the last layer [rows, hidden], normed, and a trace of each layer.
         """
         begin = (past[0].k.shape[1] if past else 0) if start is None else start
@@ -98,7 +98,8 @@ class Network:
         keys, values = (k, v) if past is None else (torch.cat((past.k, k), 1), torch.cat((past.v, v), 1))
         visible = causal(new, keys.shape[1])
         if past is not None and seen is not None:
-            visible[:, : past.k.shape[1]] &= seen(index, q)
+            mask = seen(index, q)
+            visible[:, : len(mask)] &= mask
         shared = (each.repeat_interleave(c.heads // c.kv_heads, 0) for each in (keys, values))
         mixed = F.scaled_dot_product_attention(q.transpose(0, 1), *shared, attn_mask=visible)
         return _product(mixed.transpose(0, 1).reshape(new, -1), layer.out), LayerTrace(LayerKv(k, v), q, x)
