@@ -29,7 +29,8 @@ BEFORE, AFTER = 900, 300  # characters of a window, small so that the excerpts m
 SHARES = (0.5, 0.25)
 FOLLOWED = 8  # tokens of the completion after which distributions are compared
 FASTKV = "FastKV, first answer"
-WHOLE, NONE = "all rows", "no context"
+WHOLE, COLD, NONE = "all rows", "all rows, computed now", "no context"
+READS_CURSOR = ("ILRe",)  # policies that compute once the cursor is known: their time is the answer's
 # Policies that a budget says nothing to: they are measured once.
 FREE = (NONE, "int8", "int4", "ZipCache", "random int8 and int4", "ZipVL", "without generated text", "notes alone")
 
@@ -77,10 +78,12 @@ def measure_budgets(
         progress(done)
         at = _Place(subject, network, place, done)
         found.setdefault(("", WHOLE), []).append(at.measured)
+        found.setdefault(("", COLD), []).append(at.cold())
         for name, policy in known.items():
             for share in SHARES:
                 if name not in FREE:
-                    found.setdefault((f"{share:.0%}", name), []).append(at.beside(policy, share))
+                    each = at.beside(policy, share, name in READS_CURSOR)
+                    found.setdefault((f"{share:.0%}", name), []).append(each)
             if name in FREE:
                 found.setdefault(("", name), []).append(at.beside(policy, 1.0))
         for share in SHARES:
@@ -90,10 +93,14 @@ def measure_budgets(
 
 @dataclass(frozen=True)
 class _Answer:
-    """Logits [tokens, vocab] after a window and each beginning of a completion, with the time that they took."""
+    """Logits [tokens, vocab] after a window and each beginning of a completion, with the time that they took.
+
+    `past` are the keys and values of context and window.
+    """
 
     rows: Rows
     ms: float
+    past: Sequence[LayerKv] = ()
 
 
 class _Place:
@@ -102,16 +109,25 @@ class _Place:
     def __init__(self, subject: ReuseSubject, network: Network, place: ReusePlace, seed: int) -> None:
         self._subject, self._network, self._file = subject, network, place.file
         self._context, self._target = _stored(subject, network, place, seed)
-        self._whole = rows.everything(self._context, 1.0)
-        self._said = self._greedy(self._whole)
-        self._exact = self._answered(self._whole, self._said)
+        whole = rows.everything(self._context, 1.0)
+        self._said = self._greedy(whole, self._answered(whole, []))
+        self._exact = self._answered(whole, self._said)
         self.measured = self._figures(self._exact, self._said, 1.0)
 
-    def beside(self, policy: Policy, share: float) -> Measured:
-        """Measure a policy."""
+    def cold(self) -> Measured:
+        """Measure full attention of which nothing is at hand."""
+        began = process_time()
+        self._network.run(np.concatenate((self._context.ids, self._context.window)))
+        return replace(self.measured, recomputed=self.measured.tokens, ms=(process_time() - began) * 1e3)
+
+    def beside(self, policy: Policy, share: float, timed: bool = False) -> Measured:
+        """Measure a policy; if it is `timed`, what it does itself counts as well."""
+        began = process_time()
         kept = policy(self._context, share)
+        spent = (process_time() - began) * 1e3
         answer = self._answered(kept, self._said)
-        said = self._said if self._is_same(answer.rows) else self._greedy(kept)
+        answer = replace(answer, ms=answer.ms + spent * timed)
+        said = self._said if self._is_same(answer.rows) else self._greedy(kept, answer)
         return self._figures(answer, said, kept.bytes)
 
     def narrowed(self, share: float) -> Measured:
@@ -138,20 +154,22 @@ class _Place:
         return Measured(self._file, len(context.window), tokens, answer.ms, share * size, divergence, same, exact)
 
     def _answered(self, kept: Kept, said: Sequence[int]) -> _Answer:
-        ids = np.concatenate((self._context.window, np.array(said[:-1], dtype=np.int32)))
+        window = self._context.window
+        ids = np.concatenate((window, np.array(said[:-1], dtype=np.int32)))
         began = process_time()
-        hidden, _ = self._network.run(ids, kept.past, kept.seen)
+        hidden, traces = self._network.run(ids, kept.past, kept.seen)
         logits = self._network.logits(hidden[-max(1, len(said)) :]).numpy()
-        return _Answer(logits, (process_time() - began) * 1e3)
+        ms = (process_time() - began) * 1e3
+        new = [LayerKv(trace.kv.k[:, : len(window)], trace.kv.v[:, : len(window)]) for trace in traces]
+        return _Answer(logits, ms, [_joined(*both) for both in zip(kept.past, new, strict=True)])
 
-    def _greedy(self, kept: Kept) -> list[int]:
+    def _greedy(self, kept: Kept, answer: _Answer) -> list[int]:
         """Return the greedy completion up to the end of its line."""
-        said, ids, past = list[int](), self._context.window, list(kept.past)
-        while len(said) < NEW_TOKENS and not (said and self._subject.ends(said[-1])):
-            hidden, traces = self._network.run(ids, past, kept.seen)
+        past, said = list(answer.past), [self._subject.choose(answer.rows[0], [], self._target)]
+        while len(said) < NEW_TOKENS and not self._subject.ends(said[-1]):
+            hidden, traces = self._network.run(np.array(said[-1:], dtype=np.int32), past, kept.seen)
             past = [_joined(before, trace.kv) for before, trace in zip(past, traces, strict=True)]
             said.append(self._subject.choose(self._network.logits(hidden[-1]).numpy(), said, self._target))
-            ids = np.array(said[-1:], dtype=np.int32)
         return said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import process_time
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from efim_lab.reuse.network import Network
 from efim_lab.reuse.places import ReusePlace
 from efim_lab.reuse.scenarios import Scenario, scenarios
 from efim_lab.reuse.subject import NEW_TOKENS, ReuseSubject, Rows, Target
+from efim_ls.completion.planner import never
 from model_runtime.arena.arena import Arena, arena_bytes
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
@@ -43,14 +45,21 @@ def methods(subject: ReuseSubject) -> Mapping[str, Method]:
     early = EarlyLayers(subject)
     network = Network(replace(subject.config, layers=2), subject.weights)
     return {
-        "rotation only": Method(lambda _: FirstRows(0)),
-        "EPIC, 2 rows": Method(lambda _: FirstRows(2)),
-        "EPIC, 16 rows": Method(lambda _: FirstRows(16)),
-        "repair, 32 rows": Method(lambda _: FirstRows(32)),
-        "CacheBlend, 15 %": Method(lambda _: CacheBlend(early), early.share),
-        "KVShare, 15 %": Method(lambda _: KvShare(network), early.share),
-        "KVCOMM, 3 anchors": Method(lambda scenario: KvComm(subject, scenario), only="context"),
+        "rotation only": Method(_always(FirstRows(0))),
+        "EPIC, 2 rows": Method(_always(FirstRows(2))),
+        "EPIC, 16 rows": Method(_always(FirstRows(16))),
+        "repair, 32 rows": Method(_always(FirstRows(32))),
+        "CacheBlend, 15 %": Method(_always(CacheBlend(early)), early.share),
+        "KVShare, 15 %": Method(_always(KvShare(network)), early.share),
+        "KVCOMM, 3 anchors": Method(partial(KvComm, subject), only="context"),
     }
+
+
+def _always(method: CompositionMethod) -> Callable[[Scenario], CompositionMethod]:
+    def make(_: Scenario) -> CompositionMethod:
+        return method
+
+    return make
 
 
 def measure_composition(
@@ -88,7 +97,7 @@ class _Exact:
         subject, scenario = self._subject, self._scenario
         chosen, arena = method.make(scenario), _copied(subject, scenario.arena)
         composer, began = Composer(subject.decoder, chosen), process_time()
-        composed = composer.compose(arena, scenario.ids, scenario.others, lambda: False)
+        composed = composer.compose(arena, scenario.ids, scenario.others, never)
         left = len(scenario.ids) - arena.reusable(scenario.ids)
         logits = _finished(subject, arena, scenario.ids)
         ms = (process_time() - began) * 1e3

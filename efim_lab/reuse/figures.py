@@ -18,8 +18,8 @@ class Measured:
 
     `recomputed` of the prompt's `tokens` went through the model, `ms` of processor time passed to the first token.
     `bytes` are those of the keys and values that are kept. `kl` holds, for the next token and those after it, the
-    divergence from full attention in nats; `same` says whether the greedy completion is the same, `exact` whether it is
-    what stands in the file.
+    divergence from full attention in nats; `same` says whether the greedy completion is the same, `exact` whether it
+    is what stands in the file.
     """
 
     file: str

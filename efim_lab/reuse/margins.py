@@ -1,4 +1,4 @@
-"""Writing in the Margins (arXiv 2408.14906): a line of notes that the model writes about each excerpt stands for it."""
+"""Writing in the Margins (arXiv 2408.14906): a note that the model writes about each excerpt stands for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_TARGET = Target(b"", "")
 def margins(subject: ReuseSubject) -> Callable[[StoredContext, float], Kept]:
     """Return a policy that keeps a note of each excerpt, with its path, whatever the budget."""
 
-    def policy(context: StoredContext, _: float) -> Kept:
+    def policy(context: StoredContext, share: float) -> Kept:
         notes = [f"# {chunk.path}:{_note(subject, chunk.text)}\n" for chunk in context.chunks]
         ids = np.concatenate([subject.tokenizer.encode(note) for note in notes])
         _, traces = context.network.run(ids)

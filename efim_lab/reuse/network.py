@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.layers import LayerWeights, Norm, fused, head, norm
+from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
 from model_runtime.ids import Ids
 
@@ -26,7 +26,7 @@ class LayerKv(NamedTuple):
 
 
 class LayerTrace(NamedTuple):
-    """What a pass left in one layer: `queries` are rotated, [rows, heads, head_dim]; `hidden` [rows, hidden] came in."""
+    """What a pass left in a layer: `queries` [rows, heads, head_dim] are rotated, `hidden` [rows, hidden] came in."""
 
     kv: LayerKv
     queries: torch.Tensor
@@ -56,8 +56,9 @@ class Network:
     ) -> tuple[torch.Tensor, list[LayerTrace]]:
         """Compute tokens after the `past`, at places from `start` on (by default, those that follow the past).
 
-        `seen` says which of the first keys of the past a layer may see; it may see all after those. Of the rows, only some go on where `narrowed` says so.
-        Returns what comes out of the last layer [rows, hidden], normed, and a trace of each layer.
+        `seen` says which of the first keys of the past a layer may see; it sees all after those. Of the rows, only
+        some go on where `narrowed` says so. Returns what comes out of the last layer [rows, hidden], normed, and a
+        trace of each layer.
         """
         begin = (past[0].k.shape[1] if past else 0) if start is None else start
         places = torch.arange(begin, begin + len(ids))
@@ -123,7 +124,7 @@ class Narrowing(NamedTuple):
 
 
 def attention(q: torch.Tensor, keys: torch.Tensor, visible: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the attention [heads, rows, keys] of q [rows, heads, dim] to the visible of keys [kv_heads, keys, dim]."""
+    """Return the attention [heads, rows, keys] of q [rows, heads, dim] to the visible keys [kv_heads, keys, dim]."""
     _, heads, dim = q.shape
     shared = keys.repeat_interleave(heads // keys.shape[0], 0)
     scores = q.transpose(0, 1) @ shared.transpose(1, 2) * dim**-0.5
@@ -141,9 +142,9 @@ def rotated(heads: torch.Tensor, rope: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(pairs * rope).flatten(-2)
 
 
-def _product(x: torch.Tensor, product: tuple[object, object]) -> torch.Tensor:
+def _product(x: torch.Tensor, product: Product) -> torch.Tensor:
     weight, bias = product
-    return F.linear(x, as_tensor(weight), None if bias is None else as_tensor(bias))  # pyright: ignore[reportArgumentType]
+    return F.linear(x, as_tensor(weight), None if bias is None else as_tensor(bias))
 
 
 def _normed(x: torch.Tensor, norm: Norm[torch.Tensor], epsilon: float) -> torch.Tensor:

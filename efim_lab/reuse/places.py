@@ -1,4 +1,4 @@
-"""Cursors in held-out repositories, with excerpts of the same repository's other files that resemble their windows."""
+"""Cursors in held-out repositories, with excerpts of the repository's other files that resemble their windows."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ class ReuseSubject:
             raise ModelError(f"{folder} is computed by transformers, which cannot compute rows in place: use another")
         self.weights: Weights = read_weights(folder, self.config)
         self.decoder = decoder_of(self.config, self.weights)
+        self.decoder_name = "int8 compiled" if isinstance(self.decoder, NativeDecoder) else "fp32 torch"
         self._special = frozenset((*self.tokenizer.special.values(), *self.config.end_ids, *self.template.ends))
         self._spelling: dict[bytes, npt.NDArray[np.int64]] = {}
 

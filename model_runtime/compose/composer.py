@@ -50,9 +50,7 @@ class Composer:
             return NOTHING_COMPOSED
         sources = [arena, *(each for each in others if each is not arena)]
         usable = [source.ids[: source.composed] for source in sources]
-        pieces = [
-            piece._replace(new=piece.new + start) for piece in find_pieces(wanted[start:], usable, SHORTEST)
-        ]
+        pieces = [piece._replace(new=piece.new + start) for piece in find_pieces(wanted[start:], usable, SHORTEST)]
         if sum(piece.length for piece in pieces) < LEAST_SAVED:
             return NOTHING_COMPOSED
         composition = self._placed(arena, wanted, start, pieces, sources)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from efim_lab.reuse.subject import ReuseSubject, decoder_of
 from model_runtime.arena.arena import Arena
 from model_runtime.compose.method import Composition
+from model_runtime.ids import Ids
 
 CHECKED = 1  # the layer whose keys and values are compared: those of layer 0 follow from the tokens alone
 
@@ -38,15 +40,13 @@ class EarlyLayers:
         return arena
 
 
-def placed_rows(composition: Composition) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def placed_rows(composition: Composition) -> Ids:
     """Return the rows that were put in place, ascending."""
     parts = [np.arange(piece.new, piece.new + piece.length, dtype=np.int32) for piece in composition.pieces]
     return np.concatenate(parts)
 
 
-def largest(
-    rows: np.ndarray[tuple[int], np.dtype[np.int32]], scores: np.ndarray[tuple[int], np.dtype[np.float32]], share: float
-) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def largest(rows: Ids, scores: npt.NDArray[np.float32], share: float) -> Ids:
     """Return this share of the rows, those with the largest scores [rows], ascending."""
     count = round(share * len(rows))
     return np.sort(rows[np.argsort(-scores, kind="stable")[:count]])

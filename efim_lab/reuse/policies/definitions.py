@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, kept_rows
+from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, kept_rows, random_scores
 
 
 def shotkv(context: StoredContext, share: float) -> Kept:
@@ -17,8 +17,8 @@ def shotkv(context: StoredContext, share: float) -> Kept:
 
 def random_definitions(context: StoredContext, share: float) -> Kept:
     """Keep random definitions."""
-    scores = torch.rand(len(context.chunks), generator=torch.Generator().manual_seed(context.seed)).tolist()
-    return _whole(context, scores, share)
+    scores = random_scores(len(context.chunks), context.seed)
+    return _whole(context, [float(each) for each in scores], share)
 
 
 def similar_definitions(context: StoredContext, share: float) -> Kept:

@@ -59,8 +59,8 @@ def _topics(vectors: Vectors) -> tuple[npt.NDArray[np.int64], Vectors]:
     centres = vectors[[first, second]][:TOPICS]
     topics = np.zeros(len(vectors), dtype=np.int64)
     for _ in range(STEPS):
-        topics = (vectors @ centres.T).argmax(1)
-        used = np.unique(topics)
-        centres = np.stack([vectors[topics == topic].mean(0) for topic in used])
-        topics = np.searchsorted(used, topics)
+        nearest = (vectors @ centres.T).argmax(1)
+        used = np.unique(nearest)
+        centres = np.stack([vectors[nearest == topic].mean(0) for topic in used])
+        topics = np.array([used.tolist().index(topic) for topic in nearest.tolist()], dtype=np.int64)
     return topics, centres

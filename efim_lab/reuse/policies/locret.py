@@ -42,8 +42,8 @@ def trained_heads(contexts: Sequence[StoredContext]) -> list[nn.Module]:
 
 
 def _trained(inputs: torch.Tensor, wanted: torch.Tensor) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
+        torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
         head = nn.Sequential(nn.LayerNorm(inputs.shape[1]), nn.Linear(inputs.shape[1], WIDTH), nn.SiLU())
         head.append(nn.Linear(WIDTH, 1))
         inputs, wanted = inputs.clone(), ((wanted - wanted.mean()) / wanted.std()).clone()
@@ -52,8 +52,8 @@ def _trained(inputs: torch.Tensor, wanted: torch.Tensor) -> nn.Module:
             chosen = torch.randint(len(inputs), (BATCH,))
             loss = F.smooth_l1_loss(head(inputs[chosen])[:, 0], wanted[chosen])
             steps.zero_grad()
-            loss.backward()
-            steps.step()
+            loss.backward()  # pyright: ignore[reportUnknownMemberType]
+            steps.step()  # pyright: ignore[reportUnknownMemberType]
     return head
 
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from efim_lab.reuse.network import LayerKv
-from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, top_rows
+from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, seen_in, top_rows
 
 
 def lookm(context: StoredContext, share: float) -> Kept:
@@ -16,7 +16,7 @@ def lookm(context: StoredContext, share: float) -> Kept:
     """
     mask = top_rows(context.mass, budget(context, share))
     past = [_merged(trace.kv, kept) for trace, kept in zip(context.traces, mask, strict=True)]
-    return Kept(past, lambda layer, _: mask[layer], mask.float().mean().item())
+    return Kept(past, seen_in(mask), mask.float().mean().item())
 
 
 def _merged(kv: LayerKv, kept: torch.Tensor) -> LayerKv:

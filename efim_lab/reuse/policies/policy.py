@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 
 from efim_lab.reuse.network import LayerKv, LayerTrace, Network, Seen, attention, causal
@@ -24,9 +25,9 @@ class StoredChunk(NamedTuple):
 class StoredContext:
     """Excerpts computed one after the other, and what their rows attended to while that was done.
 
-    `mass` [layers, rows] is the attention that a row got from each row that could see it, on average. A policy that is
-    asked when a segment is stored does not know the `window`, the prompt's tokens after the excerpts; one that reads
-    it says so.
+    `mass` [layers, rows] is the attention that a row got from each row that could see it, on average. A policy that
+    is asked when a segment is stored does not know the `window`, the prompt's tokens after the excerpts; one that
+    reads it says so.
     """
 
     network: Network
@@ -70,7 +71,21 @@ class Policy(Protocol):
 
 def kept_rows(context: StoredContext, mask: torch.Tensor) -> Kept:
     """Return a context of which the rows in a bool mask [layers, rows] are left."""
-    return Kept(context.past, lambda layer, _: mask[layer], mask.float().mean().item())
+    return Kept(context.past, seen_in(mask), mask.float().mean().item())
+
+
+def seen_in(mask: torch.Tensor) -> Seen:
+    """Return what says that each layer sees the rows in its part of a mask [layers, rows], whatever it asks."""
+
+    def seen(layer: int, _: torch.Tensor) -> torch.Tensor:
+        return mask[layer]
+
+    return seen
+
+
+def random_scores(count: int, seed: int) -> torch.Tensor:
+    """Return numbers from 0 to 1 [count], the same for the same seed."""
+    return torch.as_tensor(np.random.default_rng(seed).random(count))
 
 
 def top_rows(scores: torch.Tensor, count: int) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from efim_lab.reuse.network import LayerKv
-from efim_lab.reuse.policies.policy import Kept, StoredContext, top_rows
+from efim_lab.reuse.policies.policy import Kept, StoredContext, random_scores, top_rows
 
 MASS = 0.975  # of a layer's attention, which ZipVL's salient rows get together
 SALIENT = 0.4  # of the rows, in ZipCache
@@ -29,7 +29,7 @@ def zipcache(context: StoredContext, _: float) -> Kept:
 
 def random_int8(context: StoredContext, _: float) -> Kept:
     """Keep the same share of random rows as int8."""
-    scores = torch.rand(context.rows, generator=torch.Generator().manual_seed(context.seed))
+    scores = random_scores(context.rows, context.seed)
     return _coded(context, top_rows(scores, int(SALIENT * context.rows)).expand(context.mass.shape))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, kept_rows, top_rows
+from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, kept_rows, random_scores, top_rows
 
 
 def everything(context: StoredContext, _: float) -> Kept:
@@ -19,17 +19,17 @@ def nothing(context: StoredContext, _: float) -> Kept:
 
 def random_rows(context: StoredContext, share: float) -> Kept:
     """Keep random rows, the same in all layers."""
-    scores = torch.rand(context.rows, generator=torch.Generator().manual_seed(context.seed))
+    scores = random_scores(context.rows, context.seed)
     return kept_rows(context, top_rows(scores, budget(context, share)).expand(context.mass.shape))
 
 
 def last_rows(context: StoredContext, share: float) -> Kept:
     """Keep the rows nearest to the window."""
-    return kept_rows(context, (torch.arange(context.rows) >= context.rows - budget(context, share)).expand(
-        context.mass.shape
-    ))
+    return kept_rows(
+        context, (torch.arange(context.rows) >= context.rows - budget(context, share)).expand(context.mass.shape)
+    )
 
 
 def attended_rows(context: StoredContext, share: float) -> Kept:
-    """Keep, in each layer, the rows that got most attention while the context was computed (H2O, arXiv 2306.14048)."""
+    """Keep in each layer the rows that got most attention when the context was computed (H2O, arXiv 2306.14048)."""
     return kept_rows(context, top_rows(context.mass, budget(context, share)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from efim_lab.reuse.policies.policy import Kept, StoredContext, budget, kept_rows, top_rows
@@ -14,14 +15,17 @@ def uncomp(context: StoredContext, share: float) -> Kept:
 
     Heads that share a key share its fate: they cannot have budgets of their own.
     """
-    entropies = torch.tensor([_entropy(trace.kv.k.flatten(0, 1)) for trace in context.traces])
-    counts = entropies / entropies.sum() * budget(context, share) * len(context.traces)
-    kept = [top_rows(mass, min(context.rows, int(n))) for mass, n in zip(context.mass, counts.tolist(), strict=True)]
+    entropies = [_entropy(trace.kv.k.flatten(0, 1)) for trace in context.traces]
+    whole = budget(context, share) * len(entropies) / sum(entropies)
+    kept = [
+        top_rows(mass, min(context.rows, int(whole * entropy)))
+        for mass, entropy in zip(context.mass, entropies, strict=True)
+    ]
     return kept_rows(context, torch.stack(kept))
 
 
 def _entropy(keys: torch.Tensor) -> float:
-    centred = keys - keys.mean(0)
-    values = torch.linalg.eigvalsh(centred.T @ centred).flip(0)[:TRUNCATED].clamp_min(0)
-    shares = values / values.sum()
-    return float(-(shares * shares.clamp_min(1e-12).log()).sum())
+    centred = (keys - keys.mean(0)).numpy()
+    values = np.linalg.eigvalsh(centred.T @ centred)[-TRUNCATED:].clip(0)
+    shares = (values / values.sum()).clip(1e-12)
+    return float(-(shares * np.log(shares)).sum())

@@ -15,7 +15,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched, never
-from tests.engine.prompts import A, B, HEAD, TAIL, after, generate, prompt_of
+from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
 
 CLOSE = 2e-4
 TOKENS = np.random.default_rng(0).integers(5, 400, 400).astype(np.int32)
@@ -119,9 +119,7 @@ def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
     assert arena.composed == arena.exact == arena.capacity
 
 
-def test_another_document_with_the_same_text_elsewhere_is_a_source(
-    composing: Watched, tokenizer: Tokenizer
-) -> None:
+def test_another_document_with_the_same_text_elsewhere_is_a_source(composing: Watched, tokenizer: Tokenizer) -> None:
     generate(composing, prompt_of(tokenizer, LINE))
     made = generate(composing, prompt_of(tokenizer, LINE, LONGER), owner=B)
     assert made.approximate > made.stats.recomputed > 0
