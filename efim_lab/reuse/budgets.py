@@ -18,7 +18,7 @@ from efim_lab.reuse.policies import definitions, quantized, rows
 from efim_lab.reuse.policies.epicache import epicache
 from efim_lab.reuse.policies.locret import locret, trained_heads
 from efim_lab.reuse.policies.merging import lookm
-from efim_lab.reuse.policies.policy import Kept, Policy, StoredChunk, StoredContext, attention_mass
+from efim_lab.reuse.policies.policy import BudgetPolicy, Kept, StoredChunk, StoredContext, attention_mass
 from efim_lab.reuse.policies.recall import fastkv, ilre
 from efim_lab.reuse.policies.retrieval import sparsevila
 from efim_lab.reuse.policies.rules import without_generated
@@ -37,7 +37,7 @@ FREE = (NONE, "int8", "int4", "ZipCache", "random int8 and int4", "ZipVL", "with
 Found = dict[tuple[str, str], list[Measured]]  # by budget and policy
 
 
-def policies(subject: ReuseSubject, network: Network, trained: Sequence[StoredContext]) -> Mapping[str, Policy]:
+def policies(subject: ReuseSubject, network: Network, trained: Sequence[StoredContext]) -> Mapping[str, BudgetPolicy]:
     """Return the policies by name."""
     middle = Network(replace(subject.config, layers=subject.config.layers // 2), subject.weights)
     return {
@@ -120,7 +120,7 @@ class _Place:
         self._network.run(np.concatenate((self._context.ids, self._context.window)))
         return replace(self.measured, recomputed=self.measured.tokens, ms=(process_time() - began) * 1e3)
 
-    def beside(self, policy: Policy, share: float, timed: bool = False) -> Measured:
+    def beside(self, policy: BudgetPolicy, share: float, timed: bool = False) -> Measured:
         """Measure a policy; if it is `timed`, what it does itself counts as well."""
         began = process_time()
         kept = policy(self._context, share)

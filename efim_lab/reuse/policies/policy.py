@@ -61,7 +61,7 @@ class Kept(NamedTuple):
     bytes: float
 
 
-class Policy(Protocol):
+class BudgetPolicy(Protocol):
     """Fits a context into a share of its rows; deterministic."""
 
     def __call__(self, context: StoredContext, share: float, /) -> Kept:
