@@ -85,6 +85,11 @@ def chain(first: Name, ids: npt.NDArray[np.int32]) -> list[Name]:
     return names
 
 
+def branch(parent: Name, seen: bytes) -> Name:
+    """Return the name that a chain goes on from once its tokens depend on something else than those before them."""
+    return _hash(parent + _hash(seen))
+
+
 def tag(document: str) -> int:
     """Return a 64-bit number that stands for a document's name; never 0."""
     return int.from_bytes(blake2b(document.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") or 1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import BLOCK_TOKENS, Block, Codec, Name, chain, root
+from kv_store.block import BLOCK_TOKENS, Block, Codec, Name, branch, chain, root
 from kv_store.codec import Coder, codec_at
 from kv_store.memory import MemoryTier
 from kv_store.tier import Tier, TierStats
@@ -20,6 +20,7 @@ from kv_store.writer import Writer
 
 REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them
 DISK_PATIENCE = 1.0  # seconds that saving waits for a disk that is behind
+ALONE, NO_TOKEN = b"alone", -1  # name what an excerpt's chain begins with, and what its last block lacks
 POLL_INTERVAL = 0.01  # seconds between looks at `should_stop` meanwhile
 
 KeysValues = npt.NDArray[np.float32]
@@ -31,13 +32,14 @@ class ComputedBlocks:
     """Blocks whose keys and values an arena holds: their names, their numbers, and how many of them are exact.
 
     `numbers(i)` returns those of block i, [2, layers, kv_heads, 16, head_dim]. `length` is the number of tokens of
-    the whole sequence that the blocks begin.
+    the whole sequence that the blocks begin, whose first token has the position `begin`.
     """
 
     names: Sequence[Name]
     numbers: Callable[[int], KeysValues]
     exact_blocks: int
     length: int
+    begin: int = 0
 
 
 class LowerTier(NamedTuple):
@@ -62,9 +64,22 @@ class Store:
         self._front = 0
         self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # by document, the last visited at the end
 
-    def names(self, ids: npt.NDArray[np.int32]) -> list[Name]:
-        """Return the names of the whole blocks of a sequence."""
-        return chain(self._root, ids)
+    def names(self, ids: npt.NDArray[np.int32], seen: bytes = b"", blind: int = 0) -> list[Name]:
+        """Return the names of the whole blocks of a sequence.
+
+        All but its first `blind` tokens were computed from something else as well, which names their blocks: `seen`.
+        """
+        if not seen:
+            return chain(self._root, ids)
+        whole = blind // BLOCK_TOKENS * BLOCK_TOKENS
+        names = chain(self._root, ids[:whole])
+        return names + chain(branch(names[-1] if names else self._root, seen), ids[whole:])
+
+    def names_alone(self, ids: npt.NDArray[np.int32]) -> list[Name]:
+        """Return the names of the blocks of an excerpt that was computed alone; the last one need not be full."""
+        padded = np.full(-(-len(ids) // BLOCK_TOKENS) * BLOCK_TOKENS, NO_TOKEN, dtype=np.int32)
+        padded[: len(ids)] = ids
+        return chain(branch(self._root, ALONE), padded)
 
     def lookup(self, names: Sequence[Name]) -> int:
         """Count the blocks at the beginning of a chain that are in some tier; changes nothing."""
@@ -73,10 +88,10 @@ class Store:
             found += more
         return found
 
-    def read(self, names: Sequence[Name], first: int) -> Iterator[tuple[KeysValues, bool]]:
+    def read(self, names: Sequence[Name], first: int, begin: int = 0) -> Iterator[tuple[KeysValues, bool]]:
         """Yield the keys and values of blocks from `first` up to one that is missing, and whether they are exact.
 
-        They are valid until the next ones are requested.
+        `begin` is the position of the chain's first token. They are valid until the next ones are requested.
         """
         at = first
         while at < len(names):
@@ -85,7 +100,10 @@ class Store:
                 for block in tier.read(names[at:]):
                     if len(block.data) != self._coder.size(block.codec):
                         return
-                    yield self._coder.decode(block.data, at * BLOCK_TOKENS, block.codec), not block.approximate
+                    yield (
+                        self._coder.decode(block.data, begin + at * BLOCK_TOKENS, block.codec),
+                        not block.approximate,
+                    )
                     at += 1
             if at == before:
                 return
@@ -155,10 +173,10 @@ class Store:
         codec = codec_at(i * BLOCK_TOKENS, computed.length, wanted)
         codec = self._coder.exact if codec is Codec.RAW else codec
         try:
-            data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
+            data = self._coder.encode(numbers, computed.begin + i * BLOCK_TOKENS, codec)
         except ValueError:  # the codec cannot represent these
             codec = Codec.RAW
-            data = self._coder.encode(numbers, i * BLOCK_TOKENS, codec)
+            data = self._coder.encode(numbers, computed.begin + i * BLOCK_TOKENS, codec)
         approximate = not codec.exact or i >= computed.exact_blocks
         parent = computed.names[i - 1] if i else self._root
         return Block(computed.names[i], parent, document, codec, approximate, data)

@@ -118,6 +118,8 @@ class Tiny:
     scaling: str = ""
     vocabulary: int = VOCABULARY
     seed: int = 0
+    room: int = 0
+    mask: str = "typed"
 
 
 LLAMA = Tiny()
@@ -157,6 +159,7 @@ def config(tiny: Tiny) -> dict[str, Any]:
         "tie_word_embeddings": tiny.tied,
         "bos_token_id": None,
         "eos_token_id": 0,
+        **({"isolated_excerpts": {"mask": tiny.mask, "tokens": tiny.room}} if tiny.room else {}),
         **FIELDS[tiny.family],
         **rope,
     }

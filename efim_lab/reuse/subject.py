@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,8 @@ class ReuseSubject:
     def __init__(self, folder: Path) -> None:
         """Load a checkpoint folder; raises ModelError."""
         self.checkpoint: Checkpoint = read_checkpoint(folder)
-        _, self.config, self.tokenizer, self.template = self.checkpoint
+        _, config, self.tokenizer, self.template = self.checkpoint
+        self.config = replace(config, room=0)  # all text is ordinary tokens here
         if self.config.foreign:
             raise ModelError(f"{folder} is computed by transformers, which cannot compute rows in place: use another")
         self.weights: Weights = read_weights(folder, self.config)

@@ -160,9 +160,9 @@ class Completer:
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
         frame = document.planner.copy().plan(request.text, request.cursor)
         plan, prompt, meter = frame.plan, frame.prompt, CostMeter()
-        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids)
+        reusable = self._model.engine.reusable(self._owner(request.uri, plan), prompt.ids, prompt.excerpts)
         meter.frame(frame)
-        meter.add(**reusable._asdict(), recomputed=len(prompt.ids) - reusable.reused)
+        meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
         costs, spent = meter.counted(), spent_on(prompt, answered)
         parts = prompt_parts(tokenizer, self._model.template, prompt, spent or costs)
         return {
@@ -204,7 +204,8 @@ class Completer:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
-        if not self._persistence.save(uri, document, lambda frame: self._arena(uri, frame), stopped):
+        engine = self._model.engine
+        if not self._persistence.save(uri, document, lambda frame: self._arena(uri, frame), stopped, engine.excerpt):
             return False
         if document.closed:
             document.forget_frames()
@@ -285,7 +286,8 @@ class Completer:
     def _prepare(self, uri: str, frame: Frame, stopped: ShouldStop) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        return self._model.engine.prepare(self._owner(uri, frame.plan), frame.ids, stopped)
+        owner, prompt = self._owner(uri, frame.plan), frame.prompt
+        return self._model.engine.prepare(owner, prompt.ids, stopped, prompt.excerpts)
 
     def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -328,8 +330,8 @@ class Completer:
         document.suggestions.renew(left)
         tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
         arena = engine.arena(self._owner(request.uri, plan))
-        approximate = engine.approximate(arena, length, length) if arena else 0
-        meter.add(reused=length, approximate=approximate, new_tokens=tokens, known=tokens)
+        approximate = engine.approximate(arena, length, prompt.tokens) if arena else 0
+        meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         document.spoken = Spoken(likelihood, left.typed, request.memory) if likelihood else None
         if likelihood is None:

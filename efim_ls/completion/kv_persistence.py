@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from efim_ls.access.secrets import may_reach_disk
 from efim_ls.completion.document_frames import DocumentFrames
@@ -23,14 +25,18 @@ from kv_store.codec import Coder
 from kv_store.open import OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks
 from model_runtime.arena.arena import Arena
+from model_runtime.arena.excerpt_library import ComputedExcerpt
 from model_runtime.arena.kv_format import KvFormat
 from model_runtime.errors import ModelError
+from model_runtime.excerpts import NO_EXCERPTS, Excerpts, ids_of
 from model_runtime.ids import Ids
+from model_runtime.prompt.prompt import Prompt
 
 MIB = 1 << 20
 CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
 
 ArenaOf = Callable[[Frame], Arena | None]
+ExcerptOf = Callable[[bytes], ComputedExcerpt | None]  # from an excerpt's token ids
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +78,8 @@ class KvPersistence:
         Once `stopped()` is true, it ends within one read.
         """
         held = arena.common(ids)
-        names, block = self._store.names(ids), held // BLOCK_TOKENS
-        for numbers, exact in self._store.read(names, block):
+        names, block = self._names(ids, arena.excerpts), held // BLOCK_TOKENS
+        for numbers, exact in self._store.read(names, block, arena.room):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
@@ -83,26 +89,52 @@ class KvPersistence:
                 break
         return max(0, block * BLOCK_TOKENS - held)
 
-    def filled(self, ids: Ids, computed: int) -> int:
+    def filled(self, ids: Ids, computed: int, excerpts: Excerpts = NO_EXCERPTS) -> int:
         """Return how many tokens of `ids` an arena that has `computed` of them would hold after `fill`."""
         if len(ids) - computed < self.least:
             return computed
         first = computed // BLOCK_TOKENS
-        return max(computed, (first + self._store.lookup(self._store.names(ids)[first:])) * BLOCK_TOKENS)
+        return max(computed, (first + self._store.lookup(self._names(ids, excerpts)[first:])) * BLOCK_TOKENS)
 
-    def save(self, uri: str, document: DocumentFrames, arena_of: ArenaOf, stopped: Callable[[], bool]) -> bool:
-        """Save the frames of a document's requests, as far as arenas hold their prompts.
+    def fill_excerpt(self, arena: Arena, ids: Ids) -> int:
+        """Append what is stored of an excerpt to an arena that holds a prefix of it; return the tokens added."""
+        held = arena.length
+        block = held // BLOCK_TOKENS
+        for numbers, exact in self._store.read(self._store.names_alone(ids), block):
+            start, end = arena.length, min(len(ids), (block + 1) * BLOCK_TOKENS)
+            skipped = start - block * BLOCK_TOKENS
+            arena.copy_in(ids[start:end], numbers[:, :, :, skipped : skipped + end - start], exact)
+            block += 1
+        return arena.length - held
 
-        Return false if it was stopped before the end.
+    def filled_excerpt(self, ids: Ids) -> int:
+        """Count the tokens of an excerpt that are stored."""
+        return min(len(ids), self._store.lookup(self._store.names_alone(ids)) * BLOCK_TOKENS)
+
+    def save(
+        self,
+        uri: str,
+        document: DocumentFrames,
+        arena_of: ArenaOf,
+        stopped: Callable[[], bool],
+        excerpt_of: ExcerptOf = lambda _: None,
+    ) -> bool:
+        """Save the frames of a document's requests and their excerpts, as far as these are computed.
+
+        What was computed from a document that may not be on disk is kept in memory only. Return false if it was
+        stopped before the end.
         """
         if not (frames := document.asked()):
             return True
         tag, below = document_tag(uri), self._reaches_disk(uri)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
-            names, arena = self._store.names(frame.ids), arena_of(frame)
+            prompt, arena = frame.prompt, arena_of(frame)
+            names = self._names(prompt.ids, prompt.excerpts)
             chains |= dict.fromkeys(names)
-            if arena and not self._store.save(tag, _computed(frame, names, arena), below, stopped):
+            if not self._save_excerpts(prompt, chains, stopped, excerpt_of):
+                return False
+            if arena and not self._save_arena(tag, _computed(frame, names, arena), prompt, below, stopped):
                 return False
         self._store.pin(tag, list(chains))
         before, document.saved = document.saved, [frame.plan for frame in frames]
@@ -158,6 +190,32 @@ class KvPersistence:
         if self._leave is None:
             self._store.close(seconds)
 
+    def _names(self, ids: Ids, excerpts: Excerpts) -> list[bytes]:
+        return self._store.names(ids, excerpts.salt, excerpts.blind)
+
+    def _save_excerpts(
+        self, prompt: Prompt, chains: dict[bytes, None], stopped: Callable[[], bool], excerpt_of: ExcerptOf
+    ) -> bool:
+        """Save a prompt's excerpts, each as a part of the document that it is from; note the names in `chains`."""
+        for i, text in enumerate(prompt.excerpts.texts):
+            names, made, origin = self._store.names_alone(ids_of(text)), excerpt_of(text), _origin(prompt, i)
+            chains |= dict.fromkeys(names)
+            if made and not self._store.save(
+                document_tag(origin), _alone(made, names), self._reaches_disk(origin), stopped
+            ):
+                return False
+        return True
+
+    def _save_arena(
+        self, tag: int, computed: ComputedBlocks, prompt: Prompt, below: bool, stopped: Callable[[], bool]
+    ) -> bool:
+        """Save an arena's blocks; those that saw excerpts go to disk only if all of these may."""
+        blind = prompt.blind // BLOCK_TOKENS
+        if not below or all(self._reaches_disk(_origin(prompt, i)) for i in range(len(prompt.excerpts.texts))):
+            return self._store.save(tag, computed, below, stopped)
+        unseen = replace(computed, names=computed.names[:blind])
+        return self._store.save(tag, unseen, below, stopped) and self._store.save(tag, computed, False, stopped)
+
     def _reaches_disk(self, uri: str) -> bool:
         return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)
 
@@ -172,8 +230,23 @@ def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlo
     def numbers(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    whole = min(arena.common(frame.ids), arena.composed) // BLOCK_TOKENS  # what was composed is never stored
-    return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids))
+    held = arena.common(frame.ids, frame.prompt.excerpts)
+    whole = min(held, arena.composed) // BLOCK_TOKENS  # what was composed is never stored
+    return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids), arena.room)
+
+
+def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
+    def numbers(block: int) -> Any:
+        part = made.numbers[:, :, :, block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
+        lacking = BLOCK_TOKENS - part.shape[3]
+        return np.pad(part, ((0, 0), (0, 0), (0, 0), (0, lacking), (0, 0))) if lacking else part
+
+    return ComputedBlocks(names, numbers, len(names) if made.exact else 0, made.numbers.shape[3])
+
+
+def _origin(prompt: Prompt, number: int) -> str:
+    """Return the document that an excerpt is from, or no document's name if it is not told."""
+    return prompt.origins[number] if number < len(prompt.origins) else ""
 
 
 def _options(settings: Settings) -> StoreOptions:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.excerpts import Excerpts
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.logits import Logits
 
@@ -16,18 +17,19 @@ KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
 
 
 class Arena(TokenSequence):
-    """Keys and values of one token sequence.
+    """Keys and values of one token sequence, and of the excerpts before it.
 
-    Invariant: `k[:, :, i]` and `v[:, :, i]` hold what the model computed for `ids[i]` after `ids[:i]`, for every
-    i < length; what lies beyond is junk. `logits`, where `logits_at` is not -1, follow `ids[:logits_at]`. `memo` is
-    whatever the engine remembers about the last answer made here; it survives truncation, and is dropped when the
-    arena becomes a copy of another or serves another frame.
+    Invariant: `k[:, :, room + i]` and `v[:, :, room + i]` hold what the model computed for `ids[i]` after `ids[:i]`
+    and the excerpts, if it sees them, for every i < length; what lies beyond is junk. `logits`, where `logits_at` is
+    not -1, follow `ids[:logits_at]`. `memo` is whatever the engine remembers about the last answer made here; it
+    survives truncation, and is dropped when the arena becomes a copy of another, serves another frame or gets other
+    excerpts.
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
-        """Allocate [layers, kv_heads, capacity, head_dim] twice, fp32; a page takes memory once it is written."""
-        super().__init__(capacity)
-        shape = (config.layers, config.kv_heads, capacity, config.head_dim)
+        """Allocate [layers, kv_heads, room + capacity, head_dim] twice, fp32; a page takes memory once written."""
+        super().__init__(capacity, config.room)
+        shape = (config.layers, config.kv_heads, config.room + capacity, config.head_dim)
         self.k: KeysValues = np.zeros(shape, dtype=np.float32)
         self.v: KeysValues = np.zeros(shape, dtype=np.float32)
         self.logits: Logits | None = None
@@ -41,32 +43,44 @@ class Arena(TokenSequence):
         """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
         self.memo = None
 
+    def enter(self, excerpts: Excerpts) -> bool:
+        """Have these excerpts in the room, whose keys and values are to be written next; forget what saw others."""
+        entered = super().enter(excerpts)
+        if entered:
+            self.memo = None
+        return entered
+
+    def write(self, row: int, computed: KeysValues) -> None:
+        """Write keys and values to the rows from `row` on."""
+        rows = slice(row, row + computed.shape[3])
+        self.k[:, :, rows], self.v[:, :, rows] = computed
+
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
         assert isinstance(other, Arena)
         start = min(common_prefix(self.ids, other.ids[:length]), self.exact)
-        self.k[:, :, start:length] = other.k[:, :, start:length]
-        self.v[:, :, start:length] = other.v[:, :, start:length]
+        rows = slice(self.room + start, self.room + length)
+        self.k[:, :, rows], self.v[:, :, rows] = other.k[:, :, rows], other.v[:, :, rows]
         self.memo = None
         super().copy_prefix(other, length)
 
     def copy_out(self, start: int, end: int) -> KeysValues:
         """Return a copy of the keys and values of the tokens from `start` to `end`."""
         assert 0 <= start <= end <= self.length
-        return np.stack([each[:, :, start:end] for each in (self.k, self.v)])
+        rows = slice(self.room + start, self.room + end)
+        return np.stack([each[:, :, rows] for each in (self.k, self.v)])
 
     def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
         """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
 
         `exact` is false if a store's codec has changed them.
         """
-        start, end = self.length, self.length + len(ids)
-        self.k[:, :, start:end], self.v[:, :, start:end] = computed
+        self.write(self.room + self.length, computed)
         if not exact:
-            self.exact = min(self.exact, start)
+            self.exact = min(self.exact, self.length)
         self.append(ids)
 
 
 def arena_bytes(config: ModelConfig, capacity: int) -> int:
     """Return the bytes that one arena takes."""
-    return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * capacity
+    return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * (config.room + capacity)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from model_runtime.arena.sequence import TokenSequence
+from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids
 
 S = TypeVar("S", bound=TokenSequence)
@@ -26,9 +27,9 @@ class Pool(Generic[S]):
     Arenas are allocated when first needed and never freed; when all are taken, the least recently used one is reused.
     """
 
-    def __init__(self, make: Callable[[], S], size: int) -> None:
-        """Lend at most `size` arenas."""
-        self._make, self.size = make, size
+    def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
+        """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into its room."""
+        self._make, self.size, self._place = make, size, place
         self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
         self._all: list[S] = []
 
@@ -37,8 +38,8 @@ class Pool(Generic[S]):
         """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
         return sum(arena.wasted for arena in self._all)
 
-    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING) -> S:
-        """Return the owner's arena, holding the longest prefix of `ids` that any arena holds.
+    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: Excerpts = NO_EXCERPTS) -> S:
+        """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
 
         A prefix is copied from another arena if that saves `worth` tokens.
         """
@@ -46,24 +47,28 @@ class Pool(Generic[S]):
         arena = self._new() if previous is None else self._owned.pop(previous)
         if previous != owner:
             arena.change_owner()
-        if source := self._source(ids, arena, worth):
+        if arena.enter(excerpts) and self._place:
+            self._place(arena)
+        if source := self._source(ids, excerpts, arena, worth):
             arena.copy_prefix(*source)
         self._owned[owner] = arena
         return arena
 
-    def reusable(self, owner: Owner, ids: Ids) -> int:
+    def reusable(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> int:
         """Count the tokens of a prompt that will need no pass once its owner acquires an arena; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
-        if source := self._source(ids, arena):
+        if source := self._source(ids, excerpts, arena):
             return min(source[1], len(ids) - 1)
-        return arena.reusable(ids) if arena else 0
+        return arena.reusable(ids, excerpts) if arena else 0
 
-    def ahead(self, owner: Owner, ids: Ids) -> int:
+    def ahead(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> int:
         """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
-        return arena.ahead(arena.common(ids)) if arena and not self._source(ids, arena) else 0
+        if arena is None or self._source(ids, excerpts, arena):
+            return 0
+        return arena.ahead(arena.common(ids, excerpts))
 
     def get(self, owner: Owner) -> S | None:
         """Return the owner's arena, if it has one; changes nothing."""
@@ -95,11 +100,13 @@ class Pool(Generic[S]):
             return owner
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
-    def _source(self, ids: Ids, arena: S | None, worth: int = WORTH_COPYING) -> tuple[S, int] | None:
+    def _source(
+        self, ids: Ids, excerpts: Excerpts, arena: S | None, worth: int = WORTH_COPYING
+    ) -> tuple[S, int] | None:
         """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
-        held = arena.common(ids) if arena else 0
+        held = arena.common(ids, excerpts) if arena else 0
         if held + worth > len(ids):
             return None
-        others = [(other, other.common(ids)) for other in self._owned.values() if other is not arena]
+        others = [(other, other.common(ids, excerpts)) for other in self._owned.values() if other is not arena]
         best = max(others, key=lambda pair: pair[1], default=None)
         return best if best and best[1] >= held + worth else None

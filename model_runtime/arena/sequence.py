@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids, common_prefix
 
 
@@ -14,11 +15,16 @@ class TokenSequence:
     tokens that were computed ahead of need and dropped before they were needed. The first `exact` tokens are as the
     model computes them; later ones came from a lossy store, were composed, or were computed after such tokens. Those
     from `composed` on were put together from other sequences, or computed after such tokens, and are never stored.
+
+    Before the window of these tokens lie `room` rows, a multiple of 64, for `excerpts`: one after the other, the last
+    one up to the window, so that token i is always at row `room + i`.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, room: int = 0) -> None:
         """Start empty."""
-        self.capacity = capacity
+        self.capacity, self.room = capacity, room
+        self.excerpts = NO_EXCERPTS
+        self._most_exact = capacity
         self.length = 0
         self.logits_at = -1
         self.wasted = 0
@@ -32,14 +38,38 @@ class TokenSequence:
         """The tokens held, as a view that the next append or truncation invalidates."""
         return self._ids[: self.length]
 
-    def common(self, ids: Ids) -> int:
-        """Return the length of the longest common prefix of `ids` and the tokens held."""
-        return common_prefix(self.ids, ids)
+    def common(self, ids: Ids, excerpts: Excerpts | None = None) -> int:
+        """Return the length of the longest common prefix of `ids` and the tokens held.
 
-    def reusable(self, ids: Ids) -> int:
+        With other `excerpts` than those that are here, tokens that see either are not held.
+        """
+        length = common_prefix(self.ids, ids)
+        return length if excerpts is None else self.excerpts.common(excerpts, length)
+
+    def reusable(self, ids: Ids, excerpts: Excerpts | None = None) -> int:
         """Count the tokens of a prompt that need no pass; without known logits the last one needs one again."""
-        n = self.common(ids)
+        n = self.common(ids, excerpts)
         return n if n < len(ids) or self.logits_at == n else n - 1
+
+    def begins(self, places: Ids) -> Ids | int:
+        """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
+        excerpts, begin = self.excerpts, self.room - self.excerpts.tokens
+        return np.where(places < excerpts.blind, self.room, begin) if excerpts.texts else begin
+
+    def enter(self, excerpts: Excerpts) -> bool:
+        """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others."""
+        if excerpts == self.excerpts:
+            return False
+        assert excerpts.tokens <= self.room
+        self.truncate(self.excerpts.common(excerpts, self.length))
+        self.excerpts, self._most_exact = excerpts, self.capacity
+        self.exact = self.exact if self.exact < self.length else self.capacity
+        return True
+
+    def doubt_excerpts(self) -> None:
+        """Count the excerpts, and the tokens that see them, as not exact: a lossy store kept them."""
+        self._most_exact = self.excerpts.blind
+        self.exact = min(self.exact, self._most_exact)
 
     def truncate(self, length: int) -> None:
         """Forget the tokens from `length` on; known logits survive only if what they follow does."""
@@ -50,7 +80,7 @@ class TokenSequence:
         if self.logits_at > length:
             self.logits_at = -1
         if self.exact >= length:
-            self.exact = self.capacity
+            self.exact = self._most_exact
         if self.composed >= length:
             self.composed = self.capacity
 
@@ -60,13 +90,19 @@ class TokenSequence:
 
     def mark_recomputed(self, end: int) -> None:
         """Mark the tokens up to `end`, and all of them if that is the last, as no longer composed."""
+        until = end if end < self.length else self.capacity
         if self.exact == self.composed:
-            self.exact = end if end < self.length else self.capacity
-        self.composed = end if end < self.length else self.capacity
+            self.exact = min(until, self._most_exact)
+        self.composed = until
+
+    @property
+    def excerpts_exact(self) -> bool:
+        """Whether the excerpts in the room are as the model computes them."""
+        return self._most_exact == self.capacity
 
     def approximate(self, length: int) -> int:
-        """Count those of the first `length` tokens that are not exact."""
-        return max(0, length - self.exact)
+        """Count those of the excerpts and the first `length` tokens that are not exact."""
+        return max(0, length - self.exact) + (0 if self.excerpts_exact else self.excerpts.tokens)
 
     def append(self, ids: Ids) -> None:
         """Append tokens whose keys and values have just been computed."""
@@ -91,11 +127,14 @@ class TokenSequence:
         """Begin to serve another frame, with the tokens that it shares with the last one."""
 
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
-        """Become the first `length` tokens of `other`: a copy instead of a forward pass."""
+        """Become the first `length` tokens of `other`: a copy instead of a forward pass.
+
+        They must not see other excerpts than are here; these stay.
+        """
         self.truncate(0)
         self.append(other.ids[:length])
         if other.exact < length:
-            self.exact = other.exact
+            self.exact = min(self.exact, other.exact)
         if other.composed < length:
             self.composed = other.composed
         other.mark_needed(length)

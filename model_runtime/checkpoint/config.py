@@ -7,13 +7,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
 from model_runtime.errors import ModelError
+from model_runtime.excerpts import Mask
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
+EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: the mask that a model was trained with, and the room's tokens
+ROOM_UNIT = 64  # tokens of a block of attention
 LANGUAGES_KEY = "programming_languages"  # of `config.json`; transformers keeps it and does not read it
 ACTIVATIONS: dict[str, Literal["silu", "gelu_tanh"]] = {
     "silu": "silu",
@@ -31,6 +34,7 @@ class UnknownArchitecture(ModelError):
 class ModelConfig:
     """Shape of a decoder; sizes in elements, `context` in tokens.
 
+    Before its `context` a model that was trained with a `mask` has `room` rows for excerpts, else none.
     `norm_offset` is added to the weights of norms. `embedding_scale` multiplies embeddings, `residual_scale`
     what a block adds, `query_scale` queries; `logits_scale` divides logits. Of a `foreign` model, which
     transformers computes, only the fields that size arenas and prompts are set.
@@ -62,6 +66,13 @@ class ModelConfig:
     query_scale: float = 1.0
     logits_scale: float = 1.0
     foreign: bool = False
+    room: int = 0
+    mask: Mask | Literal[""] = ""
+
+    @property
+    def positions(self) -> int:
+        """Rows of an arena with the whole context, each of which is a position."""
+        return self.room + self.context
 
 
 def read_config(folder: Path) -> ModelConfig:
@@ -117,7 +128,29 @@ def parse_config(raw: dict[str, Any]) -> ModelConfig:
         end_ids=fields.ids("eos_token_id"),
         query_scale=rope.attention**2,
     )
-    return ModelConfig(**shape | FAMILY_FIELDS[family](fields))
+    shape |= FAMILY_FIELDS[family](fields)
+    return ModelConfig(**shape | _excerpts(fields, shape["context"]))
+
+
+def refuse_excerpts(raw: dict[str, Any], who: str) -> None:
+    """Raise ModelError if a model wants isolated excerpts, which `who` cannot compute."""
+    if Fields(raw).has(EXCERPTS_KEY, null=False):
+        raise ModelError(f"{who} cannot compute {EXCERPTS_KEY} of config.json: use a model of another architecture")
+
+
+def _excerpts(fields: Fields, positions: int) -> dict[str, Any]:
+    """Read the mask that a model was trained with; its room takes the first of its positions."""
+    if not fields.has(EXCERPTS_KEY, null=False):
+        return {}
+    inner = Fields(fields.object(EXCERPTS_KEY))
+    mask, room = inner.text("mask"), inner.size("tokens")
+    if mask not in get_args(Mask):
+        known = " or ".join(get_args(Mask))
+        raise ModelError(f"config.json: {EXCERPTS_KEY} has the mask {mask!r}: use a model that names {known}")
+    if room % ROOM_UNIT or room >= positions:
+        fits = f"a multiple of {ROOM_UNIT} below the {positions} positions"
+        raise ModelError(f"config.json: {EXCERPTS_KEY} has {room} tokens, not {fits}: correct it to what was trained")
+    return dict(room=room, mask=mask, context=positions - room)
 
 
 def _llama(fields: Fields) -> dict[str, Any]:

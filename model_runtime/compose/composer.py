@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model_runtime.arena.arena import Arena
+from model_runtime.arena.arena import Arena, KeysValues
 from model_runtime.compose.method import Composition, CompositionMethod
 from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
 from model_runtime.compose.rotation import moved
@@ -81,16 +81,15 @@ class Composer:
         self, arena: Arena, ids: Ids, start: int, pieces: Sequence[Piece], sources: Sequence[Arena]
     ) -> Composition:
         """Put all pieces in place; they are copied first, since the arena itself may be a source."""
-        copies = list[tuple[Piece, np.ndarray, np.ndarray]]()
+        copies = list[tuple[int, KeysValues]]()
         for piece in pieces:
             k, v = sources[piece.source].copy_out(piece.old, piece.old + piece.length)
-            copies.append((piece, moved(k, self._rotations, piece.old, piece.new), v))
+            copies.append((piece.new, np.stack((moved(k, self._rotations, piece.old, piece.new), v))))
         arena.truncate(start)
         arena.append(ids[start:])
         arena.mark_composed(start)
-        for piece, k, v in copies:
-            rows = slice(piece.new, piece.new + piece.length)
-            arena.k[:, :, rows], arena.v[:, :, rows] = k, v
+        for new, numbers in copies:
+            arena.write(arena.room + new, numbers)
         return Composition(arena, ids, start, pieces)
 
     def _compute(self, arena: Arena, ids: Ids, rows: Ids, stopped: Callable[[], bool]) -> None:

@@ -19,9 +19,10 @@ def causal_bias(new: int, total: int, groups: int) -> torch.Tensor | None:
     return bias.repeat(groups, 1)
 
 
-def bias_of_places(places: torch.Tensor, total: int, groups: int) -> torch.Tensor:
-    """Return the bias [groups * new, total] that lets the row at each of the places [new] see keys up to its own."""
-    seen = torch.arange(total) <= places[:, None]
+def bias_of_rows(rows: torch.Tensor, begins: torch.Tensor, total: int, groups: int) -> torch.Tensor:
+    """Return the bias [groups * new, total] that lets each of the rows [new] see keys from its begin to its own."""
+    keys = torch.arange(total)
+    seen = (keys <= rows[:, None]) & (keys >= begins.reshape(-1, 1))
     return torch.zeros(seen.shape).masked_fill_(~seen, float("-inf")).repeat(groups, 1)
 
 

@@ -15,7 +15,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
 from model_runtime.decoder.any_decoder import CHUNK, Span
-from model_runtime.decoder.attention import attend, bias_of_places, causal_bias
+from model_runtime.decoder.attention import attend, bias_of_rows, causal_bias
 from model_runtime.decoder.layers import LayerWeights, Norm, Product, fused, head, norm
 from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
@@ -36,21 +36,21 @@ class PackedLayer(NamedTuple):
 
 
 class _SpanPlace(NamedTuple):
-    """Where a span is: rows `at` of its pass, `tokens` before `end` of its arena, whose memory it shares."""
+    """Where a span is: rows `at` of its pass, `written` and `read` of its arena, whose memory it shares."""
 
     keys: torch.Tensor
     values: torch.Tensor
     at: slice
-    tokens: slice | torch.Tensor
-    end: int
+    written: slice | torch.Tensor
+    read: slice
     bias: torch.Tensor | None
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
         """Write keys and values [new, kv_heads, dim] into the arena and attend q [new, heads, dim] over it."""
         keys, values = self.keys[layer], self.values[layer]
-        keys[:, self.tokens] = k.transpose(0, 1)
-        values[:, self.tokens] = v.transpose(0, 1)
-        return attend(q, keys[:, : self.end], values[:, : self.end], self.bias, scale)
+        keys[:, self.written] = k.transpose(0, 1)
+        values[:, self.written] = v.transpose(0, 1)
+        return attend(q, keys[:, self.read], values[:, self.read], self.bias, scale)
 
 
 class Decoder:
@@ -67,11 +67,11 @@ class Decoder:
         self._head = linear(as_tensor(head(config, weights)), None, form)
         self._norm = norm_tensors(norm(config, weights, "model.norm"))
         self._layers = [_packed_layer(fused(config, weights, i), form) for i in range(config.layers)]
-        self._rope = torch.as_tensor(rotations(config.rope, config.head_dim, config.context))
+        self._rope = torch.as_tensor(rotations(config.rope, config.head_dim, config.positions))
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """Factors of the keys in arenas, [context, head_dim / 2], a view."""
+        """Factors of the keys in arenas, [positions, head_dim / 2], a view."""
         return self._rope.numpy()
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> torch.Tensor:
@@ -82,7 +82,7 @@ class Decoder:
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         places = _places(spans, self.config)
-        rope = _joined([self._rope[place.tokens, None] for place in places])
+        rope = _joined([self._rope[place.written, None] for place in places])
         x = self._embedded(np.concatenate([span.ids for span in spans]))
         for i, layer in enumerate(self._layers):
             x = x + self._attention(layer, x, rope, places, i)
@@ -129,18 +129,18 @@ class Decoder:
 
 def _places(spans: Sequence[Span], config: ModelConfig) -> list[_SpanPlace]:
     places: list[_SpanPlace] = []
-    row = 0
-    groups = config.heads // config.kv_heads
+    row, groups = 0, config.heads // config.kv_heads
     for span in spans:
-        arena, new, at = span.arena, len(span.ids), span.places
-        if span.at is None:
-            end = arena.length + new
-            tokens, bias = slice(arena.length, end), causal_bias(new, end, groups)
+        arena, new, tokens = span.arena, len(span.ids), span.places
+        rows, begins = tokens + arena.room, arena.begins(tokens)
+        begin, end = int(np.min(begins)), int(rows[-1]) + 1
+        if span.at is None and np.max(begins) == begin:
+            written, bias = slice(end - new, end), causal_bias(new, end - begin, groups)
         else:
-            end, tokens = int(at[-1]) + 1, torch.as_tensor(at.astype(np.int64))
-            bias = bias_of_places(tokens, end, groups)
+            written = torch.as_tensor(rows.astype(np.int64))
+            bias = bias_of_rows(written - begin, torch.as_tensor(begins) - begin, end - begin, groups)
         keys, values = torch.as_tensor(arena.k), torch.as_tensor(arena.v)
-        places.append(_SpanPlace(keys, values, slice(row, row + new), tokens, end, bias))
+        places.append(_SpanPlace(keys, values, slice(row, row + new), written, slice(begin, end), bias))
         row += new
     return places
 

@@ -108,7 +108,7 @@ class Alternatives:
         owners = [Owner("", -number) for number in range(1, len(begun) + 1)]
         for fork, choices, limit in zip(owners, begun, limits, strict=True):
             ids = np.concatenate((prompt.ids, _tokens(choices)))
-            arena = self._pool.acquire(fork, ids[:-1], worth=1)
+            arena = self._pool.acquire(fork, ids[:-1], worth=1, excerpts=prompt.excerpts)
             output = Output(self._sampler, self._ends, prompt.stub, rule, prompt.history)
             tails.append(_Tail(self._sampler, output, arena, prompt, choices, limit, line))
         self._pool.release(owners)

@@ -8,23 +8,25 @@ from time import perf_counter
 from typing import NamedTuple, Protocol
 
 from model_runtime.arena.arena import Arena
+from model_runtime.arena.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
 from model_runtime.arena.pool import Owner, Pool
 from model_runtime.compose.composer import NOTHING_COMPOSED, Composed, Composer
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
-from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
+from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding, Stopped
 from model_runtime.engine.drafts import NO_DRAFT, Drafts
 from model_runtime.engine.likelihood import Likelihood
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
 
-class KvSource(Protocol):
+class KvSource(ExcerptSource, Protocol):
     """A store beyond the arenas from which keys and values can be read back, `least` tokens at once or more."""
 
     least: int
@@ -32,17 +34,18 @@ class KvSource(Protocol):
     def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
         """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
 
-        What the arena holds beyond that prefix is dropped. Once `stopped()` is true, it ends within one read.
+        They are stored with the excerpts that the arena has. What it holds beyond that prefix is dropped. Once
+        `stopped()` is true, it ends within one read.
         """
         ...
 
-    def filled(self, ids: Ids, computed: int, /) -> int:
-        """Count the tokens of `ids` that an arena with `computed` of them would hold once filled."""
+    def filled(self, ids: Ids, computed: int, excerpts: Excerpts, /) -> int:
+        """Count the tokens of `ids` that an arena with `computed` of them, and excerpts, would hold once filled."""
         ...
 
 
 class Reusable(NamedTuple):
-    """Tokens of a prompt that need no pass, those of them to be fetched from the KV source, those computed ahead."""
+    """Tokens of a prompt, with its excerpts, that need no pass; those of them to be fetched; those computed ahead."""
 
     reused: int
     fetched: int
@@ -97,14 +100,17 @@ class Engine:
         ends: frozenset[int] = frozenset(),
         kv_source: KvSource | None = None,
         line_tokens: int = 0,
+        library: ExcerptLibrary | None = None,
     ) -> None:
         """Take over the parts; an `ngram_cache` mixes the document's own next-token counts into the model's.
 
         `ends` end a text besides special tokens and those that the model's config names. `capacity` is the size of
         the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills arenas with stored tokens.
         `line_tokens` bounds the search for a line likelier than the greedy one: that many passes at most.
+        A `library` of excerpts is needed for prompts with any.
         """
         self.capacity = capacity
+        self._library = library
         self._kv_source = kv_source
         self.computed_ahead = 0
         self._last_owner: Owner | None = None
@@ -116,7 +122,9 @@ class Engine:
 
     def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Engine:
         """Return an engine over the same model and arenas that mixes in another cache, or none."""
-        return Engine(self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends)
+        return Engine(
+            self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends, library=self._library
+        )
 
     def generate(
         self,
@@ -134,8 +142,12 @@ class Engine:
         the first line is the likeliest of a few, and greedy decoding continues after it.
         """
         started = perf_counter()
-        arena, self._last_owner = self._pool.acquire(owner, prompt.ids), owner
-        fetched = self._fill(arena, prompt.ids, stopped)
+        excerpts = self._ready(prompt.excerpts, self._context.costs.chunk, stopped)
+        if not excerpts.complete:
+            raise Stopped
+        readied = perf_counter()
+        arena, self._last_owner = self._pool.acquire(owner, prompt.ids, excerpts=prompt.excerpts), owner
+        fetched = excerpts.fetched + self._fill(arena, prompt.ids, stopped)
         restored = perf_counter()
         composed = self._compose(arena, prompt.ids, stopped)
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
@@ -150,8 +162,8 @@ class Engine:
         while not (output.complete or decoding.full):
             said.append(decoding.next(output.stub))
             output.append(said[-1])
-        decoding.stats.recomputed += composed.computed
-        reused = len(prompt.ids) - decoding.stats.recomputed
+        decoding.stats.recomputed += excerpts.computed + composed.computed
+        reused = prompt.tokens - decoding.stats.recomputed
         return Generation(
             text=output.text,
             choices=tuple(said),
@@ -161,20 +173,24 @@ class Engine:
             fetched=fetched,
             approximate=self.approximate(arena, len(prompt.ids), reused),
             stats=decoding.stats,
-            restore_ms=(restored - started) * 1e3,
-            prefill_ms=(decoding.first_at - restored) * 1e3,
+            restore_ms=(restored - readied) * 1e3,
+            prefill_ms=(decoding.first_at - restored + readied - started) * 1e3,
             decode_ms=(perf_counter() - decoding.first_at) * 1e3,
             complete=output.complete,
         )
 
-    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
-        """Compute a prompt in advance until `stopped()` is true; returns whether it is finished.
+    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: Excerpts = NO_EXCERPTS) -> bool:
+        """Compute a prompt in advance until `stopped()` is true, its excerpts first; returns whether it is finished.
 
         If only the arena of the last answer is left, nothing is done.
         """
         if self._last_owner is not None and owner != self._last_owner == self._pool.current_owner(owner):
             return True
-        arena = self._pool.acquire(owner, ids)
+        ready = self._ready(excerpts, self._context.costs.background_chunk, stopped)
+        self.computed_ahead += ready.computed
+        if not ready.complete:
+            return False
+        arena = self._pool.acquire(owner, ids, excerpts=excerpts)
         self._fill(arena, ids, stopped)
         held = arena.common(ids)
         if held < len(ids):
@@ -198,13 +214,18 @@ class Engine:
         """Tokens computed ahead of need and dropped before an answer needed them."""
         return self._pool.wasted
 
-    def reusable(self, owner: Owner, ids: Ids) -> Reusable:
+    def reusable(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> Reusable:
         """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
-        computed, ahead = self._pool.reusable(owner, ids), self._pool.ahead(owner, ids)
+        computed, ahead = self._pool.reusable(owner, ids, excerpts), self._pool.ahead(owner, ids, excerpts)
+        kept, stored = self._library.known(excerpts) if self._library else (0, 0)
         if self._kv_source is None:
-            return Reusable(computed, 0, ahead)
-        reusable = max(computed, min(self._kv_source.filled(ids, computed), len(ids) - 1))
-        return Reusable(reusable, reusable - computed, ahead)
+            return Reusable(computed + kept, 0, ahead)
+        reusable = max(computed, min(self._kv_source.filled(ids, computed, excerpts), len(ids) - 1))
+        return Reusable(reusable + kept + stored, reusable - computed + stored, ahead)
+
+    def excerpt(self, text: bytes) -> ComputedExcerpt | None:
+        """Return the keys and values of an excerpt's token ids, if they are in RAM."""
+        return self._library.get(text) if self._library else None
 
     def arena(self, owner: Owner) -> Arena | None:
         """Return the frame's arena, if it has one; it changes with the next call."""
@@ -213,6 +234,22 @@ class Engine:
     def release(self, document: str) -> None:
         """Let the document's arenas be reused first."""
         self._pool.release_document(document)
+
+    def _ready(self, excerpts: Excerpts, chunk: int, stopped: Callable[[], bool]) -> Readied:
+        """Have the keys and values of excerpts in RAM; ValueError if the model has no room for them."""
+        if not excerpts.texts:
+            return Readied(True)
+        if self._library is None:
+            raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
+        if excerpts.tokens > (room := self._decoder.config.room):
+            raise ValueError(f"excerpts of {excerpts.tokens} tokens exceed a room of {room}: choose fewer")
+
+        def compute(ids: Ids, arena: Arena) -> None:
+            began = perf_counter()
+            self._decoder.forward(ids, arena)
+            self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
+
+        return self._library.ready(excerpts, compute, chunk, stopped)
 
     def _fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
         """Fill an arena from the KV source if it lacks enough of `ids`; return how many tokens were fetched."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 
 from model_runtime.arena.arena import FP32, Arena, arena_bytes
+from model_runtime.arena.excerpt_library import ROOMS_KEPT, ExcerptLibrary
 from model_runtime.arena.kv_format import KvFormat, fingerprint
 from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig, read_languages
@@ -35,6 +36,7 @@ from model_runtime.decoder.quantization import Format
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
+from model_runtime.excerpts import Mask
 from model_runtime.loading.autotune import choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
@@ -87,7 +89,8 @@ class ModelDescription:
 class Model:
     """A loaded model: its tokenizer and template for planning, its engine for answers.
 
-    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it.
+    `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
+    was trained with a `mask` takes excerpts of at most `room` tokens beside a prompt.
     """
 
     tokenizer: Tokenizer
@@ -96,6 +99,8 @@ class Model:
     ngram_cache: NgramCache | None
     kv: KvFormat
     description: ModelDescription
+    room: int = 0
+    mask: Mask | Literal[""] = ""
 
 
 class DecoderOptions(TypedDict):
@@ -137,11 +142,15 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     """Decide how a model can be computed here, even before its weights are fetched; ModelError says why not."""
     config, mib = checkpoint.config, options["kv_memory_mib"]
     capacity = min(options["capacity"], config.context)
-    frame = arena_bytes(config, capacity) // FP32 * BF16 + GPU_TABLES * rotation_bytes(config.head_dim, capacity)
+    frame = arena_bytes(config, capacity) // FP32 * BF16 + GPU_TABLES * rotation_bytes(
+        config.head_dim, config.room + capacity
+    )
     choice = choose_device(
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
     )
     arenas = _arena_count(config, capacity, mib, BF16 if choice.device == "cuda" else FP32)
+    if choice.device == "cuda" and config.room:  # excerpts are computed in a slot of their own
+        arenas = max(1, arenas - 1)
     kv = kv_bytes(config, capacity, arenas)
     forms = usable_formats(config, options["weights"], kv, checkpoint.folder) if choice.device == "cpu" else []
     return LoadPlan(choice, capacity, arenas, forms)
@@ -165,14 +174,17 @@ def load(
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
-    pool = Pool(runtime.arena, runtime.arenas)
     model, revision = hub_origin(folder)
     shape = (config.layers, config.kv_heads, config.head_dim)
     code = kv_code(runtime, plan.choice)
     kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations, runtime.bf16)
     source = open_source(kv, model) if open_source else None
     line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
-    engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens)
+    library = _excerpt_library(config, runtime, source)
+    pool = Pool(runtime.arena, runtime.arenas, library and library.place)
+    engine = Engine(
+        runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens, library
+    )
     engine.composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
     description = ModelDescription(
         model=model,
@@ -194,7 +206,14 @@ def load(
         compose=options.get("compose", "off") if engine.composer else "off",
         compose_reason=compose_reason,
     )
-    return Model(tokenizer, template, engine, cache, kv, description)
+    return Model(tokenizer, template, engine, cache, kv, description, config.room, config.mask)
+
+
+def _excerpt_library(config: ModelConfig, runtime: Runtime, source: KvSource | None) -> ExcerptLibrary | None:
+    rotations = runtime.decoder.rotations
+    if not config.room or runtime.scratch is None or rotations is None:
+        return None
+    return ExcerptLibrary(runtime.scratch(), rotations, ROOMS_KEPT * config.room, source)
 
 
 def _load_where_it_runs(
@@ -275,6 +294,7 @@ def load_on_cpu(
         parameters=count_parameters(tensors),
         decoder=decoder,
         arena=lambda: Arena(config, capacity),
+        scratch=lambda: Arena(replace(config, room=0), config.room),
         arenas=arenas,
         weights=way.form,
         kv=str(way),

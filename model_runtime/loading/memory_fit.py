@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from model_runtime.arena.arena import arena_bytes
+from model_runtime.arena.excerpt_library import ROOMS_KEPT
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weights import expected_shapes
@@ -57,8 +58,9 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
 
 
 def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
-    """Return the bytes of arenas of `capacity` tokens on a CPU, and of the rotations that they share."""
-    return arenas * arena_bytes(config, capacity) + rotation_bytes(config.head_dim, capacity)
+    """Return the bytes of arenas of `capacity` tokens on a CPU, of the rotations that they share, and of excerpts."""
+    excerpts = (ROOMS_KEPT + 1) * arena_bytes(config, 0)
+    return arenas * arena_bytes(config, capacity) + excerpts + rotation_bytes(config.head_dim, config.room + capacity)
 
 
 def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:

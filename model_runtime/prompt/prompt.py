@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from model_runtime.excerpts import Excerpts, Mask, excerpts_of
 from model_runtime.ids import Ids
 from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.template import Template
@@ -41,6 +44,9 @@ class Prompt:
     tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
     the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
     between them. It also reads the counts of `memory`. `head`, `tail` and `typed` are numbers of tokens.
+
+    `room` are excerpts of the documents named `origins`, in the order in which they lie before the window, for a
+    model that was trained with these; the first `blind` of `ids` do not see them.
     """
 
     ids: Ids
@@ -50,6 +56,27 @@ class Prompt:
     tail: int
     typed: int
     memory: MemoryView | None = None
+    room: tuple[Ids, ...] = ()
+    blind: int = 0
+    origins: tuple[str, ...] = ()
+
+    @cached_property
+    def excerpts(self) -> Excerpts:
+        """The excerpts and what does not see them, to compare with others."""
+        return excerpts_of(self.room, self.blind)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens with those of the excerpts."""
+        return len(self.ids) + self.excerpts.tokens
+
+
+def with_excerpts(
+    prompt: Prompt, template: Template, mask: Mask, room: Sequence[Ids], origins: Sequence[str]
+) -> Prompt:
+    """Return the prompt with excerpts of the documents of these names, seen from where the mask says on."""
+    blind = len(prompt.ids) - prompt.typed - len(template.middle) if mask == "typed" else 0
+    return replace(prompt, room=tuple(room), blind=blind, origins=tuple(origins))
 
 
 def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids) -> Ids:

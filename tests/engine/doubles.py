@@ -21,6 +21,7 @@ from model_runtime.engine.engine import Engine, Generation, KvSource
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.ids import Ids
 from model_runtime.logits import Logits, fetched
 from model_runtime.memory.memory import EMPTY, Memory
@@ -109,10 +110,10 @@ class Watched(Engine):
         log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected, likeliest)
         return log.made
 
-    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool]) -> bool:
+    def prepare(self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: Excerpts = NO_EXCERPTS) -> bool:
         """As an engine does."""
         self.log = Log()
-        return super().prepare(owner, ids, self._asking(stopped))
+        return super().prepare(owner, ids, self._asking(stopped), excerpts)
 
     def _asking(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
         def asked() -> bool:
@@ -163,8 +164,8 @@ class _Pool(Pool[Arena]):
         super().__init__(lambda: Arena(config, capacity), size)
         self._engine = engine
 
-    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING) -> Arena:
-        arena = super().acquire(owner, ids, worth)
+    def acquire(self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: Excerpts = NO_EXCERPTS) -> Arena:
+        arena = super().acquire(owner, ids, worth, excerpts)
         if owner.frame >= 0:
             self._engine.log.arena = arena
         return arena

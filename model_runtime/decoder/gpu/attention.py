@@ -119,10 +119,8 @@ class _Trial(NamedTuple):
 
 def _single_rows(slab: Slab, rows: int) -> _Trial:
     """Rows with keys in other slots and of other lengths, the last one a spare row."""
-    slots = slab.spare // slab.capacity
-    blocks = [
-        BiasBlock((i % slots) * slab.capacity, max(1, slab.capacity * (rows - i) // rows), 1) for i in range(rows)
-    ]
+    slots = slab.spare // slab.slot
+    blocks = [BiasBlock((i % slots) * slab.slot, max(1, slab.slot * (rows - i) // rows), 1) for i in range(rows)]
     if rows > 1:
         blocks[-1] = BiasBlock(slab.rows - 1, 1, 1)
     firsts, lengths = (
@@ -136,7 +134,7 @@ def _single_rows(slab: Slab, rows: int) -> _Trial:
 
 def _wide_pass(slab: Slab) -> _Trial:
     """New rows at the end of a slot, or as many as there is room for."""
-    block = BiasBlock(0, slab.capacity, min(WIDE_ROWS, slab.capacity))
+    block = BiasBlock(0, slab.slot, min(WIDE_ROWS, slab.slot))
     return _Trial(bias_of([block], slab.rows, slab.k.device), [block])
 
 

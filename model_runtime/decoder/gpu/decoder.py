@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -29,11 +30,15 @@ from model_runtime.ids import Ids
 
 
 class SlabSpan(NamedTuple):
-    """A span's rows `at` of a pass, its arena's first slab row, and the places of its tokens in the arena."""
+    """A span's rows `at` of a pass, its arena's first slab row, and its tokens' rows in the arena.
+
+    Each of these attends to those from its own of `begins` on.
+    """
 
     at: slice
     first: int
-    places: Ids
+    rows: Ids
+    begins: Ids
 
 
 class GpuDecoder:
@@ -70,7 +75,7 @@ class GpuDecoder:
         self._layers = [uploader.layer(config, fused(config, weights, i)) for i in range(config.layers)]
         self._cos, self._sin = (
             each.to(slab.k.device)
-            for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, config.head_dim, slab.capacity)))
+            for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, config.head_dim, slab.slot)))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
         self._listed: tuple[LikeliestTable, list[int]] | None = None  # of the last pass: its table, its spans' rows
@@ -113,17 +118,16 @@ class GpuDecoder:
         return logits
 
     def _narrow(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
-        firsts = np.concatenate([np.full(len(p.places), p.first, dtype=np.int32) for p in places])
-        logits = self._steps.run(ids, _positions(places), firsts)
+        logits = self._steps.run(ids, *_rows(places))
         table, rows = self._steps.likeliest, [row for end in ends for row in range(end.start, end.stop)]
         self._listed = (table, rows) if table is not None else None
         return torch.cat([logits[end] for end in ends])  # a copy: the next pass overwrites them
 
     def _wide(self, ids: Ids, places: list[SlabSpan], ends: list[slice]) -> torch.Tensor:
-        self._listed, slab, positions = None, self._slab, _positions(places)
-        blocks = [BiasBlock(p.first, int(run[-1]) + 1, len(run)) for p in places for run in _runs(p.places)]
-        firsts = np.repeat([p.first for p in places], [len(p.places) for p in places]).astype(np.int32)
-        table = torch.as_tensor(np.stack((ids, positions, firsts + positions))).to(slab.k.device)
+        self._listed, slab = None, self._slab
+        rows, firsts, _ = _rows(places)
+        blocks = [block for place in places for block in _blocks(place)]
+        table = torch.as_tensor(np.stack((ids, rows, firsts + rows))).to(slab.k.device)
         hidden = self._hidden(PassInputs(table[0], table[1], table[2], bias_of(blocks, slab.rows, slab.k.device)))
         return self._head.logits(torch.cat([hidden[end] for end in ends]))
 
@@ -151,16 +155,23 @@ class GpuDecoder:
 def _slab_spans(spans: Sequence[Span]) -> list[SlabSpan]:
     places, row = list[SlabSpan](), 0
     for span in spans:
-        arena = cast(SlabArena, span.arena)
-        places.append(SlabSpan(slice(row, row + len(span.ids)), arena.first, span.places))
-        row += len(span.ids)
+        arena, tokens = cast(SlabArena, span.arena), span.places
+        begins = np.broadcast_to(np.int32(arena.begins(tokens)), tokens.shape)
+        places.append(SlabSpan(slice(row, row + len(tokens)), arena.first, tokens + np.int32(arena.room), begins))
+        row += len(tokens)
     return places
 
 
-def _positions(places: list[SlabSpan]) -> Ids:
-    return np.concatenate([place.places for place in places]).astype(np.int32)
+def _rows(places: list[SlabSpan]) -> tuple[Ids, Ids, Ids]:
+    """Return the rows of all spans in their arenas, the arenas' first slab rows, and where attention begins."""
+    firsts = np.repeat([place.first for place in places], [len(place.rows) for place in places]).astype(np.int32)
+    rows, begins = (np.concatenate(each) for each in zip(*((p.rows, p.begins) for p in places), strict=True))
+    return rows, firsts, begins
 
 
-def _runs(places: Ids) -> list[Ids]:
-    """Split ascending places where they do not follow each other."""
-    return np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+def _blocks(place: SlabSpan) -> list[BiasBlock]:
+    """Return a block for each run of rows that follow each other and see keys from the same one on."""
+    changes = (np.diff(place.rows) > 1) | (np.diff(place.begins) != 0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(place.rows)]
+    runs = [(int(place.begins[i]), int(place.rows[j - 1]) + 1, j - i) for i, j in pairwise(starts)]
+    return [BiasBlock(place.first + begin, end - begin, new) for begin, end, new in runs]

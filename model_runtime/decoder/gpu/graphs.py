@@ -51,7 +51,7 @@ class RecordedPass:
         table, starts = self._inputs[:-1].view(5, rows), self._inputs[4 * rows :]
         self._bias = bias_of_rows(starts, table[3], slab.longest, slab.rows)
         nothing = np.zeros(0, dtype=np.int32)
-        self._fill(nothing, nothing, nothing)
+        self._fill(nothing, nothing, nothing, nothing)
         inputs = PassInputs(table[0], table[1], table[2], self._bias)
         self.likeliest = likeliest = LikeliestTable(rows, choices, device) if rows <= LISTED_ROWS else None
 
@@ -63,21 +63,26 @@ class RecordedPass:
 
         self._replay = record(listed)
 
-    def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
-        """Return the logits after each row until the next pass; `firsts` are the arenas' first slab rows."""
-        self._fill(ids, positions, firsts)
+    def run(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> torch.Tensor:
+        """Return the logits after each row until the next pass; `firsts` are the arenas' first slab rows.
+
+        Each row attends to those of its arena from its own of `begins` up to its position.
+        """
+        self._fill(ids, positions, firsts, begins)
         logits = self._replay()[: len(ids)]
         if self.likeliest is not None:
             self.likeliest.fetch()
         return logits
 
-    def _fill(self, ids: Ids, positions: Ids, firsts: Ids) -> None:
+    def _fill(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> None:
         n, (tokens, places, at, lengths, starts) = len(ids), self._table
         tokens[:n], tokens[n:] = ids, 0
         places[:n], places[n:] = positions, 0
         starts[:n], starts[n:] = firsts, self._slab.spare + np.arange(n, len(starts))
         np.add(starts, places, out=at)
         np.add(places, 1, out=lengths)
+        starts[:n] += begins
+        lengths[:n] -= begins
         update_bias(self._bias, starts, lengths)
         self._inputs.copy_(self._host, non_blocking=True)
 
@@ -90,11 +95,11 @@ class RecordedPasses:
         self.likeliest: LikeliestTable | None = None
         self._widths = {rows: RecordedPass(rows, slab, step, record, choices) for rows in WIDTHS}
 
-    def run(self, ids: Ids, positions: Ids, firsts: Ids) -> torch.Tensor:
+    def run(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> torch.Tensor:
         """Return the logits [rows, vocab] after each row, valid until the next pass. All arguments are [rows]."""
         recorded = self._widths[min(rows for rows in WIDTHS if rows >= len(ids))]
         self.likeliest = recorded.likeliest
-        return recorded.run(ids, positions, firsts)
+        return recorded.run(ids, positions, firsts, begins)
 
 
 def unrecorded(step: Replay) -> Replay:

@@ -56,6 +56,7 @@ def load_on_gpu(
         parameters=count_parameters(weights),
         decoder=decoder,
         arena=slab.arena,
+        scratch=slab.scratch,
         arenas=arenas,
         weights=form,
         kv=f"{form} cuda, bf16 keys and values",

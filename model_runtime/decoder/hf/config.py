@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.config import ModelConfig, refuse_excerpts
 from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.decoder.hf.pack import count_unpacked
@@ -30,6 +30,7 @@ def hf_config(folder: Path) -> ModelConfig:
     """
     found = read_hf_config(folder)
     _refuse(found)
+    refuse_excerpts(found.to_dict(), "transformers")
     fields = Fields(
         {name: getattr(found, name, None) for name in SHAPE_FIELDS}
     )  # transformers translates each family's names

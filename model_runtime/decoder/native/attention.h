@@ -1,7 +1,8 @@
 /* Attention of rows over an arena's keys and values: a block of keys is transposed and used by all queries of a task
    before the next one is read, with a running maximum (FlashAttention, arXiv 2205.14135).
 
-   Blocks begin at multiples of KEYS, and a query's sums run over them in order: its bits depend on its place alone. */
+   Blocks end at multiples of KEYS, and a query's sums run over them in order: its bits depend on the row that it begins to
+   see and on its own alone. */
 
 #pragma once
 #include "lanes.h"
@@ -139,25 +140,31 @@ static void begin_queries(const Attention *a, int64_t count, int64_t dim) {
     memset(a->out, 0, count * dim * sizeof(float));
 }
 
-/* Let `count` queries attend to all of keys and values k, v [position][dim] before `end`, a multiple of KEYS. */
-static void attend_prefix(const Attention *a, int64_t count, const float *k, const float *v, int64_t end, int64_t dim) {
-    for (int64_t t = 0; t < end; t += KEYS) {
-        load_keys(k + t * dim, KEYS, dim, a->keys);
-        attend_block(a, 0, count, v + t * dim, KEYS, dim);
+/* Where the block that holds row `t` ends. */
+INLINE int64_t block_end(int64_t t) { return (t / KEYS + 1) * KEYS; }
+
+/* Let `count` queries attend to all of keys and values k, v [position][dim] from `begin` to `end`, a multiple of KEYS. */
+static void attend_prefix(const Attention *a, int64_t count, const float *k, const float *v, int64_t begin, int64_t end,
+                          int64_t dim) {
+    for (int64_t t = begin, next; t < end; t = next) {
+        next = block_end(t);
+        load_keys(k + t * dim, next - t, dim, a->keys);
+        attend_block(a, 0, count, v + t * dim, next - t, dim);
     }
 }
 
 /* Let the queries from `first` on, `heads` for each of `rows` rows, attend to keys and values k, v [position][dim] from
-   `begin` on, a multiple of KEYS. The first row sees those up to `position`, each further row one more. */
+   `begin` on. The first row sees those up to `position`, each further row one more. */
 static void attend_rows(const Attention *a, int64_t first, int64_t rows, int64_t heads, int64_t begin, int64_t position,
                         const float *k, const float *v, int64_t dim) {
     int64_t end = position + rows;
-    for (int64_t t = begin; t < end; t += KEYS) {
-        int64_t count = end - t < KEYS ? end - t : KEYS, whole = t + KEYS - 1 <= position ? 0 : t + KEYS - 1 - position;
+    for (int64_t t = begin, next; t < end; t = next) {
+        next = block_end(t);
+        int64_t size = next - t, count = end < next ? end - t : size, whole = next - 1 <= position ? 0 : next - 1 - position;
         load_keys(k + t * dim, count, dim, a->keys);
         /* Rows before `whole` see a part of the block: what is not theirs to see must not even be multiplied by 0. */
         for (int64_t row = t <= position ? 0 : t - position; row < rows && row < whole; row++)
             attend_block(a, first + row * heads, first + (row + 1) * heads, v + t * dim, position + row + 1 - t, dim);
-        if (whole < rows) attend_block(a, first + whole * heads, first + rows * heads, v + t * dim, KEYS, dim);
+        if (whole < rows) attend_block(a, first + whole * heads, first + rows * heads, v + t * dim, size, dim);
     }
 }

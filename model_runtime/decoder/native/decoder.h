@@ -82,10 +82,11 @@ static int64_t parts_of(const Pass *p) {
     return parts < group ? parts : group;
 }
 
-/* The rows from `row` on, before `last`, that follow each other in one arena. */
+/* The rows from `row` on, before `last`, that follow each other in one arena and see keys from the same one on. */
 static int64_t run_of(const Place *places, int64_t row, int64_t last) {
     int64_t count = 1;
     while (row + count < last && places[row + count].k == places[row].k &&
+           places[row + count].begin == places[row].begin &&
            places[row + count].position == places[row].position + count)
         count++;
     return count;
@@ -109,12 +110,12 @@ static void attend(Pass *p, int thread, int64_t layer, int64_t task, int64_t in)
     begin_queries(&a, rows * heads, dim);
     int64_t slot = layer * m->kv_heads + kv_head;
     float *shared_k = places->k + slot * places->capacity * dim, *shared_v = places->v + slot * places->capacity * dim;
-    attend_prefix(&a, rows * heads, shared_k, shared_v, p->shared, dim);
+    if (p->shared) attend_prefix(&a, rows * heads, shared_k, shared_v, places->begin, p->shared, dim);
     for (int64_t row = 0, count; row < rows; row += count) {
         const Place *at = places + row;
         count = run_of(places, row, rows);
-        attend_rows(&a, row * heads, count, heads, p->shared, at->position, at->k + slot * at->capacity * dim,
-                    at->v + slot * at->capacity * dim, dim);
+        attend_rows(&a, row * heads, count, heads, p->shared ? p->shared : at->begin, at->position,
+                    at->k + slot * at->capacity * dim, at->v + slot * at->capacity * dim, dim);
     }
     for (int64_t j = 0; j < rows * heads; j++) {
         float *out = p->input.wide + (first + j / heads) * in + (head + j % heads) * dim, norm = 1.0f / total(a.totals[j]);

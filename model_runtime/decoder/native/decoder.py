@@ -23,7 +23,15 @@ from model_runtime.ids import Ids, common_prefix
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
-ROW_PLACE = np.dtype([("k", np.uintp), ("v", np.uintp), ("capacity", np.int64), ("position", np.int64)])
+ROW_PLACE = np.dtype(
+    [
+        ("k", np.uintp),
+        ("v", np.uintp),
+        ("capacity", np.int64),
+        ("begin", np.int64),
+        ("position", np.int64),
+    ]
+)
 
 
 def native_missing(config: ModelConfig) -> str | None:
@@ -56,7 +64,7 @@ class NativeDecoder:
         self._embed = weights["model.embed_tokens.weight"]
         self._memory = WeightMemory()
         self._arrays: list[npt.NDArray[Any]] = []  # memory that the compiled part points into
-        self._rope = self._kept(rotations(config.rope, config.head_dim, config.context))
+        self._rope = self._kept(rotations(config.rope, config.head_dim, config.positions))
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -70,7 +78,7 @@ class NativeDecoder:
 
     @property
     def rotations(self) -> npt.NDArray[np.complex64]:
-        """Factors of the keys in arenas, [context, head_dim / 2], a view."""
+        """Factors of the keys in arenas, [positions, head_dim / 2], a view."""
         return self._rope
 
     def forward(self, ids: Ids, arena: Arena, rows: int = 1) -> Fp32:
@@ -80,7 +88,7 @@ class NativeDecoder:
     def forward_spans(self, spans: Sequence[Span]) -> Fp32:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
-        places = np.concatenate([_row_places(span, self.config.context) for span in spans])
+        places = np.concatenate([_row_places(span, self.config.positions) for span in spans])
         wanted = np.concatenate(list(_logit_rows(spans)))
         logits = np.empty((len(wanted), self._model.head.outputs), dtype=np.float32)
         shared = _shared(spans)
@@ -180,28 +188,35 @@ def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _row_places(span: Span, context: int) -> npt.NDArray[np.void]:
-    arena, at = span.arena, span.places
-    if len(at) and at[-1] >= context:  # the compiled part would read past the end of the rotations
-        raise IndexError(f"a context of {context} tokens has no place {at[-1]}")
-    places = np.empty(len(at), ROW_PLACE)
+def _row_places(span: Span, positions: int) -> npt.NDArray[np.void]:
+    arena, tokens = span.arena, span.places
+    if len(tokens) and arena.room + tokens[-1] >= positions:  # the compiled part would read past the rotations' end
+        raise IndexError(f"a room and a context of {positions} tokens have no place for token {tokens[-1]}")
+    places = np.empty(len(tokens), ROW_PLACE)
     places["k"], places["v"] = arena.k.ctypes.data, arena.v.ctypes.data
-    places["capacity"] = arena.capacity
-    places["position"] = at
+    places["capacity"] = arena.room + arena.capacity
+    places["begin"] = arena.begins(tokens)
+    places["position"] = tokens + arena.room
     return places
 
 
 def _shared(spans: Sequence[Span]) -> int:
-    """Count the tokens at the start of all spans' arenas with the same keys and values: no row changes a bit of them.
+    """Count the rows at the start of all spans' arenas with the same keys and values: no row changes a bit of them.
 
-    Those of one arena are not counted: its rows are runs, which read a key once without that.
+    All rows must see them from the same one on. Those of one arena are not counted: its rows are runs, which read a
+    key once without that.
     """
     first, *others = (span.arena for span in spans)
     if not others:
         return 0
+    excerpts = first.excerpts
+    firsts = [span.arena.length if span.at is None else int(span.at[0]) for span in spans]
+    if excerpts.texts and (min(firsts) < excerpts.blind or not all(span.arena.excerpts_exact for span in spans)):
+        return 0
+    if any(arena.excerpts != excerpts for arena in others):
+        return 0
     counts = [common_prefix(first.ids, arena.ids) for arena in others]
-    counts += [min(span.arena.length, span.arena.exact) for span in spans]
-    return min([*counts, *(int(span.at[0]) for span in spans if span.at is not None and len(span.at))])
+    return first.room + min([*counts, *firsts, *(span.arena.exact for span in spans)])
 
 
 def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:

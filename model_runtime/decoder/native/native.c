@@ -130,6 +130,7 @@ void efim_pass(Runner *r, int64_t rows, int64_t shared, const Place *places, flo
                const int64_t *wanted_rows, float *logits) {
     Pass *p = &r->pass;
     p->rows = rows, p->shared = shared / KEYS * KEYS, p->places = places, p->x = x;
+    if (rows && p->shared <= places->begin) p->shared = 0;
     p->wanted = wanted, p->wanted_rows = wanted_rows, p->logits = logits;
     if (p->threads > 1) begin(r);
     r->set->share(p, 0);

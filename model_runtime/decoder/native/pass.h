@@ -38,10 +38,11 @@ typedef struct {
     float epsilon;
 } Model;
 
-/* A row's token stands at `position` of an arena, whose k and v are [layers][kv_heads][capacity][head_dim]. */
+/* A row's token stands at `position` of an arena, whose k and v are [layers][kv_heads][capacity][head_dim], and attends
+   to those from `begin` to its own. */
 typedef struct {
     float *k, *v;
-    int64_t capacity, position;
+    int64_t capacity, begin, position;
 } Place;
 
 /* Rows that go into a product: as they are, and for int8 in two digits, [rows][2][in], and their unit. */
@@ -55,7 +56,9 @@ typedef struct {
     const Model *model;
     int threads;
     int64_t rows, wanted, wide_stride;
-    int64_t shared; /* tokens at the start of all rows' arenas with the same keys and values, a multiple of KEYS */
+    /* End of the keys and values that all rows' arenas have in common and all rows see from the same `begin` on, a
+       multiple of KEYS; 0 if there are none. */
+    int64_t shared;
     const Place *places;        /* [rows], of one arena in order of position */
     const int64_t *wanted_rows; /* [wanted], whose logits are asked for */
     float *x;                   /* [rows][padded], embedded tokens; changed */

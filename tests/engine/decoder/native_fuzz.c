@@ -33,6 +33,7 @@ typedef struct {
     Layer layers[3];
     Real real[3][4], head; /* qkv, out, up, down */
     int64_t vocab, capacity;
+    int64_t begins[256]; /* the first row that the row at each place sees */
     void *owned[256];
     int count;
 } Case;
@@ -113,6 +114,9 @@ static void make(Case *c) {
     m->intermediate = between(1, 150), m->layer_count = between(1, 3), m->epsilon = 1e-5f;
     m->is_int8 = draw() % 2, m->is_gated = draw() % 2, m->is_gelu = draw() % 2;
     c->vocab = between(1, 70), c->capacity = between(1, draw() % 4 ? 40 : 200);
+    int64_t kind = draw() % 3, once = between(0, 20), begin = 0; /* all see all, some begin anywhere, all after one do */
+    for (int64_t t = 0; t < c->capacity; t++)
+        c->begins[t] = begin = (kind == 1 && draw() % 30 == 0) || (kind == 2 && t == once) ? between(0, t) : begin;
     float *rope = owned(c, c->capacity * m->head_dim * sizeof(float));
     for (int64_t i = 0; i < c->capacity * m->head_dim; i += 2) {
         double angle = real(3.2);
@@ -172,15 +176,15 @@ static void attended(const Case *c, int64_t layer, int64_t at, double *qkv, doub
     for (int64_t h = 0; h < m->heads; h++) {
         int64_t base = (layer * m->kv_heads + h / (m->heads / m->kv_heads)) * c->capacity * dim;
         double shares[256], sum = 0, peak = -1e300;
-        for (int64_t t = 0; t <= at; t++) {
+        for (int64_t t = c->begins[at]; t <= at; t++) {
             shares[t] = 0;
             for (int64_t i = 0; i < dim; i++) shares[t] += qkv[h * dim + i] * k[base + t * dim + i] / sqrt(dim);
             peak = fmax(peak, shares[t]);
         }
-        for (int64_t t = 0; t <= at; t++) sum += shares[t] = exp(shares[t] - peak);
+        for (int64_t t = c->begins[at]; t <= at; t++) sum += shares[t] = exp(shares[t] - peak);
         for (int64_t i = 0; i < dim; i++) {
             out[h * dim + i] = 0;
-            for (int64_t t = 0; t <= at; t++) out[h * dim + i] += shares[t] / sum * v[base + t * dim + i];
+            for (int64_t t = c->begins[at]; t <= at; t++) out[h * dim + i] += shares[t] / sum * v[base + t * dim + i];
         }
     }
 }
@@ -219,22 +223,25 @@ static void reference(const Case *c, const float *embedded, int64_t tokens, doub
 }
 
 /* One pass over the next tokens[a] tokens of each arena; logits of every row are asked for, or of some. Both arenas
-   begin with the same `alike` tokens. */
-static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *tokens, int64_t alike, int all) {
+   begin with the same `alike` tokens. With `again`, some tokens of the first arena are computed again where they lie. */
+static void pass(const Case *c, Runner *runner, Arena *arenas, const int64_t *tokens, int64_t alike, int all,
+                 const int64_t *again) {
     const Model *m = &c->model;
     int64_t shared = alike;
     for (int a = 0; a < ARENAS; a++) shared = arenas[a].length < shared ? arenas[a].length : shared;
     int64_t rows = tokens[0] + tokens[1], row = 0, wanted = 0, which[MOST_ROWS], from[MOST_ROWS];
+    if (again) shared = again[0] < shared ? again[0] : shared;
     Place *places = malloc(rows * sizeof(Place));
     float *x = malloc(rows * m->padded * sizeof(float));
     int64_t *asked = malloc((rows ? rows : 1) * sizeof(int64_t));
     for (int a = 0; a < ARENAS; a++)
         for (int64_t i = 0; i < tokens[a]; i++, row++) {
             Arena *arena = arenas + a;
-            places[row] = (Place){arena->k, arena->v, c->capacity, arena->length};
-            memcpy(x + row * m->padded, arena->x + arena->length * m->padded, m->padded * sizeof(float));
-            if (all || draw() % 3 == 0) asked[wanted] = row, which[wanted] = a, from[wanted++] = arena->length;
-            arena->length++;
+            int64_t at = again && a == 0 ? again[i] : arena->length++;
+            places[row] = (Place){arena->k, arena->v, c->capacity, c->begins[at], at};
+            if (places[row].begin != places->begin) shared = 0;
+            memcpy(x + row * m->padded, arena->x + at * m->padded, m->padded * sizeof(float));
+            if (all || draw() % 3 == 0) asked[wanted] = row, which[wanted] = a, from[wanted++] = at;
         }
     float *logits = malloc(wanted * m->head.out * sizeof(float) + 1);
     efim_pass(runner, rows, shared, places, x, wanted, asked, logits);
@@ -261,7 +268,7 @@ static void check(Case *c, const Arena *found) {
     memcpy(alone->x, found->x, c->capacity * m->padded * sizeof(float));
     Runner *runner = efim_open(m, 1, set);
     if (!runner) fail("no runner", 0);
-    while (alone->length < found->length) pass(c, runner, alone, one, 0, 1);
+    while (alone->length < found->length) pass(c, runner, alone, one, 0, 1, NULL);
     efim_close(runner);
     double *exact = malloc(c->capacity * c->vocab * sizeof(double)), largest = 1e-3;
     reference(c, found->x, found->length, exact);
@@ -275,6 +282,23 @@ static void check(Case *c, const Arena *found) {
     if (memcmp(found->k, alone->k, kv * sizeof(float))) fail("keys differ in company", 0);
     if (memcmp(found->v, alone->v, kv * sizeof(float))) fail("values differ in company", 0);
     free(exact);
+}
+
+/* Spoil keys and values at some places of the first arena, and compute them again with further tokens of the second. */
+static void spoil_and_repair(const Case *c, Runner *runner, Arena *arenas, int64_t alike) {
+    const Model *m = &c->model;
+    int64_t again[MOST_ROWS], tokens[ARENAS] = {0, 0}, one_in = between(1, 20), left = c->capacity - arenas[1].length;
+    for (int64_t at = 0; at < arenas->length && tokens[0] < MOST_ROWS / 2; at++)
+        if (draw() % one_in == 0) again[tokens[0]++] = at;
+    if (!tokens[0]) return;
+    tokens[1] = between(0, left < 5 ? left : 5);
+    for (int64_t i = 0; i < tokens[0]; i++)
+        for (int64_t slot = 0; slot < m->layer_count * m->kv_heads; slot++)
+            for (int64_t d = 0; d < m->head_dim; d++) {
+                int64_t number = (slot * c->capacity + again[i]) * m->head_dim + d;
+                arenas->k[number] = NAN, arenas->v[number] = INFINITY;
+            }
+    pass(c, runner, arenas, tokens, alike, 0, again);
 }
 
 static void run(Case *c, long *passes) {
@@ -295,7 +319,8 @@ static void run(Case *c, long *passes) {
             tokens[a] = between(0, left < most ? left : most);
             room -= tokens[a] = tokens[a] < room ? tokens[a] : room;
         }
-        if (tokens[0] + tokens[1]) pass(c, runner, arenas, tokens, alike, 0), ++*passes;
+        if (tokens[0] + tokens[1]) pass(c, runner, arenas, tokens, alike, 0, NULL), ++*passes;
+        if (draw() % 3 == 0) spoil_and_repair(c, runner, arenas, alike), ++*passes;
     }
     efim_close(runner);
     for (int a = 0; a < ARENAS; a++) check(c, arenas + a);

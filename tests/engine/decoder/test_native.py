@@ -273,26 +273,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(model: Model, f
     assert [fits.arena.length, small.length, wide.length] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_pass_at_places_and_behind_other_arenas_with_the_same_beginning(model: Model, form: Form) -> None:
-    decoder, first, second = model.decoder(form), model.arena(), model.arena()
-    for arena in (first, second):
-        decoder.forward(TOKENS[:140], arena)
-    before, at = first.k[:, :, :140].copy(), np.array([1, 5, 6, 70, 139], dtype=np.int32)
-    first.k[:, :, at] = np.nan
-    logits = decoder.forward_spans([Span(TOKENS[at], first, 1, at), Span(TOKENS[140:150], second, 10)])
-    assert np.array_equal(first.k[:, :, :140], before) and (first.length, second.length) == (140, 150)
-    assert np.array_equal(logits, in_steps(decoder, model.arena(), TOKENS)[139:])
-
-
-@pytest.mark.parametrize("at", [[3, 2], [4, 4], [-1, 2], [8, 10], [1]])
-def test_places_that_an_arena_cannot_compute_again_are_refused(model: Model, at: list[int]) -> None:
-    arena = model.arena()
-    model.decoder("fp16").forward(TOKENS[:10], arena)
-    with pytest.raises(IndexError, match="cannot be computed again"):
-        model.decoder("fp16").forward_spans([Span(TOKENS[:2], arena, 1, np.array(at, dtype=np.int32))])
-
-
 class Company:
     """Arenas whose rows are computed in any company; each has to hold what it holds alone."""
 

@@ -33,6 +33,7 @@ OTHER: dict[type, Any] = {str: "another", int: 77, float: 0.25, bool: None, tupl
 HARMLESS = {
     "model_runtime.c_sources",
     "model_runtime.errors",
+    "model_runtime.excerpts",
     "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine",

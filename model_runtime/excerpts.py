@@ -1,0 +1,54 @@
+"""Excerpts of other files, each of which attends to itself alone, and which tokens of a window see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from model_runtime.ids import Ids
+
+Mask = Literal["typed", "head"]  # from which part of the window on tokens see the excerpts
+
+ID = np.dtype("<i4")
+
+
+@dataclass(frozen=True)
+class Excerpts:
+    """Excerpts in their order, each the bytes of its token ids; a window's first `blind` tokens do not see them."""
+
+    texts: tuple[bytes, ...] = ()
+    blind: int = 0
+
+    @cached_property
+    def tokens(self) -> int:
+        """Number of tokens of all excerpts."""
+        return sum(map(len, self.texts)) // ID.itemsize
+
+    @cached_property
+    def salt(self) -> bytes:
+        """Bytes that differ for different excerpts; none without any."""
+        return b"".join(len(text).to_bytes(4, "little") + text for text in self.texts)
+
+    def common(self, others: Excerpts, length: int) -> int:
+        """Return how many of a window's first `length` tokens have the same keys and values with other excerpts."""
+        if self == others:
+            return length
+        return min([length, *(each.blind for each in (self, others) if each.texts)])
+
+
+NO_EXCERPTS = Excerpts()
+
+
+def excerpts_of(room: Sequence[Ids], blind: int) -> Excerpts:
+    """Return what lies in a room; empty excerpts are none."""
+    texts = tuple(ids.astype(ID, copy=False).tobytes() for ids in room if len(ids))
+    return Excerpts(texts, blind) if texts else NO_EXCERPTS
+
+
+def ids_of(text: bytes) -> Ids:
+    """Return the token ids of an excerpt."""
+    return np.frombuffer(text, dtype=ID)

@@ -1,0 +1,236 @@
+"""Prompts with excerpts: warm equals cold to the bit, whatever was edited, chosen, evicted or read back from disk."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.kv_persistence import KvPersistence
+from efim_ls.completion.planner import Frame, Plan
+from efim_ls.completion.window import Budget
+from efim_ls.settings import Settings
+from model_runtime.arena.kv_format import KvFormat
+from model_runtime.arena.pool import Owner
+from model_runtime.engine.decoding import Stopped
+from model_runtime.engine.engine import Generation
+from model_runtime.errors import ModelError
+from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.load import Model, load
+from model_runtime.prompt.prompt import Prompt, build, with_excerpts
+from tests.engine.doubles import ENDLESS, never
+from tests.models import CODE, Tiny, make
+
+ROOM = 192
+BUDGET = Budget(200, 60)
+URI, PRIVATE = "file:///work/used.py", "file:///work/secrets.pem"
+TEXTS = [CODE[at : at + size] for at, size in ((0, 120), (300, 150), (700, 40), (500, 7))]
+OPTIONS = {"capacity": 400, "kv_memory_mib": 3, "threads": 1, "speed_notes": None, "local_cache": False}
+Form = Literal["fp32", "fp16", "int8"]
+
+
+@cache
+def folder(mask: str) -> Path:
+    return make(Path(tempfile.mkdtemp()), Tiny(context=900, room=ROOM, mask=mask, seed=1), half=True)
+
+
+class Served:
+    """A loaded model with a store in a folder; a new one of the same folder is the same after a restart."""
+
+    def __init__(self, mask: str, form: Form, store: Path | None) -> None:
+        self.persistence: KvPersistence | None = None
+
+        def opened(kv: KvFormat, name: str) -> KvPersistence:
+            self.persistence = KvPersistence.open(kv, Settings(cache_folder=str(store), disk_mib=16), name, BUDGET)
+            return self.persistence
+
+        source = opened if store else None
+        self.model: Model = load(
+            read_checkpoint(folder(mask)), progress=lambda *_: None, open_source=source, weights=form, **OPTIONS
+        )  # pyright: ignore[reportArgumentType]
+        self._frames: dict[int, Frame] = {}
+
+    def prompt(self, cursor: int, head: int, chosen: list[int], origin: str = URI) -> Prompt:
+        """The prompt at a place in CODE, with some of TEXTS."""
+        model, tokenizer = self.model, self.model.tokenizer
+        prompt = build(tokenizer, model.template, CODE[:head], CODE[cursor + 60 : cursor + 200], CODE[head:cursor])
+        assert model.mask
+        room = [tokenizer.encode(TEXTS[i]) for i in chosen]
+        return with_excerpts(prompt, model.template, model.mask, room, [origin] * len(room))
+
+    def generate(self, frame: int, prompt: Prompt) -> Generation:
+        self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
+        return self.model.engine.generate(Owner(URI, frame), prompt, ENDLESS, 6, never, likeliest=True)
+
+    def held(self, frame: int, prompt: Prompt) -> np.ndarray:
+        """Keys and values of a prompt and its excerpts."""
+        arena = self.model.engine.arena(Owner(URI, frame))
+        assert arena and arena.excerpts == prompt.excerpts and arena.common(prompt.ids) == len(prompt.ids)
+        rows = slice(ROOM - prompt.excerpts.tokens, ROOM + len(prompt.ids))
+        return np.stack([arena.k[:, :, rows], arena.v[:, :, rows]])
+
+    def save(self) -> None:
+        assert self.persistence
+        document, engine = DocumentFrames(lambda: pytest.fail()), self.model.engine
+        document.asked = lambda: list(self._frames.values())  # pyright: ignore[reportAttributeAccessIssue]
+        self.persistence.save(URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), never, engine.excerpt)
+        assert self.persistence.flush(30)
+
+    def close(self) -> None:
+        if self.persistence:
+            self.persistence.close(30, write=True)
+
+
+@cache
+def cold(mask: str, form: Form) -> Served:
+    return Served(mask, form, None)
+
+
+def answered_cold(mask: str, form: Form, prompt: Prompt) -> tuple[Generation, np.ndarray]:
+    """What a model without a past answers, and what it holds then."""
+    served = cold(mask, form)
+    for arena in served.model.engine._pool._all:
+        arena.truncate(0)
+        arena.memo = None
+    library = served.model.engine._library
+    assert library
+    library._kept.clear()
+    library._scratch.truncate(0)
+    return served.generate(0, prompt), served.held(0, prompt)
+
+
+def assert_costs(made: Generation, prompt: Prompt) -> None:
+    assert made.reused + made.stats.recomputed == prompt.tokens
+    assert 0 <= made.fetched <= made.reused and made.approximate == 0
+
+
+places = st.tuples(st.sampled_from([330, 400, 401, 420, 600]), st.sampled_from([200, 300]))
+choices = st.lists(st.integers(0, len(TEXTS) - 1), max_size=3, unique=True)
+asked = st.tuples(st.integers(0, 4), places, choices)
+
+
+@pytest.mark.parametrize("mask", ["typed", "head"])
+@pytest.mark.parametrize("form", ["fp16", "int8", "fp32"])
+@settings(max_examples=5, deadline=None)
+@given(steps=st.lists(asked | st.sampled_from(["restart", "evict", "prepare"]), min_size=4, max_size=10))
+def test_warm_equals_cold(
+    mask: str, form: Form, steps: list[tuple[int, tuple[int, int], list[int]] | str]
+) -> None:
+    with tempfile.TemporaryDirectory() as store:
+        served = Served(mask, form, Path(store))
+        for step in steps:
+            if step == "restart":
+                served.save()
+                served.close()
+                served = Served(mask, form, Path(store))
+            elif step == "evict":
+                assert (library := served.model.engine._library)
+                library._kept.clear()
+            elif step == "prepare":
+                ahead = served.prompt(400, 300, [1, 2])
+                assert served.model.engine.prepare(Owner(URI, 9), ahead.ids, never, ahead.excerpts)
+            elif not isinstance(step, str):
+                frame, (cursor, head), chosen = step
+                prompt = served.prompt(cursor, head, chosen)
+                told = served.model.engine.reusable(Owner(URI, frame), prompt.ids, prompt.excerpts)
+                made = served.generate(frame, prompt)
+                expected, held = answered_cold(mask, form, prompt)
+                assert_costs(made, prompt)
+                assert (told.reused, told.fetched) == (made.reused, made.fetched)
+                assert made.text == expected.text
+                if form != "fp32":  # torch sums by a pass' width
+                    assert np.array_equal(served.held(frame, prompt), held)
+                    assert [each[:2] for each in made.choices] == [each[:2] for each in expected.choices]
+        served.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
+    return Served("typed", "fp16", tmp_path)
+
+
+def typed_tokens(served: Served, prompt: Prompt) -> int:
+    return len(served.model.template.middle) + prompt.typed
+
+
+def test_a_change_of_excerpts_recomputes_typed_only(served: Served) -> None:
+    first, second = served.prompt(400, 300, [0, 1]), served.prompt(400, 300, [1, 2])
+    made = served.generate(0, first)
+    assert (made.reused, made.stats.recomputed) == (0, first.tokens)
+    again = served.generate(0, second)
+    new = len(second.room[1])
+    assert again.stats.recomputed == typed_tokens(served, second) + new
+    back = served.generate(0, first)
+    assert back.stats.recomputed == typed_tokens(served, first)
+
+
+def test_excerpts_and_what_saw_them_come_back_after_a_restart(served: Served, tmp_path: Path) -> None:
+    prompt = served.prompt(400, 300, [0, 2])
+    served.generate(0, prompt)
+    served.save()
+    served.close()
+    later = Served("typed", "fp16", tmp_path)
+    made = later.generate(0, prompt)
+    assert made.fetched == made.reused >= prompt.tokens - 16
+    other = later.generate(1, replace(prompt, room=prompt.room[:1], origins=prompt.origins[:1]))
+    assert other.stats.recomputed <= typed_tokens(later, prompt)
+
+
+def test_excerpts_of_private_files_reach_no_disk(served: Served, tmp_path: Path) -> None:
+    prompt = served.prompt(400, 300, [0, 2], PRIVATE)
+    served.generate(0, prompt)
+    served.save()
+    assert served.persistence and all(served.persistence.filled_excerpt(ids) for ids in prompt.room)
+    served.close()
+    later = Served("typed", "fp16", tmp_path)
+    assert later.persistence and not any(later.persistence.filled_excerpt(ids) for ids in prompt.room)
+    assert later.generate(0, prompt).fetched == prompt.blind // 16 * 16
+
+
+def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None:
+    prompt, turns = served.prompt(400, 300, [0, 1]), iter([False, True])
+    with pytest.raises(Stopped):
+        served.model.engine.generate(Owner(URI), prompt, ENDLESS, 3, lambda: next(turns, True))
+    assert served.generate(0, prompt).stats.recomputed < prompt.tokens
+
+
+def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
+    checkpoint = read_checkpoint(make(tmp_path / "plain", half=True))
+    model = load(checkpoint, progress=lambda *_: None, weights="fp16", **OPTIONS)  # pyright: ignore
+    prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
+    with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
+        model.engine.generate(Owner(""), replace(prompt, room=(prompt.ids,)), ENDLESS, 1, never)
+
+
+def test_excerpts_that_exceed_the_room_are_refused_and_harm_nothing(served: Served) -> None:
+    prompt = served.prompt(400, 300, [0, 1])
+    served.generate(0, prompt)
+    with pytest.raises(ValueError, match=f"exceed a room of {ROOM}: choose fewer"):
+        served.generate(0, replace(prompt, room=(np.zeros(ROOM + 1, dtype=np.int32),)))
+    assert served.generate(0, prompt).stats.recomputed == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"mask": "all", "tokens": 64}, "mask 'all': use a model that names typed or head"),
+        ({"mask": "typed", "tokens": 65}, "65 tokens, not a multiple of 64 below the 512 positions"),
+        ({"mask": "typed", "tokens": 512}, "512 tokens, not a multiple of 64 below"),
+        ({"tokens": 64}, "mask is None"),
+        ([64], "not an object"),
+    ],
+)
+def test_what_a_model_says_of_its_mask_is_checked(value: object, told: str) -> None:
+    from model_runtime.checkpoint.config import parse_config
+    from tests.models import config
+
+    with pytest.raises(ModelError, match=told):
+        parse_config({**config(Tiny()), "isolated_excerpts": value})
