@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.arena.arena import Arena
+from model_runtime.checkpoint.config import read_config
+from model_runtime.checkpoint.weights import read_weights
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import Composition
@@ -62,6 +67,21 @@ def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decode
     assert np.abs(arena.k[0] - cold.k[0])[:, :143].max() < CLOSE
     assert np.abs(arena.v[0] - cold.v[0])[:, :143].max() < CLOSE
     assert distance(arena, cold, 143) > CLOSE
+
+
+def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decoder: Decoder, folder: Path) -> None:
+    config = replace(read_config(folder), room=64)
+    behind = Decoder(config, read_weights(folder, config), "fp32")
+    ids = np.concatenate((TOKENS[300:333], TOKENS[90:200], TOKENS[:1]))
+    found = list[Arena]()
+    for each in (decoder, behind):
+        arena, composer = arena_of(each, TOKENS[:0]), Composer(each, FirstRows(8))
+        assert composer.compose(arena, ids, [arena_of(each, TOKENS[:200])], never).computed == 33 + 8
+        found.append(arena)
+    assert np.abs(found[0].v - found[1].v[:, :, 64:][:, :, : found[0].capacity])[:, :, :143].max() < CLOSE
+    cold, composer = arena_of(behind, ids[:-1]), Composer(behind, FirstRows(8))
+    assert composer.recompute(found[1], 143, never) == 143
+    assert distance(found[1], cold, 64 + 143) < CLOSE and found[1].exact == found[1].capacity
 
 
 def test_the_first_rows_of_each_piece_are_computed_again(decoder: Decoder) -> None:
