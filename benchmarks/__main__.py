@@ -8,7 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import memory, start_up, store
+from benchmarks import excerpts, memory, start_up, store
 from benchmarks.decoding import contexts, hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
@@ -47,6 +47,7 @@ def main(path: Path | None = None) -> None:
         "start": start_up.measure(),
         "memory": memory.measure(),
         "store": store.measure(),
+        "excerpts": excerpts.measure(),
         "busy": busy_machine.measure(),
         "workspace": large_workspace.measure(),
     }

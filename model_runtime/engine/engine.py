@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
 from model_runtime.arena.pool import Owner, Pool
-from model_runtime.compose.composer import NOTHING_COMPOSED, Composed, Composer
+from model_runtime.compose.composer import Composer
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding, Stopped
@@ -100,17 +100,16 @@ class Engine:
         ends: frozenset[int] = frozenset(),
         kv_source: KvSource | None = None,
         line_tokens: int = 0,
-        library: ExcerptLibrary | None = None,
     ) -> None:
         """Take over the parts; an `ngram_cache` mixes the document's own next-token counts into the model's.
 
         `ends` end a text besides special tokens and those that the model's config names. `capacity` is the size of
         the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills arenas with stored tokens.
         `line_tokens` bounds the search for a line likelier than the greedy one: that many passes at most.
-        A `library` of excerpts is needed for prompts with any.
+        Prompts with excerpts need a `library`, which is that of the pool's arenas.
         """
         self.capacity = capacity
-        self._library = library
+        self.library: ExcerptLibrary | None = None
         self._kv_source = kv_source
         self.computed_ahead = 0
         self._last_owner: Owner | None = None
@@ -122,9 +121,9 @@ class Engine:
 
     def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Engine:
         """Return an engine over the same model and arenas that mixes in another cache, or none."""
-        return Engine(
-            self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends, library=self._library
-        )
+        other = Engine(self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends)
+        other.library = self.library
+        return other
 
     def generate(
         self,
@@ -142,14 +141,12 @@ class Engine:
         the first line is the likeliest of a few, and greedy decoding continues after it.
         """
         started = perf_counter()
-        excerpts = self._ready(prompt.excerpts, self._context.costs.chunk, stopped)
-        if not excerpts.complete:
-            raise Stopped
+        excerpts = self._ready(prompt.excerpts, stopped)
         readied = perf_counter()
         arena, self._last_owner = self._pool.acquire(owner, prompt.ids, excerpts=prompt.excerpts), owner
         fetched = excerpts.fetched + self._fill(arena, prompt.ids, stopped)
         restored = perf_counter()
-        composed = self._compose(arena, prompt.ids, stopped)
+        computed = excerpts.computed + self._compose(arena, prompt.ids, stopped)
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
         output = Output(self._context.sampler, self._ends, prompt.stub, rule, prompt.history)
         said = list[Choice]()
@@ -162,7 +159,7 @@ class Engine:
         while not (output.complete or decoding.full):
             said.append(decoding.next(output.stub))
             output.append(said[-1])
-        decoding.stats.recomputed += excerpts.computed + composed.computed
+        decoding.stats.recomputed += computed
         reused = prompt.tokens - decoding.stats.recomputed
         return Generation(
             text=output.text,
@@ -186,9 +183,9 @@ class Engine:
         """
         if self._last_owner is not None and owner != self._last_owner == self._pool.current_owner(owner):
             return True
-        ready = self._ready(excerpts, self._context.costs.background_chunk, stopped)
-        self.computed_ahead += ready.computed
-        if not ready.complete:
+        try:
+            self._ready(excerpts, stopped, ahead=True)
+        except Stopped:
             return False
         arena = self._pool.acquire(owner, ids, excerpts=excerpts)
         self._fill(arena, ids, stopped)
@@ -217,7 +214,7 @@ class Engine:
     def reusable(self, owner: Owner, ids: Ids, excerpts: Excerpts = NO_EXCERPTS) -> Reusable:
         """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
         computed, ahead = self._pool.reusable(owner, ids, excerpts), self._pool.ahead(owner, ids, excerpts)
-        kept, stored = self._library.known(excerpts) if self._library else (0, 0)
+        kept, stored = self.library.known(excerpts) if self.library else (0, 0)
         if self._kv_source is None:
             return Reusable(computed + kept, 0, ahead)
         reusable = max(computed, min(self._kv_source.filled(ids, computed, excerpts), len(ids) - 1))
@@ -225,7 +222,7 @@ class Engine:
 
     def excerpt(self, text: bytes) -> ComputedExcerpt | None:
         """Return the keys and values of an excerpt's token ids, if they are in RAM."""
-        return self._library.get(text) if self._library else None
+        return self.library.get(text) if self.library else None
 
     def arena(self, owner: Owner) -> Arena | None:
         """Return the frame's arena, if it has one; it changes with the next call."""
@@ -235,11 +232,11 @@ class Engine:
         """Let the document's arenas be reused first."""
         self._pool.release_document(document)
 
-    def _ready(self, excerpts: Excerpts, chunk: int, stopped: Callable[[], bool]) -> Readied:
-        """Have the keys and values of excerpts in RAM; ValueError if the model has no room for them."""
+    def _ready(self, excerpts: Excerpts, stopped: Callable[[], bool], ahead: bool = False) -> Readied:
+        """Have the keys and values of excerpts in RAM; raises Stopped, or ValueError without enough room for them."""
         if not excerpts.texts:
             return Readied(True)
-        if self._library is None:
+        if self.library is None:
             raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
         if excerpts.tokens > (room := self._decoder.config.room):
             raise ValueError(f"excerpts of {excerpts.tokens} tokens exceed a room of {room}: choose fewer")
@@ -248,8 +245,13 @@ class Engine:
             began = perf_counter()
             self._decoder.forward(ids, arena)
             self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
+            self.computed_ahead += len(ids) * ahead
 
-        return self._library.ready(excerpts, compute, chunk, stopped)
+        chunk = self._context.costs.background_chunk if ahead else self._context.costs.chunk
+        ready = self.library.ready(excerpts, compute, chunk, stopped)
+        if not ready.complete:
+            raise Stopped
+        return ready
 
     def _fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
         """Fill an arena from the KV source if it lacks enough of `ids`; return how many tokens were fetched."""
@@ -258,11 +260,11 @@ class Engine:
             return 0
         return source.fill(arena, ids, stopped)
 
-    def _compose(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> Composed:
-        """Fill an arena with what other arenas hold of `ids` at other places, where a setting allows it."""
+    def _compose(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+        """Fill an arena with what others hold of `ids` elsewhere, if a setting allows it; return rows computed."""
         if self.composer is None:
-            return NOTHING_COMPOSED
-        return self.composer.compose(arena, ids, self._pool.arenas, stopped)
+            return 0
+        return self.composer.compose(arena, ids, self._pool.arenas, stopped).computed
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length

@@ -175,16 +175,13 @@ def load(
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
     model, revision = hub_origin(folder)
-    shape = (config.layers, config.kv_heads, config.head_dim)
-    code = kv_code(runtime, plan.choice)
-    kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations, runtime.bf16)
+    kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     source = open_source(kv, model) if open_source else None
     line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
     library = _excerpt_library(config, runtime, source)
     pool = Pool(runtime.arena, runtime.arenas, library and library.place)
-    engine = Engine(
-        runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens, library
-    )
+    engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens)
+    engine.library = library
     engine.composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
     description = ModelDescription(
         model=model,
@@ -207,6 +204,11 @@ def load(
         compose_reason=compose_reason,
     )
     return Model(tokenizer, template, engine, cache, kv, description, config.room, config.mask)
+
+
+def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvFormat:
+    shape = (config.layers, config.kv_heads, config.head_dim)
+    return KvFormat(fingerprint, *shape, runtime.decoder.rotations, runtime.bf16)
 
 
 def _excerpt_library(config: ModelConfig, runtime: Runtime, source: KvSource | None) -> ExcerptLibrary | None:

@@ -207,7 +207,7 @@ class Scripted(Decoder):
 
     def forward_spans(self, spans: Sequence[Span]) -> torch.Tensor:
         """The same for several arenas."""
-        return torch.cat([self.forward(*span) for span in spans])
+        return torch.cat([self.forward(span.ids, span.arena, span.rows) for span in spans])
 
 
 def memory_of(tokenizer: Tokenizer, *texts: str) -> Memory:

@@ -1,0 +1,140 @@
+"""What isolated excerpts cost a file's first answer: cold, known, changed, and after a restart from disk.
+
+`python -m benchmarks.excerpts`. The model is the embedded one, with a room that its config is given here: what is
+counted and timed does not depend on what it was trained with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.table import show
+from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.kv_persistence import KvPersistence
+from efim_ls.completion.planner import Frame, Plan
+from efim_ls.completion.window import Budget
+from efim_ls.settings import Settings
+from model_runtime.arena.kv_format import KvFormat
+from model_runtime.arena.pool import Owner
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.engine.output import StopRule
+from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.load import Model, load
+from model_runtime.prompt.prompt import Prompt, build, with_excerpts
+
+ROOM, EXCERPT, HEAD, TAIL, TYPED = 512, 120, 900, 250, 60  # tokens, and characters of the window's parts
+REPEATS = 5
+URI = "file:///work/bench.py"
+RULE = StopRule(multiline=False, indent=0, max_lines=1)
+
+
+class Side:
+    """The model, loaded with a store in a folder."""
+
+    def __init__(self, folder: Path, store: Path) -> None:
+        self._stores: list[KvPersistence] = []
+
+        def opened(kv: KvFormat, name: str) -> KvPersistence:
+            settings, budget = Settings(cache_folder=str(store)), Budget(1024, 256)
+            self._stores.append(KvPersistence.open(kv, settings, name, budget))
+            return self._stores[0]
+
+        self.model: Model = load(
+            read_checkpoint(folder), local_cache=False, progress=lambda *_: None, open_source=opened,
+            device="cpu", weights="int8", threads=1, speed_notes=None, capacity=1400, kv_memory_mib=64,
+        )  # fmt: skip
+        self._frames: list[Frame] = []
+
+    def answer(self, number: int, prompt: Prompt) -> dict[str, float]:
+        """The costs of a first new token in a frame of its own."""
+        self._frames.append(Frame(Plan("new", number, 0, "", "", "", ""), prompt))
+        began = time.process_time()
+        made = self.model.engine.generate(Owner(URI, number), prompt, RULE, 1, lambda: False)
+        spent = (time.process_time() - began) * 1e3
+        return {
+            "prompt": prompt.tokens, "recomputed": made.stats.recomputed, "fetched": made.fetched,
+            "milliseconds": round(spent, 2),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Save everything as at rest, and end."""
+        engine, document = self.model.engine, DocumentFrames(lambda: sys.exit("no planner is needed"))
+        document.asked = lambda: self._frames  # pyright: ignore[reportAttributeAccessIssue]
+        for store in self._stores:
+            store.save(
+                URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), lambda: False, engine.excerpt
+            )
+            store.close(60, write=True)
+
+
+def measure() -> dict[str, dict[str, float]]:
+    """Return tokens and milliseconds of CPU time, medians of repeats, of first answers."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "model"
+        shutil.copytree(EMBEDDED, folder)
+        raw = json.loads((folder / "config.json").read_text("utf-8"))
+        raw["isolated_excerpts"] = {"mask": "typed", "tokens": ROOM}
+        (folder / "config.json").write_text(json.dumps(raw), "utf-8")
+        rounds = [_round(folder, Path(temporary) / str(i)) for i in range(REPEATS)]
+    figures = {name: _median([each[name] for each in rounds]) for name in rounds[0]}
+    header = ["first token", *next(iter(figures.values()))]
+    show(
+        f"Isolated excerpts, a room of {ROOM} tokens",
+        header,
+        ([name, *row.values()] for name, row in figures.items()),
+    )
+    return figures
+
+
+def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
+    side = Side(folder, store)
+    texts = [path.read_text("utf-8") for path in sorted(Path(asyncio.__file__).parent.glob("[bstq]*.py"))]
+    prompt, known = _prompts(side.model, texts), [0, 1, 2, 3]
+    side.model.engine.prepare(
+        Owner("warm"), prompt(5, known).ids[:80], lambda: False
+    )  # code and weights are in memory
+    found = {"opened, nothing known": side.answer(0, prompt(0, known))}
+    found["the same excerpts in another order"] = side.answer(0, prompt(0, [3, 2, 1, 0]))
+    found["one excerpt exchanged for a new one"] = side.answer(0, prompt(0, [1, 2, 3, 4]))
+    found["another file, its excerpts known"] = side.answer(1, prompt(1, known))
+    found["the file again, its excerpts known"] = side.answer(2, prompt(0, known))
+    side.close()
+    side = Side(folder, store)
+    side.model.engine.prepare(Owner("warm"), prompt(5, known).ids[:80], lambda: False)
+    found["after a restart"] = side.answer(0, prompt(0, known))
+    side.close()
+    return found
+
+
+def _prompts(model: Model, texts: list[str]) -> Callable[[int, list[int]], Prompt]:
+    separator, tokenizer = model.tokenizer.token("<|file_sep|>"), model.tokenizer
+
+    def prompt(file: int, numbers: list[int]) -> Prompt:
+        """A prompt at one place in a file, with excerpts of these numbers."""
+        text = texts[file]
+        window = text[:HEAD], text[HEAD + TYPED : HEAD + TYPED + TAIL], text[HEAD : HEAD + TYPED]
+        room = [tokenizer.encode(texts[2][1000 + 700 * i :])[:EXCERPT].copy() for i in numbers]
+        if separator is not None:
+            for ids in room:
+                ids[0] = separator
+        assert model.mask
+        built = build(tokenizer, model.template, *window)
+        return with_excerpts(built, model.template, model.mask, room, [URI] * len(room))
+
+    return prompt
+
+
+def _median(found: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(each[name] for each in found) for name in found[0]}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure()))
