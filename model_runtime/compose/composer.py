@@ -56,6 +56,9 @@ class Composer:
         composition = self._placed(arena, wanted, start, pieces, sources)
         chosen = self._method.rows(composition)
         rows = np.union1d(composition.missing, chosen).astype(np.int32)
+        used = np.setdiff1d(np.arange(start, len(wanted)), rows)
+        if len(used):  # rows before the first of them are computed after exact ones
+            arena.mark_composed(int(used[0]))
         self._compute(arena, wanted, rows, stopped)
         return Composed(len(wanted) - start - len(rows), len(rows))
 
@@ -87,7 +90,6 @@ class Composer:
             copies.append((piece.new, np.stack((moved(k, self._rotations, piece.old, piece.new), v))))
         arena.truncate(start)
         arena.append(ids[start:])
-        arena.mark_composed(start)
         for new, numbers in copies:
             arena.write(arena.room + new, numbers)
         return Composition(arena, ids, start, pieces)
