@@ -201,6 +201,17 @@ class Settings:
             "int8": "8 bits for each number: an approximation.",
         },
     )
+    compose: Literal["off", "epic", "repair"] = setting(
+        "off",
+        "What becomes of text that has moved, by a formatter, another branch or a jump of the cursor; on a CPU.",
+        "Model",
+        choices={
+            "off": "It is computed again: exact.",
+            "epic": "What was computed where it stood is reused, but for its first 16 tokens: an approximation, "
+            "which is replaced when the server is idle.",
+            "repair": "The same, but for its first 32 tokens.",
+        },
+    )
     ahead_seconds_per_minute: int = setting(
         6,
         "How many seconds of each minute the model may spend on preparing suggestions before you type. 0 turns this "

@@ -98,7 +98,7 @@ def add_eval(commands: Subparsers) -> None:
 
 def add_bench(commands: Subparsers) -> None:
     """Add `bench` and its experiments."""
-    bench = add_command(commands, "bench", "run a published experiment on this machine", "efim-ls bench efim-paper")
+    bench = add_command(commands, "bench", "run an experiment on this machine", "efim-ls bench efim-paper")
     experiments = bench.add_subparsers(metavar="EXPERIMENT", required=True)
     summary = "repeat the experiment of EFIM's paper (arXiv 2505.21889): no KV reuse, FIM, EFIM"
     paper = add_command(experiments, "efim-paper", summary, "efim-ls bench efim-paper --users 4 --rounds 3")
@@ -112,6 +112,23 @@ def add_bench(commands: Subparsers) -> None:
         paper.add_argument(name, type=number, default=default, metavar="N", help=f"{text} (default: {default})")
     paper.add_argument("--json", action="store_true", help="also print one JSON object as the last line")
     paper.set_defaults(run=_efim_paper)
+    _add_reuse(experiments, asyncio)
+
+
+def _add_reuse(experiments: Subparsers, asyncio: Path) -> None:
+    summary = "measure keys and values that are composed of what moved, and context under a budget"
+    details = "Every method is compared with full attention. The last line is one JSON object."
+    lines = ("efim-ls bench reuse --places 16", "efim-ls bench reuse --data repositories --plot reuse.png")
+    reuse = add_command(experiments, "reuse", summary, *lines, details=details)
+    where = (
+        "a folder of Python packages, or a heldout.jsonl written by `train corpus` (default: Python's own asyncio)"
+    )
+    reuse.add_argument("--data", type=Path, default=asyncio, metavar="PATH", help=where)
+    reuse.add_argument("--model", metavar="MODEL", default="", help="the model (default: the embedded model)")
+    places, number = "how many cursors to measure at (default: 32)", partial(whole_number, 1)
+    reuse.add_argument("--places", type=number, default=32, metavar="N", help=places)
+    reuse.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures to this PNG file")
+    reuse.set_defaults(run=_reuse)
 
 
 def train(argv: Sequence[str]) -> int:
@@ -249,6 +266,19 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
     with _work_errors():
         speed = cache_folder("") / SPEED
         run_experiment(arguments.data, model_folder(arguments.model), size, speed, arguments.json)
+    return 0
+
+
+def _reuse(arguments: argparse.Namespace) -> int:
+    from model_runtime.checkpoint.hub.names import model_folder
+
+    _check_data(arguments.data)
+    _check_models([arguments.model])
+    with _extra_required():
+        from efim_lab.reuse.command import run_reuse
+
+    with _work_errors():
+        run_reuse(arguments.data, model_folder(arguments.model), arguments.places, arguments.plot)
     return 0
 
 

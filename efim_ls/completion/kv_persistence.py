@@ -230,7 +230,8 @@ def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlo
     def numbers(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    whole = arena.common(frame.ids, frame.prompt.isolated) // BLOCK_TOKENS
+    held = arena.common(frame.ids, frame.prompt.isolated)
+    whole = min(held, arena.composed) // BLOCK_TOKENS  # what was composed is never stored
     return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids), arena.room)
 
 

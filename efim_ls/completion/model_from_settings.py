@@ -79,6 +79,7 @@ def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
         kv_memory_mib=settings.kv_memory_mib,
         speed_notes=CacheFile(speed) if settings.persist or speed.is_file() else None,
         hash_notes=CacheFile(hashes) if settings.persist else None,
+        compose=settings.compose,
     )
 
 

@@ -76,6 +76,11 @@ class Pool(Generic[S]):
         """Return the owner's arena, if it has one; changes nothing."""
         return self._owned.get(owner)
 
+    @property
+    def arenas(self) -> list[S]:
+        """All arenas that hold tokens, the most recently used first."""
+        return [arena for arena in reversed(self._owned.values()) if arena.length]
+
     def release_document(self, document: str) -> None:
         """Make the document's arenas the next to be reused; their tokens stay usable until then."""
         self.release([owner for owner in self._owned if owner.document == document])

@@ -13,7 +13,8 @@ class TokenSequence:
 
     If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known without a pass. `wasted` counts the
     tokens that were computed ahead of need and dropped before they were needed. The first `exact` tokens are as the
-    model computes them; later ones came from a lossy store, or were computed after such tokens.
+    model computes them; later ones came from a lossy store, were composed, or were computed after such tokens. Those
+    from `composed` on were put together from other sequences, or computed after such tokens, and are never stored.
 
     Before the window of these tokens lie `room` rows, a multiple of 64, for `excerpts`: one after the other, the last
     one up to the window, so that token i is always at row `room + i`.
@@ -28,6 +29,7 @@ class TokenSequence:
         self.logits_at = -1
         self.wasted = 0
         self.exact = capacity
+        self.composed = capacity
         self._ids = np.zeros(capacity, dtype=np.int32)
         self._unneeded = np.zeros(capacity, dtype=np.bool_)
 
@@ -79,6 +81,19 @@ class TokenSequence:
             self.logits_at = -1
         if self.exact >= length:
             self.exact = self._most_exact
+        if self.composed >= length:
+            self.composed = self.capacity
+
+    def mark_composed(self, start: int) -> None:
+        """Mark the tokens from `start` on as composed: an approximation."""
+        self.composed, self.exact = min(self.composed, start), min(self.exact, start)
+
+    def mark_recomputed(self, end: int) -> None:
+        """Mark the tokens up to `end`, and all of them if that is the last, as no longer composed."""
+        until = end if end < self.length else self.capacity
+        if self.exact == self.composed:
+            self.exact = min(until, self._most_exact)
+        self.composed = until
 
     @property
     def excerpts_exact(self) -> bool:
@@ -120,4 +135,6 @@ class TokenSequence:
         self.append(other.ids[:length])
         if other.exact < length:
             self.exact = min(self.exact, other.exact)
+        if other.composed < length:
+            self.composed = other.composed
         other.mark_needed(length)

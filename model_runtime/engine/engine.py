@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from model_runtime.arena.arena import Arena
 from model_runtime.arena.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
 from model_runtime.arena.pool import Owner, Pool
+from model_runtime.compose.composer import Composer
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding, Stopped
@@ -81,7 +82,13 @@ class Generation:
 
 
 class Engine:
-    """Generates with one decoder. Used on the engine thread only."""
+    """Generates with one decoder. Used on the engine thread only.
+
+    A `composer`, where a setting asks for one, fills arenas with approximate keys and values before an answer, and
+    replaces them by exact ones when a prompt is prepared.
+    """
+
+    composer: Composer | None = None
 
     def __init__(
         self,
@@ -139,6 +146,7 @@ class Engine:
         arena, self._last_owner = self._pool.acquire(owner, prompt.ids, excerpts=prompt.isolated), owner
         fetched = excerpts.fetched + self._fill(arena, prompt.ids, stopped)
         restored = perf_counter()
+        computed = excerpts.computed + self._compose(arena, prompt.ids, stopped)
         decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
         output = Output(self._context.sampler, self._ends, prompt.stub, rule, prompt.history)
         said = list[Choice]()
@@ -151,7 +159,7 @@ class Engine:
         while not (output.complete or decoding.full):
             said.append(decoding.next(output.stub))
             output.append(said[-1])
-        decoding.stats.recomputed += excerpts.computed
+        decoding.stats.recomputed += computed
         reused = prompt.tokens - decoding.stats.recomputed
         return Generation(
             text=output.text,
@@ -186,9 +194,11 @@ class Engine:
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)
+        if self.composer is not None:
+            self.computed_ahead += self.composer.recompute(arena, held, stopped)
         while arena.length < len(ids) and not stopped():
             self._compute_ahead(arena, ids)
-        return arena.length >= len(ids)
+        return arena.length >= len(ids) and arena.composed >= len(ids)
 
     def approximate(self, arena: Arena, length: int, reused: int) -> int:
         """Count the tokens of an arena's prompt that may differ slightly from what an engine without a past computes.
@@ -251,6 +261,12 @@ class Engine:
         if source is None or len(ids) - arena.common(ids) < source.least:
             return 0
         return source.fill(arena, ids, stopped)
+
+    def _compose(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+        """Fill an arena with what others hold of `ids` elsewhere, if a setting allows it; return rows computed."""
+        if self.composer is None:
+            return 0
+        return self.composer.compose(arena, ids, self._pool.arenas, stopped).computed
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length

@@ -18,7 +18,9 @@ from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.checkpoint.weights import Weights, count_parameters, read_weights, release_pages
-from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
+from model_runtime.compose.composer import Composer
+from model_runtime.compose.first_rows import METHODS
+from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, AnyDecoder, Runtime
 from model_runtime.decoder.gpu.device import (
     BF16,
     Device,
@@ -79,6 +81,8 @@ class ModelDescription:
     threads: int
     local_cache: bool
     local_cache_reason: str
+    compose: str
+    compose_reason: str
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,13 @@ class LoadOptions(DecoderOptions):
     """How to load a model: `capacity` is the most tokens of an arena.
 
     All arenas together take at most `kv_memory_mib`, but there is always one; on a CPU they are allocated when first
-    needed. `hash_notes` remember the hashes of weights.
+    needed. `hash_notes` remember the hashes of weights. `compose` names how text that moved is reused, or is "off".
     """
 
     capacity: int
     kv_memory_mib: int
     hash_notes: NotRequired[Memo | None]
+    compose: NotRequired[str]
 
 
 class LoadPlan(NamedTuple):
@@ -170,15 +175,14 @@ def load(
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
     model, revision = hub_origin(folder)
-    shape = (config.layers, config.kv_heads, config.head_dim)
-    code = kv_code(runtime, plan.choice)
-    kv = KvFormat(fingerprint(hashed.result(), config, code), *shape, runtime.decoder.rotations, runtime.bf16)
+    kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
     source = open_source(kv, model) if open_source else None
     line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
     library = _excerpt_library(config, runtime, source)
     pool = Pool(runtime.arena, runtime.arenas, library and library.place)
     engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens)
     engine.library = library
+    engine.composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
     description = ModelDescription(
         model=model,
         revision=revision,
@@ -196,8 +200,15 @@ def load(
         threads=options["threads"],
         local_cache=cache is not None,
         local_cache_reason=cache_reason,
+        compose=options.get("compose", "off") if engine.composer else "off",
+        compose_reason=compose_reason,
     )
     return Model(tokenizer, template, engine, cache, kv, description, config.room, config.mask)
+
+
+def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvFormat:
+    shape = (config.layers, config.kv_heads, config.head_dim)
+    return KvFormat(fingerprint, *shape, runtime.decoder.rotations, runtime.bf16)
 
 
 def _excerpt_library(config: ModelConfig, runtime: Runtime, source: KvSource | None) -> ExcerptLibrary | None:
@@ -302,6 +313,17 @@ def _read_ngram_cache(folder: Path, enabled: bool) -> tuple[NgramCache | None, s
         return None, "switched off"
     cache = read_ngram_cache(folder)
     return cache, "fitted to this model" if cache else f"the model's folder has no {LOCAL_CACHE_FILE}"
+
+
+def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Composer | None, str]:
+    """Return what composes prompts by the method of a name, or None, with the reason."""
+    if name == "off":
+        return None, "switched off"
+    if choice.device == "cuda" or decoder.rotations is None:
+        where = "on a GPU" if choice.device == "cuda" else "by transformers"
+        logger.warning("text that moved is computed again: the model is computed %s; set compose to 'off'", where)
+        return None, f"the model is computed {where}, where keys cannot be moved"
+    return Composer(decoder, METHODS[name]), "an approximation that the setting asks for"
 
 
 def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> int:

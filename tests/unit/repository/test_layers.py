@@ -20,7 +20,7 @@ BASE = (
     "efim_lab.errors", "efim_lab.documents", "efim_lab.package_memories", "efim_lab.simulation",
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
-LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.paper")
+LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.paper", "efim_lab.reuse")
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
     "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
@@ -76,14 +76,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.access": (),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
-        f"model_runtime.{each}" for each in ("engine", "decoder", "arena", "checkpoint", "prompt")
+        f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "arena", "checkpoint", "prompt")
     ),
     "model_runtime.engine": (
+        "model_runtime.compose",
         "model_runtime.decoder",
         "model_runtime.arena",
         "model_runtime.prompt",
         "model_runtime.memory",
     ),  # fmt: skip
+    "model_runtime.compose": ("model_runtime.decoder", "model_runtime.arena"),
     "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
     "model_runtime.arena": ("model_runtime.checkpoint",),
     "model_runtime.checkpoint": (),
@@ -98,6 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),  # fmt: skip
     "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.repository", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
+    "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "editor_clients.headless": (),
 }

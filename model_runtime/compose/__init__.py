@@ -1,0 +1,1 @@
+"""Fills arenas with keys and values that were computed after other tokens or at other places: an approximation."""

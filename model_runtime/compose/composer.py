@@ -1,0 +1,103 @@
+"""Composes a prompt's keys and values out of those that other prompts left, and replaces them when there is time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from model_runtime.arena.arena import Arena, KeysValues
+from model_runtime.compose.method import Composition, CompositionMethod
+from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
+from model_runtime.compose.rotation import moved
+from model_runtime.decoder.any_decoder import AnyDecoder, Span
+from model_runtime.ids import Ids
+from model_runtime.logits import copied
+
+LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
+
+
+class Composed(NamedTuple):
+    """What a composition cost: rows `placed` without a pass, and those `computed` of the prompt."""
+
+    placed: int = 0
+    computed: int = 0
+
+
+NOTHING_COMPOSED = Composed()
+
+
+class Composer:
+    """Fills what an arena lacks of a prompt with keys and values of the same tokens in other arenas.
+
+    Nothing is composed of what was composed itself, so that errors do not add up. Used on the engine thread only.
+    """
+
+    def __init__(self, decoder: AnyDecoder, method: CompositionMethod) -> None:
+        """Use a decoder that can compute rows anywhere and whose rotations are known."""
+        assert decoder.rotations is not None
+        self._decoder, self._rotations, self._method = decoder, decoder.rotations, method
+
+    def compose(self, arena: Arena, ids: Ids, others: Sequence[Arena], stopped: Callable[[], bool]) -> Composed:
+        """Fill an arena with all of a prompt but its last token, whose logits are wanted.
+
+        The arena is cut off where it differs from the prompt. Once `stopped()` is true, it ends within one pass and
+        cuts off what is not computed yet. Nothing happens if too little is at hand.
+        """
+        start, wanted = arena.common(ids), ids[:-1]
+        if len(wanted) - start < LEAST_SAVED:
+            return NOTHING_COMPOSED
+        sources = [arena, *(each for each in others if each is not arena)]
+        usable = [source.ids[: source.composed] for source in sources]
+        pieces = [piece._replace(new=piece.new + start) for piece in find_pieces(wanted[start:], usable, SHORTEST)]
+        if sum(piece.length for piece in pieces) < LEAST_SAVED:
+            return NOTHING_COMPOSED
+        composition = self._placed(arena, wanted, start, pieces, sources)
+        chosen = self._method.rows(composition)
+        rows = np.union1d(composition.missing, chosen).astype(np.int32)
+        used = np.setdiff1d(np.arange(start, len(wanted)), rows)
+        if len(used):  # rows before the first of them are computed after exact ones
+            arena.mark_composed(int(used[0]))
+        self._compute(arena, wanted, rows, stopped)
+        return Composed(len(wanted) - start - len(rows), len(rows))
+
+    def recompute(self, arena: Arena, prompt: int, stopped: Callable[[], bool]) -> int:
+        """Replace composed rows by exact ones, in place, until `stopped()` is true; return how many were.
+
+        The rows before are exact, and so is each that is computed after them. The logits after the `prompt` first
+        tokens are kept; what the engine remembers of answers, which rests on what is replaced, is dropped.
+        """
+        done = 0
+        while (start := arena.composed) < arena.length and not stopped():
+            end = min(start + self._decoder.chunk, arena.length if start >= prompt else prompt)
+            at = np.arange(start, end, dtype=np.int32)
+            logits = self._decoder.forward_spans([Span(arena.ids[start:end].copy(), arena, 1, at)])
+            arena.mark_recomputed(end)
+            if end == prompt:
+                arena.keep_logits(copied(logits[0]), end)
+            arena.memo = None
+            done += end - start
+        return done
+
+    def _placed(
+        self, arena: Arena, ids: Ids, start: int, pieces: Sequence[Piece], sources: Sequence[Arena]
+    ) -> Composition:
+        """Put all pieces in place; they are copied first, since the arena itself may be a source."""
+        copies = list[tuple[int, KeysValues]]()
+        for piece in pieces:
+            k, v = sources[piece.source].copy_out(piece.old, piece.old + piece.length)
+            copies.append((piece.new, np.stack((moved(k, self._rotations, piece.old, piece.new), v))))
+        arena.truncate(start)
+        arena.append(ids[start:])
+        for new, numbers in copies:
+            arena.write(arena.room + new, numbers)
+        return Composition(arena, ids, start, pieces)
+
+    def _compute(self, arena: Arena, ids: Ids, rows: Ids, stopped: Callable[[], bool]) -> None:
+        for begin in range(0, len(rows), self._decoder.chunk):
+            at = rows[begin : begin + self._decoder.chunk]
+            if stopped():
+                arena.truncate(int(at[0]))
+                return
+            self._decoder.forward_spans([Span(ids[at], arena, 1, at)])

@@ -1,0 +1,99 @@
+"""The setting `compose` through a completer: what it counts, what it saves, and what becomes of it at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from efim_ls.completion.completer import Completer
+from efim_ls.request import Answer, Request
+from efim_ls.settings import Settings
+from model_runtime.arena.pool import Owner
+from tests.engine.doubles import never
+from tests.models import CODE, Tiny, make
+
+A = "file:///a.py"
+OTHER_LAYOUT = CODE.replace('encoding="utf-8"', "encoding='utf-8'").replace('"""One entry', '"""  One entry')
+OTHER_BRANCH = CODE.replace("import os\n", "import os\nimport sys\n\nROOT = Path.home()\n")
+
+Start = Callable[..., Completer]
+
+
+@pytest.fixture(scope="module")
+def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("long"), Tiny(context=2000))
+
+
+@pytest.fixture
+def start(long_folder: Path, tmp_path: Path) -> Start:
+    def load(**wanted: object) -> Completer:
+        settings = Settings(model=str(long_folder), head_tokens=1200, max_new_tokens=8, weights="int8")
+        settings = replace(settings, cache_folder=str(tmp_path))
+        return Completer.load(replace(settings, **wanted), lambda *_: None)
+
+    return load
+
+
+def request(text: str) -> Request:
+    return Request(A, text, text.index("name, value = line"), explicit=True)
+
+
+def ask(completer: Completer, text: str) -> Answer:
+    return completer.complete(request(text), never)
+
+
+def assert_same_numbers(completer: Completer, frame: int, other: Completer, its: int) -> None:
+    """Compare what two completers hold for a frame; a compiled decoder gives the same bits."""
+    mine, theirs = completer._model.engine.arena(Owner(A, frame)), other._model.engine.arena(Owner(A, its))
+    assert mine is not None and theirs is not None
+    length = min(mine.common(theirs.ids), theirs.length)
+    close = 0 if completer.describe()["decoder"] == "compiled" else 1e-4  # torch sums in another order
+    assert length > 300
+    assert np.abs(mine.k - theirs.k)[:, :, :length].max() <= close
+    assert np.abs(mine.v - theirs.v)[:, :, :length].max() <= close
+
+
+@pytest.mark.parametrize("text", [OTHER_LAYOUT, OTHER_BRANCH])
+@pytest.mark.parametrize("name", ["epic", "repair"])
+def test_after_a_formatter_or_a_branch_most_tokens_are_reused(start: Start, text: str, name: str) -> None:
+    completer, exact = start(compose=name, persist=False), start(persist=False)
+    for each in (completer, exact):
+        ask(each, CODE)
+    costs, other = ask(completer, text).costs, ask(exact, text).costs
+    assert other.approximate == 0 and other.recomputed > 0.7 * (other.recomputed + other.reused)
+    assert costs.approximate > 0 and costs.reused >= 0.7 * (costs.recomputed + costs.reused)
+
+
+def test_at_rest_what_was_composed_is_replaced_by_what_is_exact(start: Start) -> None:
+    completer, exact = start(compose="repair", persist=False), start(persist=False)
+    ask(completer, CODE)
+    assert ask(completer, OTHER_BRANCH).costs.approximate > 0
+    assert completer.prefetch(request(OTHER_BRANCH))(never)
+    again, cold = ask(completer, OTHER_BRANCH), ask(exact, OTHER_BRANCH)
+    assert (again.costs.approximate, again.costs.recomputed, again.text) == (0, 0, cold.text)
+    assert_same_numbers(completer, 1, exact, 0)
+
+
+def test_nothing_composed_is_stored(start: Start) -> None:
+    first = start(compose="epic")
+    ask(first, CODE)
+    assert ask(first, OTHER_BRANCH).costs.approximate > 0
+    assert first.save(A, never)
+    first.close(10)
+    second = start(compose="off")
+    exact = start(persist=False)
+    warm, cold = ask(second, OTHER_BRANCH), ask(exact, OTHER_BRANCH)
+    assert warm.costs.approximate == 0 and warm.costs.fetched <= 64  # up to the first row that was composed
+    assert warm.text == cold.text
+    assert_same_numbers(second, 1, exact, 0)
+    second.close(10)
+
+
+def test_the_description_says_what_composes_and_why(start: Start) -> None:
+    on, off = start(compose="epic", persist=False).describe(), start(persist=False).describe()
+    assert (on["compose"], on["compose_reason"]) == ("epic", "an approximation that the setting asks for")
+    assert (off["compose"], off["compose_reason"]) == ("off", "switched off")
