@@ -124,7 +124,7 @@ class InfillingWithExcerpts(Policy):
 
     def _in_front(self, excerpts: tuple[Excerpt, ...], before: Ids, after: Ids) -> Ids:
         laid = LaidOut(preamble=self._ids(excerpts))
-        return order_parts(self._template, before, after, before[:0], laid)
+        return order_parts(self._template, before, after, before[:0], excerpts=laid)
 
     def _ids(self, excerpts: tuple[Excerpt, ...]) -> Ids:
         parts = [self._excerpt_ids(each) for each in excerpts]

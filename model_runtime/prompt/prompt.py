@@ -129,7 +129,7 @@ def _blind(template: Template, ids: int, typed: int, excerpts: LaidOut) -> int:
     return ids - typed - len(template.middle) if excerpts.room and excerpts.mask == "typed" else 0
 
 
-def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids, excerpts: LaidOut = NOTHING_LAID_OUT) -> Ids:
+def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids, *, excerpts: LaidOut = NOTHING_LAID_OUT) -> Ids:
     """Return the ids of `PREFIX head SUFFIX tail MIDDLE typed`, or as the template orders them.
 
     FIM's and SPM's orders leave typed or head empty. Of excerpts, those that change least stand first and the
@@ -190,7 +190,7 @@ def assemble(
 ) -> Prompt:
     """Build the prompt without healing: `stub` has already been taken out of typed."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
-    ids = order_parts(template, h, t, y, excerpts)
+    ids = order_parts(template, h, t, y, excerpts=excerpts)
     prompt = Prompt(
         ids=ids,
         stub=stub.encode("utf-8", "replace"),
