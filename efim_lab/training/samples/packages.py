@@ -85,7 +85,7 @@ class PackageFiles:
         return min(others, key=distance, default=None)
 
 
-class OtherFiles(NamedTuple):
+class PackageMates(NamedTuple):
     """What the package of a document has besides it."""
 
     package: PackageFiles

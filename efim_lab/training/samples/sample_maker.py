@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from efim_lab.training.samples import bpe, fragments, spans
-from efim_lab.training.samples.packages import OtherFiles
+from efim_lab.training.samples.packages import PackageMates
 from model_runtime.prompt.prompt import heal, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -67,7 +67,9 @@ class SampleMaker:
         self._layout = layout or Layout(find_template(tokenizer), bpe.ID[bpe.END])
         self._frame = len(self._joined([], [], [])) + len(self._layout.template.lead)
 
-    def make(self, window: str, is_end: bool, rng: random.Random, others: OtherFiles | None = None) -> TrainingSample:
+    def make(
+        self, window: str, is_end: bool, rng: random.Random, others: PackageMates | None = None
+    ) -> TrainingSample:
         """Make one sample from a window of lines; `is_end` is whether its document ends there.
 
         Without `others`, or if these have nothing to show, it has no excerpts.
@@ -115,7 +117,7 @@ class SampleMaker:
         span = spans.choose_span(window, rng)
         return None if span is None else self._served(window, span, rng, self.limit)
 
-    def repository(self, window: str, rng: random.Random, others: OtherFiles | None) -> list[int] | None:
+    def repository(self, window: str, rng: random.Random, others: PackageMates | None) -> list[int] | None:
         """Make a served prompt after excerpts of other files: isolated ones, or as Qwen2.5-Coder has a repository.
 
         The latter is `REPOSITORY name`, `FILE path text` for each excerpt, and `FILE path` of the document.

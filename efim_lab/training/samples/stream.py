@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from efim_lab import documents
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
-from efim_lab.training.samples.packages import OtherFiles, PackageFiles, by_package
+from efim_lab.training.samples.packages import PackageMates, PackageFiles, by_package
 from efim_lab.training.samples.packing import pack
 from efim_lab.training.samples.sample_maker import Layout, SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ class ShardWindow(NamedTuple):
 
     text: str
     is_end: bool
-    others: OtherFiles | None
+    others: PackageMates | None
 
 
 def shard_windows(source: ShardSource, index: int, length: int) -> list[ShardWindow]:
@@ -147,9 +147,9 @@ def _documents(path: Path) -> list[CodeDocument]:
     return documents.read_documents(path)
 
 
-def _others(path: Path, document: CodeDocument) -> OtherFiles | None:
+def _others(path: Path, document: CodeDocument) -> PackageMates | None:
     package = _packages(path).get(package_of(document))
-    return OtherFiles(package, document) if package else None
+    return PackageMates(package, document) if package else None
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -23,6 +23,7 @@ from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 
 STORM = 1000
+EARLIER: list[object] = []
 
 
 @pytest.fixture
@@ -53,9 +54,23 @@ async def storm(session: Session) -> list[str]:
     return ["cancelled" if isinstance(answer, BaseException) else answer.text for answer in answers]
 
 
+@pytest.fixture(autouse=True)
+def _earlier() -> Iterator[None]:
+    """Keep apart what other files' tests hold on to in this process."""
+    gc.collect()
+    EARLIER[:] = [each for each in gc.get_objects() if type(each) in (Completer, Arena, Prompt)]
+    yield
+    EARLIER.clear()
+
+
+def living(*kinds: type) -> list[type]:
+    earlier = {id(each) for each in EARLIER}
+    return [type(each) for each in gc.get_objects() if type(each) in kinds and id(each) not in earlier]
+
+
 def alive(kind: type) -> int:
     gc.collect()
-    return sum(type(each) is kind for each in gc.get_objects())
+    return len(living(kind))
 
 
 async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None:
@@ -64,7 +79,7 @@ async def test_a_model_that_is_replaced_leaves_nothing(session: Session) -> None
     session.configure(replace(session.settings, max_lines=3))
     loading = asyncio.create_task(session.load(lambda *_: None))
     await loading
-    assert [type(each) for each in gc.get_objects() if type(each) in (Completer, Arena)] == [Completer]
+    assert living(Completer, Arena) == [Completer]
     await session.background.settled()
 
 

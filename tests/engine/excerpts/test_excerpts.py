@@ -209,14 +209,18 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     model = load(checkpoint, progress=lambda *_: None, weights="fp16", **OPTIONS)  # pyright: ignore
     prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
     with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
-        model.engine.generate(Owner(""), replace(prompt, room=(prompt.ids,)), ENDLESS, 1, never)
+        model.engine.generate(
+            Owner(""), with_isolated(prompt, model.template, "typed", [prompt.ids], [""]), ENDLESS, 1, never
+        )
 
 
 def test_excerpts_that_exceed_the_room_are_refused_and_harm_nothing(served: Served) -> None:
     prompt = served.prompt(400, 300, [0, 1])
     served.generate(0, prompt)
     with pytest.raises(ValueError, match=f"exceed a room of {ROOM}: choose fewer"):
-        served.generate(0, replace(prompt, room=(np.zeros(ROOM + 1, dtype=np.int32),)))
+        served.generate(
+            0, with_isolated(prompt, served.model.template, "typed", [np.zeros(ROOM + 1, dtype=np.int32)], [""])
+        )
     assert served.generate(0, prompt).stats.recomputed == 0
 
 

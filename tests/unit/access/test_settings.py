@@ -135,7 +135,7 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     changes |= {"revision": "v1", "template": (("prefix", "<a>"),), "model_languages": ("go",)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
     changes |= {"host_memory_mib": 9, "disk_codec": "int8", "disk_mib": 9}
-    changes |= {"repository_signatures": True, "imported_signatures": True, "similar_code": True}
+    changes |= {"repository_signatures": True, "imported_signatures": True, "similar_code": True, "compose": "epic"}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name

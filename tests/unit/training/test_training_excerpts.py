@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from efim_lab.documents import CodeDocument
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
-from efim_lab.training.samples.packages import OtherFiles, by_package
+from efim_lab.training.samples.packages import PackageMates, by_package
 from efim_lab.training.samples.sample_maker import SampleMaker, Shares
 from tests.unit.training.test_training_samples import TOKENIZER, decoded
 
@@ -46,7 +46,7 @@ DOCUMENTS = [
     CodeDocument("pack-1.0/pack/use.py", USER),
     CodeDocument("other-2.0/other/shapes.py", "class Circle:\n    pass\n"),
 ]
-OTHERS = OtherFiles(by_package(DOCUMENTS)["pack-1.0"], DOCUMENTS[1])
+OTHERS = PackageMates(by_package(DOCUMENTS)["pack-1.0"], DOCUMENTS[1])
 ALWAYS = Shares(plain=0, fim=0, fragments=0, efim=0, served=0, repository=1, whole=0)
 FILE, REPOSITORY, PREFIX, SUFFIX, MIDDLE, END = (
     bpe.ID[name] for name in (bpe.FILE, bpe.REPOSITORY, bpe.PREFIX, bpe.SUFFIX, bpe.MIDDLE, bpe.END)
@@ -67,7 +67,7 @@ def test_definitions_are_the_signatures_of_imported_names_that_the_window_uses()
 def test_chunks_are_text_of_other_files_of_the_same_package(rng: random.Random):
     chunk = OTHERS.package.chunk(OTHERS.document, "Circle area", rng)
     assert chunk is not None and chunk.path == "pack/shapes.py" and chunk.text and chunk.text in SHAPES
-    alone = OtherFiles(by_package(DOCUMENTS)["other-2.0"], DOCUMENTS[2])
+    alone = PackageMates(by_package(DOCUMENTS)["other-2.0"], DOCUMENTS[2])
     assert alone.excerpts("Circle", "Circle", rng) == []
 
 
