@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from efim_lab import documents
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
-from efim_lab.training.samples.packages import PackageMates, PackageFiles, by_package
+from efim_lab.training.samples.packages import PackageFiles, PackageMates, by_package
 from efim_lab.training.samples.packing import pack
 from efim_lab.training.samples.sample_maker import Layout, SampleMaker, Shares
 from model_runtime.prompt.tokenizer import Tokenizer
