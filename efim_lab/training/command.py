@@ -81,6 +81,14 @@ def build_parser() -> Parser:
     data = "a tuning.jsonl written by `corpus`, or a folder of packages"
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
+    summary = "measure what isolated excerpts cost a model that was trained with them"
+    step = add_command(steps, "masks", summary, "efim-ls train masks --model run/export --data data/heldout.jsonl")
+    step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
+    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data.replace("tuning", "heldout"))
+    step.add_argument(
+        "--places", type=int, default=600, metavar="N", help="the number of lines (default: %(default)s)"
+    )
+    step.set_defaults(step=_masks)
     return parser
 
 
@@ -224,6 +232,14 @@ def _cache(arguments: argparse.Namespace) -> int:
     from efim_lab.training import mixture
 
     print(mixture.fit_in_place(arguments.model, read_held_out(arguments.data)))
+    return 0
+
+
+def _masks(arguments: argparse.Namespace) -> int:
+    from efim_lab.evaluation.held_out_data import read_held_out
+    from efim_lab.training.run.mask_check import check_masks
+
+    print(check_masks(arguments.model, read_held_out(arguments.data), arguments.places))
     return 0
 
 

@@ -86,9 +86,13 @@ def loss_of(model: torch.nn.Module, rows: Tensor, seen: Tensor | None = None) ->
 
 def loss_of_samples(model: torch.nn.Module, rows: Tensor) -> Tensor:
     """Return the loss where each token sees what `masks.py` lets it see; attention takes longer than without."""
-    places, starts = torch.arange(rows.shape[1], device=rows.device), sample_starts(rows)
-    seen = (places <= places[:, None]) & (places >= starts[..., None])
-    return loss_of(model, rows, seen[:, None])
+    return loss_of(model, rows, seen_by(sample_starts(rows)))
+
+
+def seen_by(starts: Tensor) -> Tensor:
+    """Return which keys each query may see [rows, 1, length, length], from where each begins [rows, length]."""
+    places = torch.arange(starts.shape[1], device=starts.device)
+    return ((places <= places[:, None]) & (places >= starts[..., None]))[:, None]
 
 
 def optimizers(model: LlamaForCausalLM, rate: float, native: bool = False) -> list[torch.optim.Optimizer]:

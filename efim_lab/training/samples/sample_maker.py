@@ -123,8 +123,14 @@ class SampleMaker:
         The latter is `REPOSITORY name`, `FILE path text` for each excerpt, and `FILE path` of the document.
         """
         span = spans.choose_span(window, rng)
-        if span is None or others is None:
-            return self.served(window, rng)
+        return None if span is None else self.around(window, span, rng, others)
+
+    def around(
+        self, window: str, span: spans.Span, rng: random.Random, others: PackageMates | None
+    ) -> list[int] | None:
+        """Make the same at a span of the window, without excerpts if there are no `others`."""
+        if others is None:
+            return self._served(window, span, rng, self.limit)
         query = window[max(0, span.anchor - _NEARBY) : span.cursor] + window[span.end : span.end + _NEARBY]
         is_whole = rng.random() < self.shares.whole
         front = [bpe.ID[bpe.REPOSITORY], *self._encode(f"{others.package.name}\n")] if is_whole else []

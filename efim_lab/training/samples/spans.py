@@ -2,11 +2,13 @@
 
 import random
 import re
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from model_runtime.engine.rest_of_line import is_closers
 
+WEIGHTS, REST_OF_LINE = (0.55, 0.2, 0.1, 0.15), (1, 0, 0, 0)
 _LONGEST_BLOCK = 25
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -20,10 +22,11 @@ class Span(NamedTuple):
     tail: int
 
 
-def choose_span(text: str, rng: random.Random) -> Span | None:
+def choose_span(text: str, rng: random.Random, weights: Sequence[float] = WEIGHTS) -> Span | None:
     """Choose a span of a window of lines as a completion would have it, preferably late in the window.
 
-    Return None if all lines are blank. A middle that reaches the end of its line includes the line break.
+    `weights` are those of the rest of a line, some lines more, a block, and a part of a line. Return None if all lines
+    are blank. A middle that reaches the end of its line includes the line break.
     """
     lines: list[str] = _LINE.findall(text)
     written = [row for row, line in enumerate(lines) if not line.isspace()]
@@ -31,7 +34,7 @@ def choose_span(text: str, rng: random.Random) -> Span | None:
         return None
     row = written[int(max(rng.random(), rng.random()) * len(written))]
     starts = [0, *accumulate(map(len, lines))]
-    cursor_column, last_row, end_column = rng.choices(_KINDS, _WEIGHTS)[0](lines, row, rng)
+    cursor_column, last_row, end_column = rng.choices(_KINDS, weights)[0](lines, row, rng)
     end = starts[last_row] + end_column
     next_line = starts[last_row + 1]
     if text[end:next_line] == "\n":
@@ -94,4 +97,3 @@ def _within_line(lines: list[str], row: int, rng: random.Random) -> tuple[int, i
 
 # (lines, row) to (the cursor's column, the row and the column where the middle ends)
 _KINDS = (_rest_of_line, _further_lines, _block, _within_line)
-_WEIGHTS = (0.55, 0.2, 0.1, 0.15)
