@@ -85,9 +85,8 @@ def build_parser() -> Parser:
     step = add_command(steps, "masks", summary, "efim-ls train masks --model run/export --data data/heldout.jsonl")
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data.replace("tuning", "heldout"))
-    step.add_argument(
-        "--places", type=int, default=600, metavar="N", help="the number of lines (default: %(default)s)"
-    )
+    count = "the number of lines (default: %(default)s)"
+    step.add_argument("--places", type=int, default=600, metavar="N", help=count)
     step.set_defaults(step=_masks)
     return parser
 

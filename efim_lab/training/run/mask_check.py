@@ -94,10 +94,11 @@ def _measured(model: LlamaForCausalLM, tokenizer: Tokenizer, places: Sequence[Ma
         ids = place.samples[way]
         done, stub = heal(tokenizer, place.window[place.span.anchor : place.span.cursor])
         first = ids.index(bpe.ID[bpe.MIDDLE]) + 1 + len(tokenizer.encode(done))
-        rows, wanted = torch.tensor([ids]), torch.tensor(ids[first:-1])
+        rows, line = torch.tensor([ids]), ids[first:-1]
         seen = network.seen_by(sample_starts(rows))
         logits = model(input_ids=rows, attention_mask=seen, use_cache=False).logits[0, first - 1 : -2].float()
-        _constrain(logits, tokenizer, stub.encode(), wanted.tolist())
+        _constrain(logits, tokenizer, stub.encode(), line)
+        wanted = torch.tensor(line)
         right.append(bool((logits.argmax(-1) == wanted).all()))
         bits -= logits.log_softmax(-1).gather(1, wanted[:, None]).sum().item() / math.log(2)
     return MaskFigures(right, bits)
