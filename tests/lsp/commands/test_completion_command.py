@@ -59,7 +59,7 @@ def test_bash_completes_commands_options_choices_and_paths(folder: Path) -> None
     assert bash("cache", "") == ["ls", "verify", "clear"]
     assert bash("cache", "clear", "--f") == ["--file", "--folder"]
     assert bash("replay", "--policy", "") == ["none", "psm", "spm", "efim-paper", "efim"]
-    assert bash("bench", "") == ["efim-paper"]
+    assert bash("bench", "") == ["efim-paper", "reuse"]
     assert bash("train", "to") == ["tokenizer"]
     assert "--method" in bash("train", "--") and bash("train", "run", "--tok") == ["--tokenizer", "--tokens"]
     assert bash("complete", "pa") == ["package", "page.py"] or bash("complete", "pa") == ["page.py", "package"]
