@@ -14,13 +14,13 @@ from random import Random
 
 import numpy as np
 
-from efim_lab.replay.policies import Policy, PolicyPrompt, count_with
+from efim_lab.replay.policies import Policy, PolicyPrompt, StickyWindow, count_with
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.simulated_repository import SimulatedRepository, files_of
 from efim_lab.replay.trace import Trace, keystrokes
 from efim_ls.completion.model_from_settings import FULL_EXCERPTS
 from efim_ls.completion.planner import FRAMES, Frame, Plan, Planner
-from efim_ls.completion.window import Budget, Window
+from efim_ls.completion.window import Budget
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.excerpt_layout import PlainLayout, excerpt_ids
@@ -105,16 +105,11 @@ class InfillingWithExcerpts(Policy):
         """Build prompts with one sequence, whose beginning is reused."""
         self._tokenizer, self._template, self._repository = tokenizer, template, repository
         self._excerpt_ids = cache(partial(excerpt_ids, tokenizer, template))
-        self._window = Window(budget, tokenizer.pieces)
-        self._last: tuple[int, str] | None = None
+        self._window = StickyWindow(tokenizer, budget)
 
     def prompt(self, text: str, cursor: int) -> PolicyPrompt:
         """Return the prompt at a cursor."""
-        start = self._window.start(text, cursor, self._last)
-        new = self._last is None or start != self._last[0]
-        self._last = start, text[start:cursor]
-        before = self._tokenizer.encode(text[start:cursor])
-        after = self._tokenizer.encode(self._window.tail(text, cursor))
+        before, after, new = self._window.cut(text, cursor)
         shown = self._repository.stable(text)._replace(volatile=self._repository.similar(text, cursor))
         return PolicyPrompt(self._ordered(shown, before, after, cursor), 0, new)
 

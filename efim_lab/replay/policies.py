@@ -95,25 +95,34 @@ def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> 
     return recomputed
 
 
-class Infilling(Policy):
-    """PSM and SPM: the orders that put all text before the cursor into one part.
+class StickyWindow:
+    """Cuts prompts whose window moves as seldom as EFIM's: one that follows the cursor recomputes everything."""
 
-    They use the same sticky window as EFIM; a window that follows the cursor would recompute everything.
-    """
+    def __init__(self, tokenizer: Tokenizer, budget: Budget) -> None:
+        """Start without a window."""
+        self._tokenizer, self._window = tokenizer, Window(budget, tokenizer.pieces)
+        self._last: tuple[int, str] | None = None
+
+    def cut(self, text: str, cursor: int) -> tuple[Ids, Ids, bool]:
+        """Return the ids before and after the cursor, and whether the window has moved."""
+        start = self._window.start(text, cursor, self._last)
+        has_moved = self._last is None or start != self._last[0]
+        self._last = start, text[start:cursor]
+        after = self._window.tail(text, cursor)
+        return self._tokenizer.encode(text[start:cursor]), self._tokenizer.encode(after), has_moved
+
+
+class Infilling(Policy):
+    """PSM and SPM: the orders that put all text before the cursor into one part."""
 
     def __init__(self, tokenizer: Tokenizer, template: Template, budget: Budget, suffix_first: bool) -> None:
         """Build prompts in PSM order or, with `suffix_first`, in Code Llama's SPM order."""
-        self._tokenizer, self._template, self._suffix_first = tokenizer, template, suffix_first
-        self._window = Window(budget, tokenizer.pieces)
-        self._last: tuple[int, str] | None = None
+        self._template, self._suffix_first = template, suffix_first
+        self._window = StickyWindow(tokenizer, budget)
 
     def prompt(self, text: str, cursor: int) -> PolicyPrompt:
         """Return the prompt at a cursor."""
-        start = self._window.start(text, cursor, self._last)
-        new = self._last is None or start != self._last[0]
-        self._last = start, text[start:cursor]
-        before = self._tokenizer.encode(text[start:cursor])
-        after = self._tokenizer.encode(self._window.tail(text, cursor))
+        before, after, new = self._window.cut(text, cursor)
         head, typed = (NO_IDS, before) if self._suffix_first else (before, NO_IDS)
         return PolicyPrompt(order_parts(self._template, head, after, typed), 0, new)
 

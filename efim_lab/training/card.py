@@ -58,15 +58,15 @@ def _apart(entries: Sequence[ManifestEntry], part: str) -> str:
 
 def mixture_text(shares: Shares) -> str:
     """Describe the mixture of samples in percent."""
-    whole = shares.plain + shares.fim + shares.fragments + shares.efim + shares.served
     kinds = {
         "plain text": shares.plain,
         "infilling in the usual order": shares.fim,
         "infilling over fragments of 1 to 200 characters, tokenized apart": shares.fragments,
         "EFIM's order with a random increment": shares.efim,
         "this server's prompts": shares.served,
+        "the same after excerpts of other files": shares.repository,
     }
-    parts = [f"{share / whole:.0%} {kind}" for kind, share in kinds.items() if share]
+    parts = [f"{share / sum(kinds.values()):.0%} {kind}" for kind, share in kinds.items() if share]
     return f"{', '.join(parts)} ({shares.cut:.0%} of them not healed)"
 
 
