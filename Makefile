@@ -18,13 +18,13 @@ demo: .venv/runs
 	$(BIN)/efim-ls demo
 
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
-# process waits long for another. Windows of VS Code have one neighbour: they need little of the machine, but soon.
+# process waits long for another. Windows of VS Code want the machine for themselves.
 SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
 WINDOWS := tests/lsp/commands/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
 
 test: editors
 	$(SIDE_BY_SIDE) logical --maxprocesses 4 $(WINDOWS:%=--ignore %)
-	$(SIDE_BY_SIDE) 2 $(WINDOWS)
+	$(BIN)/python -m pytest $(WINDOWS)
 
 lint: .venv/develops
 	$(BIN)/ruff check .
