@@ -32,7 +32,7 @@ from model_runtime.prompt.prompt import Prompt, build, with_isolated
 
 ROOM, EXCERPT, HEAD, TAIL, TYPED = 512, 120, 900, 250, 60  # tokens, and characters of the window's parts
 REPEATS = 5
-URI = "file:///work/bench.py"
+URI = "file:///project/bench.py"
 RULE = StopRule(multiline=False, indent=0, max_lines=1)
 
 
