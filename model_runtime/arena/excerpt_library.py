@@ -111,7 +111,7 @@ class ExcerptLibrary:
         row = arena.room - arena.excerpts.tokens
         for text in arena.excerpts.texts:
             numbers, exact = self._kept[text]
-            arena.write(row, rotated(numbers, self._rotations[row]))
+            arena.write(row, np.stack((turned(numbers[0], self._rotations[row]), numbers[1])))
             row += numbers.shape[3]
             if not exact:
                 arena.doubt_excerpts()
@@ -122,14 +122,13 @@ class ExcerptLibrary:
             tokens -= self._kept.popitem(last=False)[1].numbers.shape[3]
 
 
-def rotated(numbers: KeysValues, factors: npt.NDArray[np.complex64]) -> KeysValues:
-    """Return keys and values whose keys are multiplied by `factors` [head_dim / 2], the values as they are.
+def turned(keys: npt.NDArray[np.float32], factors: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
+    """Return keys [..., tokens, head_dim] multiplied by `factors`, [head_dim / 2] or one such row for each token.
 
     Dimensions 2j and 2j + 1 are the parts of one number. Each product, difference and sum is an operation of its own,
     so that it is rounded alike whatever instructions compute it.
     """
-    turned = numbers.copy()
-    real, imaginary = numbers[0, ..., ::2], numbers[0, ..., 1::2]
-    turned[0, ..., ::2] = real * factors.real - imaginary * factors.imag
-    turned[0, ..., 1::2] = real * factors.imag + imaginary * factors.real
-    return turned
+    real, imaginary, made = keys[..., ::2], keys[..., 1::2], np.empty_like(keys)
+    made[..., ::2] = real * factors.real - imaginary * factors.imag
+    made[..., 1::2] = real * factors.imag + imaginary * factors.real
+    return made

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.arena.excerpt_library import turned
+
 Rotations = npt.NDArray[np.complex64]  # [context, head_dim / 2]
 
 
@@ -17,5 +19,4 @@ def moved(keys: npt.NDArray[np.float32], rotations: Rotations, old: int, new: in
         return keys.copy()
     count = keys.shape[2]
     turns = rotations[new : new + count].astype(np.complex128) * rotations[old : old + count].conj()
-    pairs = np.ascontiguousarray(keys).view(np.complex64)
-    return (pairs * turns.astype(np.complex64)).view(np.float32)
+    return turned(keys, turns.astype(np.complex64))

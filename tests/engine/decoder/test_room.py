@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from model_runtime.arena.arena import Arena
-from model_runtime.arena.excerpt_library import ExcerptLibrary, rotated
+from model_runtime.arena.excerpt_library import ExcerptLibrary, turned
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
@@ -165,13 +165,13 @@ def test_a_rotation_is_the_one_to_the_place(folder: Path) -> None:
     mine = placed(decoder, arena(), scratch, isolated_excerpts([TOKENS[:20]], 0))
     assert decoder.rotations is not None
     keys, factors = scratch.copy_out(0, 20), decoder.rotations[ROOM - 20].astype(np.complex128)
-    turned = keys[0].reshape(*keys.shape[1:4], -1, 2).astype(np.float64)
-    exact = (turned[..., 0] + 1j * turned[..., 1]) * factors
-    found = mine.k[:, :, ROOM - 20 : ROOM].reshape(turned.shape)
+    pairs = keys[0].reshape(*keys.shape[1:4], -1, 2).astype(np.float64)
+    exact = (pairs[..., 0] + 1j * pairs[..., 1]) * factors
+    found = mine.k[:, :, ROOM - 20 : ROOM].reshape(pairs.shape)
     assert np.abs(found[..., 0] - exact.real).max() <= 1e-6 * np.abs(exact).max()
     assert np.abs(found[..., 1] - exact.imag).max() <= 1e-6 * np.abs(exact).max()
     assert np.array_equal(
-        rotated(keys[:, :, :, :3], decoder.rotations[5]), rotated(keys, decoder.rotations[5])[:, :, :, :3]
+        turned(keys[:, :, :, :3], decoder.rotations[5]), turned(keys, decoder.rotations[5])[:, :, :, :3]
     )
 
 
