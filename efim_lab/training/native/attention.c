@@ -4,7 +4,7 @@
    of the summed dimension side by side, as the CPU's bf16 products want them. `heads` query heads share `kv_heads`
    heads of keys and values; a head has 64 elements; a row of `qkv` holds queries, keys, values. */
 
-#include "lanes.h"
+#include "tiles.h"
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct {
 } Row;
 
 /* c[64][64] = (add ? c : 0) + a[64][2 * pairs] b[pairs][.. columns][2], by blocks of 8 x 32 in registers. */
-INLINE void multiply(float *c, const Bf16 *a, int64_t a_stride, const Bf16 *b, int64_t columns, int pairs, int add) {
+INLINE void multiply_lanes(float *c, const Bf16 *a, int64_t a_stride, const Bf16 *b, int64_t columns, int pairs, int add) {
     for (int column = 0; column < TILE; column += 2 * LANES)
         for (int row = 0; row < TILE; row += 8) {
             Floats sums[8][2];
@@ -46,6 +46,28 @@ INLINE void multiply(float *c, const Bf16 *a, int64_t a_stride, const Bf16 *b, i
                 for (int half = 0; half < 2; half++)
                     _mm512_storeu_ps(c + (row + i) * TILE + column + half * LANES, sums[i][half]);
         }
+}
+
+/* The same, in AMX's tiles if the CPU has them; `begin` and `end` enclose its uses. */
+INLINE void multiply(float *c, const Bf16 *a, int64_t a_stride, const Bf16 *b, int64_t columns, int pairs, int add) {
+    if (!tiles_usable()) {
+        multiply_lanes(c, a, a_stride, b, columns, pairs, add);
+        return;
+    }
+    for (int row = 0; row < TILE; row += TILE_BLOCK)
+        for (int column = 0; column < TILE; column += TILE_BLOCK) {
+            TileOperand left = {a + row * a_stride, 2 * a_stride, TILE_DEPTH};
+            TileOperand right = {b + 2 * column, 4 * columns, TILE_DEPTH * columns};
+            tile_block(c + row * TILE + column, TILE, left, right, 2 * pairs, add);
+        }
+}
+
+INLINE void begin(void) {
+    if (tiles_usable()) tiles_begin();
+}
+
+INLINE void end(void) {
+    if (tiles_usable()) tiles_end();
 }
 
 /* to[64 / 2][columns][2] from 64 elements of each of `count` tokens: pairs along the elements. */
@@ -168,6 +190,7 @@ static void tile_forward(const Row *row, int64_t first, const Bf16 *q, const Bf1
 void train_attend(int64_t rows, int64_t length, int64_t heads, int64_t kv_heads, const int32_t *starts, const Bf16 *qkv,
                   Bf16 *out, float *log_sums, Bf16 *scratch) {
     int64_t group = heads / kv_heads, stride = (heads + 2 * kv_heads) * DIM;
+    begin();
     for (int64_t r = 0; r < rows; r++, qkv += length * stride, out += length * heads * DIM, log_sums += length * heads) {
         Row row = {length, heads, stride, starts + r * length};
         for (int64_t head = 0; head < heads; head++) {
@@ -178,6 +201,7 @@ void train_attend(int64_t rows, int64_t length, int64_t heads, int64_t kv_heads,
                              out + (first * heads + head) * DIM, heads * DIM, log_sums + first * heads + head, heads);
         }
     }
+    end();
 }
 
 /* What the tiles of one tile of queries share, backward. */
@@ -249,6 +273,7 @@ void train_attend_back(int64_t rows, int64_t length, int64_t heads, int64_t kv_h
     int64_t group = heads / kv_heads, stride = (heads + 2 * kv_heads) * DIM, inner = heads * DIM;
     float *dk = scratch, *dv = dk + length * DIM;
     Bf16 *turned = (Bf16 *)(dv + length * DIM);
+    begin();
     for (int64_t r = 0; r < rows; r++) {
         Row row = {length, heads, stride, starts + r * length};
         for (int64_t head = 0; head < heads; head++) {
@@ -274,4 +299,5 @@ void train_attend_back(int64_t rows, int64_t length, int64_t heads, int64_t kv_h
         qkv += length * stride, d_qkv += length * stride, log_sums += length * heads;
         out += length * inner, d_out += length * inner;
     }
+    end();
 }

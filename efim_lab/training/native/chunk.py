@@ -55,11 +55,10 @@ class ChunkPass:
         self._d_gated = torch.empty_like(self._records[0].gated)
         layer = weights.layers[0]
         matrices = [matrix.values for matrix in (layer.qkv, layer.out, layer.gate_up, layer.down)]
-        widest, largest = max(max(each.shape) for each in matrices), max(each.numel() for each in matrices)
-        self._scratch = Scratch(tokens, widest, largest)
+        self._scratch = Scratch(tokens, max(max(each.shape) for each in matrices))
         logit_rows = min(tokens, LOGIT_ROWS)
         self._logits = _halves(logit_rows, shape.vocabulary)
-        self._logit_scratch = Scratch(logit_rows, shape.vocabulary, weights.table.values.numel())
+        self._logit_scratch = Scratch(logit_rows, shape.vocabulary)
         self._attention_scratch = torch.empty(library().train_attention_scratch(tokens), dtype=torch.uint8)
         self._turns = _turns(tokens)
 

@@ -1,7 +1,7 @@
 /* Sixteen lanes of numbers and their bf16 forms, for CPUs with AVX-512 and its bf16 products. */
 
 #pragma once
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,avx2,fma")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,avx2,fma,amx-tile,amx-bf16")
 #include <immintrin.h>
 #include <stdint.h>
 

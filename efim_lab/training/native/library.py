@@ -24,6 +24,8 @@ _SIGNATURES = {
     "train_multiply_int8": (*[c_int64] * 3, *[c_void_p] * 6),
     "train_multiply_tokens": (*[c_int64] * 3, *[c_void_p] * 3),
     "train_pair_tokens": (*[c_int64] * 2, *[c_void_p] * 2),
+    "train_left_tokens": (*[c_int64] * 2, *[c_void_p] * 2),
+    "train_pack_rows": (*[c_int64] * 2, *[c_void_p] * 2),
     "train_quantize": (*[c_int64] * 2, *[c_void_p] * 3),
     "train_pack_columns": (*[c_int64] * 2, *[c_void_p] * 2),
     "train_pack_rows_int8": (*[c_int64] * 2, *[c_void_p] * 4),
@@ -45,6 +47,7 @@ class KernelLibrary(ctypes.CDLL):
         self.train_cross_entropy.restype = c_double
         self.train_attention_scratch.argtypes, self.train_attention_scratch.restype = (c_int64,), c_int64
         self.train_muon_scratch.argtypes, self.train_muon_scratch.restype = (c_int64,) * 2, c_int64
+        self.tiles_usable.argtypes, self.tiles_usable.restype = (), c_int
         self.train_supported.argtypes, self.train_supported.restype = (), c_int
 
 

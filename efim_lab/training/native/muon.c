@@ -11,14 +11,14 @@ static const float A = 3.4445f, B = -4.7750f, C = 2.0315f;
 /* x[tall][narrow] and what its iterations need. */
 typedef struct {
     int64_t tall, narrow;
-    Bf16 *x, *next, *panels, *gram, *gram_panels, *change;
+    Bf16 *x, *next, *left, *panels, *gram, *gram_panels, *change;
     float *sums;
 } Iteration;
 
 /* Bytes of scratch for a matrix of as many elements. */
 int64_t train_muon_scratch(int64_t rows, int64_t columns) {
     int64_t narrow = rows < columns ? rows : columns;
-    return rows * columns * (int64_t)(3 * sizeof(Bf16) + sizeof(float)) + narrow * narrow * (int64_t)(3 * sizeof(Bf16) + sizeof(float));
+    return rows * columns * (int64_t)(4 * sizeof(Bf16) + sizeof(float)) + narrow * narrow * (int64_t)(3 * sizeof(Bf16) + sizeof(float));
 }
 
 /* buffer += (1 - momentum) * (gradient - buffer), update = gradient + momentum * (buffer - gradient): Nesterov's.
@@ -82,9 +82,8 @@ static void apply(const Iteration *it, float *weights, float kept, float rate, i
 /* x = A x + x (B g + C g g), where g = x^T x. */
 static void iterate(Iteration *it) {
     int64_t n = it->narrow;
-    train_pair_tokens(it->tall, n, it->x, it->panels);
     memset(it->sums, 0, n * n * sizeof(float));
-    multiply_by_itself(n, it->tall, it->panels, it->sums);
+    multiply_by_itself(n, it->tall, it->x, it->left, it->panels, it->sums);
     mirror(n, it->sums, it->gram);
     train_pair_tokens(n, n, it->gram, it->gram_panels);
     multiply_and_add(n, n, n, it->gram, it->gram_panels, C, B, it->gram, it->change);
@@ -102,8 +101,8 @@ void train_muon(int64_t rows, int64_t columns, float momentum, float kept, float
     float *update = (float *)scratch, *sums = update + count;
     Bf16 *halves = (Bf16 *)(sums + square);
     Iteration it = {.tall = count / narrow, .narrow = narrow, .x = halves, .next = halves + count,
-                    .panels = halves + 2 * count, .gram = halves + 3 * count, .gram_panels = halves + 3 * count + square,
-                    .change = halves + 3 * count + 2 * square, .sums = sums};
+                    .left = halves + 2 * count, .panels = halves + 3 * count, .gram = halves + 4 * count,
+                    .gram_panels = halves + 4 * count + square, .change = halves + 4 * count + 2 * square, .sums = sums};
     double norm = sqrt(add_momentum(count, momentum, gradient, buffer, update));
     load(&it, update, 1 / (norm > 1e-7 ? norm : 1e-7), wide);
     for (int step = 0; step < STEPS; step++) iterate(&it);

@@ -6,6 +6,7 @@
    since one side has no sign) and for each column on the right. */
 
 #include "products.h"
+#include "tiles.h"
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #define ROWS_AT_ONCE 128 /* rows of the left operand that stay in the cache while all panels pass */
 #define TOKENS_AT_ONCE 512
 #define PAIRED_AT_ONCE 32
+#define TILE_TOKENS 256 /* tokens of a panel of each side: both fit the nearest cache */
 
 typedef __m512i Ints;
 
@@ -38,26 +40,60 @@ typedef __m512i Ints;
 BLOCK(block_bf16, Floats, DOT_BF16)
 BLOCK(block_int8, Ints, DOT_INT8)
 
-/* out[rows][columns] = times * a[rows][depth] b + plus * added, all bf16; `added` may be null. */
-void multiply_and_add(int64_t rows, int64_t columns, int64_t depth, const Bf16 *a, const Bf16 *b, float times,
-                      float plus, const Bf16 *added, Bf16 *out) {
-    for (int64_t top = 0; top < rows; top += ROWS_AT_ONCE)
-        for (int64_t column = 0; column < columns; column += PANEL)
-            for (int64_t row = top; row < rows && row < top + ROWS_AT_ONCE; row += ROWS) {
+/* A product whose sums become bf16: out[rows][columns] = times * a[rows][depth] b + plus * added; `added` may be null. */
+typedef struct {
+    int64_t rows, columns, depth;
+    const Bf16 *a, *b;
+    float times, plus;
+    const Bf16 *added;
+    Bf16 *out;
+} Product;
+
+INLINE void finish(const Product *p, int64_t row, int64_t column, Floats value) {
+    int64_t at = row * p->columns + column;
+    if (p->added) value = value * p->times + widened(p->added + at) * p->plus;
+    narrowed(p->out + at, value);
+}
+
+static void multiply_lanes(const Product *p, int64_t first) {
+    for (int64_t top = first; top < p->rows; top += ROWS_AT_ONCE)
+        for (int64_t column = 0; column < p->columns; column += PANEL)
+            for (int64_t row = top; row < p->rows && row < top + ROWS_AT_ONCE; row += ROWS) {
                 Floats sums[ROWS][2];
 #pragma GCC unroll 8
                 for (int i = 0; i < ROWS; i++) sums[i][0] = sums[i][1] = spread(0);
-                const char *left = (const char *)(a + row * depth), *right = (const char *)(b + column * depth);
-                block_bf16(sums, left, 2 * depth, 4, right, depth / 2);
+                const char *left = (const char *)(p->a + row * p->depth), *right = (const char *)(p->b + column * p->depth);
+                block_bf16(sums, left, 2 * p->depth, 4, right, p->depth / 2);
 #pragma GCC unroll 8
                 for (int i = 0; i < ROWS; i++)
-                    for (int half = 0; half < 2; half++) {
-                        int64_t at = (row + i) * columns + column + half * LANES;
-                        Floats value = sums[i][half];
-                        if (added) value = value * times + widened(added + at) * plus;
-                        narrowed(out + at, value);
-                    }
+                    for (int half = 0; half < 2; half++) finish(p, row + i, column + half * LANES, sums[i][half]);
             }
+}
+
+/* As many rows as blocks of tiles hold; returns how many. */
+static int64_t multiply_tiles(const Product *p) {
+    float sums[TILE_BLOCK * TILE_BLOCK] __attribute__((aligned(64)));
+    int64_t rows = p->rows / TILE_BLOCK * TILE_BLOCK;
+    tiles_begin();
+    for (int64_t top = 0; top < rows; top += ROWS_AT_ONCE)
+        for (int64_t column = 0; column < p->columns; column += PANEL)
+            for (int64_t row = top; row < rows && row < top + ROWS_AT_ONCE; row += TILE_BLOCK) {
+                TileOperand left = {p->a + row * p->depth, 2 * p->depth, TILE_DEPTH};
+                TileOperand right = {p->b + column * p->depth, 4 * PANEL, TILE_DEPTH * PANEL};
+                tile_block(sums, TILE_BLOCK, left, right, p->depth, 0);
+                for (int i = 0; i < TILE_BLOCK; i++)
+                    for (int half = 0; half < 2; half++)
+                        finish(p, row + i, column + half * LANES, _mm512_load_ps(sums + i * TILE_BLOCK + half * LANES));
+            }
+    tiles_end();
+    return rows;
+}
+
+/* out[rows][columns] = times * a[rows][depth] b + plus * added, all bf16; `added` may be null. */
+void multiply_and_add(int64_t rows, int64_t columns, int64_t depth, const Bf16 *a, const Bf16 *b, float times,
+                      float plus, const Bf16 *added, Bf16 *out) {
+    Product product = {rows, columns, depth, a, b, times, plus, added, out};
+    multiply_lanes(&product, tiles_usable() ? multiply_tiles(&product) : 0);
 }
 
 /* out[rows][columns] = a[rows][depth] b, all bf16. */
@@ -90,7 +126,7 @@ void train_multiply_int8(int64_t rows, int64_t columns, int64_t depth, const uin
 
 /* sum[rows][columns] += a^T b, over tokens; both operands are panels of token pairs. Of a symmetric product only the
    panels of columns that reach the diagonal are computed. */
-static void multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
+static void multiply_tokens_lanes(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
                             int symmetric) {
     for (int64_t token = 0; token < tokens; token += TOKENS_AT_ONCE) {
         int64_t pairs = (tokens - token < TOKENS_AT_ONCE ? tokens - token : TOKENS_AT_ONCE) / 2;
@@ -109,12 +145,36 @@ static void multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const
     }
 }
 
+/* The same, with a in tiles. */
+static void multiply_tokens_tiles(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
+                                  int symmetric) {
+    tiles_begin();
+    for (int64_t token = 0; token < tokens; token += TILE_TOKENS) {
+        int64_t depth = tokens - token < TILE_TOKENS ? tokens - token : TILE_TOKENS;
+        for (int64_t row = 0; row < rows; row += TILE_BLOCK)
+            for (int64_t column = 0; column < columns && !(symmetric && column > row); column += PANEL) {
+                TileOperand left = {a + row * tokens + token * TILE_BLOCK, 2 * TILE_DEPTH, TILE_DEPTH * TILE_BLOCK};
+                TileOperand right = {b + column * tokens + token * PANEL, 4 * PANEL, TILE_DEPTH * PANEL};
+                tile_block(sum + row * columns + column, columns, left, right, depth, 1);
+            }
+    }
+    tiles_end();
+}
+
+static void multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
+                            int symmetric) {
+    (tiles_usable() ? multiply_tokens_tiles : multiply_tokens_lanes)(rows, columns, tokens, a, b, sum, symmetric);
+}
+
+/* sum[rows][columns] += a^T b, of operands from train_left_tokens and train_pair_tokens; tokens are a multiple of 32. */
 void train_multiply_tokens(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum) {
     multiply_tokens(rows, columns, tokens, a, b, sum, 0);
 }
 
-void multiply_by_itself(int64_t columns, int64_t tokens, const Bf16 *a, float *sum) {
-    multiply_tokens(columns, columns, tokens, a, a, sum, 1);
+void multiply_by_itself(int64_t columns, int64_t tokens, const Bf16 *x, Bf16 *left, Bf16 *right, float *sum) {
+    train_left_tokens(tokens, columns, x, left);
+    train_pair_tokens(tokens, columns, x, right);
+    multiply_tokens(columns, columns, tokens, left, right, sum, 1);
 }
 
 /* Panels of token pairs from x[tokens][columns]. */
@@ -131,6 +191,28 @@ void train_pair_tokens(int64_t tokens, int64_t columns, const Bf16 *x, Bf16 *pan
                 _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, low, second));
                 _mm512_storeu_si512(to + PANEL, _mm512_permutex2var_epi16(first, high, second));
             }
+}
+
+/* The left operand over tokens in the form that this CPU multiplies: panels of token pairs, or tiles
+   [columns / 32][tokens / 32][32 columns][32 tokens]. */
+void train_left_tokens(int64_t tokens, int64_t columns, const Bf16 *x, Bf16 *to) {
+    if (!tiles_usable()) {
+        train_pair_tokens(tokens, columns, x, to);
+        return;
+    }
+    for (int64_t token = 0; token < tokens; token += TILE_DEPTH)
+        for (int64_t column = 0; column < columns; column += LANES) {
+            Floats lines[LANES]; /* pairs of bf16, which move as one */
+            for (int pair = 0; pair < LANES; pair++) {
+                const Bf16 *from = x + (token + 2 * pair) * columns + column;
+                Ints first = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
+                Ints second = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(from + columns)));
+                lines[pair] = (Floats)_mm512_or_si512(first, _mm512_slli_epi32(second, 16));
+            }
+            transpose_lanes(lines);
+            Bf16 *tile = to + column / PANEL * PANEL * tokens + token * PANEL + column % PANEL * TILE_DEPTH;
+            for (int i = 0; i < LANES; i++) _mm512_storeu_ps((float *)(tile + i * TILE_DEPTH), lines[i]);
+        }
 }
 
 /* int8 with a scale for each row, shifted by 128. */
@@ -157,6 +239,21 @@ void train_pack_columns(int64_t columns, int64_t depth, const float *w, Bf16 *pa
             narrowed(halves, _mm512_loadu_ps(w + d * columns + column));
             narrowed(halves + LANES, _mm512_loadu_ps(w + (d + 1) * columns + column));
             for (int i = 0; i < LANES; i++) to[2 * i] = halves[i], to[2 * i + 1] = halves[LANES + i];
+        }
+}
+
+/* Panels of w^T from w[columns][depth], for x w^T: bf16. */
+void train_pack_rows(int64_t columns, int64_t depth, const float *w, Bf16 *panels) {
+    for (int64_t column = 0; column < columns; column += LANES)
+        for (int64_t d = 0; d < depth; d += 2 * LANES) {
+            Floats lines[LANES]; /* pairs of bf16, which move as one */
+            for (int i = 0; i < LANES; i++) {
+                const float *from = w + (column + i) * depth + d;
+                lines[i] = (Floats)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + LANES), _mm512_loadu_ps(from));
+            }
+            transpose_lanes(lines);
+            Bf16 *to = panels + column / PANEL * PANEL * depth + d * PANEL + column % PANEL * 2;
+            for (int i = 0; i < LANES; i++) _mm512_storeu_ps((float *)(to + 2 * i * PANEL), lines[i]);
         }
 }
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from efim_lab.training.native.products import products
+from efim_lab.training.native.products import Products
 
 HEAD_DIM = 64
 
@@ -37,12 +37,12 @@ class Weight:
 
 
 class Matrix(Weight):
-    """The weights [outputs, inputs] of one product; `exact_back` is as in KernelProducts."""
+    """The weights [outputs, inputs] of one product; `exact_back` is as in Products."""
 
     def __init__(self, part: Tensor, *others: Tensor, exact_back: bool = False) -> None:
         super().__init__(part, *others)
         outputs, inputs = self.values.shape
-        self.products = products(outputs, inputs, exact_back)
+        self.products = Products(outputs, inputs, exact_back)
 
     def pack(self) -> None:
         """Copy the parameters' present values, in the form that products read."""

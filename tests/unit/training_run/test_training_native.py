@@ -15,7 +15,7 @@ from efim_lab.training.loop import AutogradGradients
 from efim_lab.training.native import chunk, library
 from efim_lab.training.native.gradients import NativeGradients, why_unfit
 from efim_lab.training.native.muon import KernelMuon
-from efim_lab.training.native.products import KernelProducts, Scratch
+from efim_lab.training.native.products import Int8Operand, Products, Scratch
 from efim_lab.training.samples import bpe
 from efim_lab.training.samples.masks import sample_starts
 from efim_lab.training.samples.packing import PADDING
@@ -53,9 +53,9 @@ def test_products_of_small_integers_are_exact_in_bf16(seed: int, rows: int, colu
     torch.manual_seed(seed)
     weight = small_integers(depth * 32, columns * 32)
     d, out = small_integers(rows * 8, depth * 32).bfloat16(), halves(rows * 8, columns * 32)
-    packed = KernelProducts(depth * 32, columns * 32, exact_back=True)
+    packed = Products(depth * 32, columns * 32, exact_back=True)
     packed.pack(weight)
-    packed.backward.multiply(rows * 8, d, out, Scratch(rows * 8, 96, 0))
+    packed.backward.multiply(rows * 8, d, out, Scratch(rows * 8, 96))
     assert torch.equal(out, (d.float() @ weight).bfloat16())
 
 
@@ -66,8 +66,8 @@ def test_gradients_of_weights_add_up_over_tokens(seed: int, tokens: int, outputs
     d, x = small_integers(tokens * 128, outputs * 32).bfloat16(), small_integers(tokens * 128, inputs * 32).bfloat16()
     before = small_integers(outputs * 32, inputs * 32)
     total = before.clone()
-    packed = KernelProducts(outputs * 32, inputs * 32, exact_back=False)
-    packed.add_gradient(tokens * 128, d, x, total, Scratch(tokens * 128, 96, 0))
+    packed = Products(outputs * 32, inputs * 32, exact_back=False)
+    packed.add_gradient(tokens * 128, d, x, total, Scratch(tokens * 128, 96))
     assert torch.equal(total, before + d.float().T @ x.float())
 
 
@@ -77,12 +77,15 @@ def test_products_in_int8_are_those_of_the_rounded_operands(seed: int, rows: int
     torch.manual_seed(seed)
     weight = torch.randn(outputs * 32, inputs * 32)
     x, y = halves(rows * 8, inputs * 32), halves(rows * 8, outputs * 32)
-    packed, scratch = KernelProducts(*weight.shape, exact_back=False), Scratch(rows * 8, 96, 0)
-    packed.pack(weight)
-    packed.forward.multiply(rows * 8, x, y, scratch)
+    scratch = Scratch(rows * 8, 96)
+    forward = Int8Operand(inputs * 32, outputs * 32, transposed=True)
+    forward.pack(weight)
+    forward.multiply(rows * 8, x, y, scratch)
     assert off(y, rounded(x.float(), 1) @ rounded(weight, 1).T) < 0.004  # bf16 rounds the product
     d, back = halves(rows * 8, outputs * 32), halves(rows * 8, inputs * 32)
-    packed.backward.multiply(rows * 8, d, back, scratch)
+    backward = Int8Operand(outputs * 32, inputs * 32, transposed=False)
+    backward.pack(weight)
+    backward.multiply(rows * 8, d, back, scratch)
     assert off(back, rounded(d.float(), 1) @ rounded(weight, 0)) < 0.004
 
 
