@@ -11,7 +11,7 @@ import random
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from efim_lab.errors import WorkError
@@ -22,12 +22,13 @@ from efim_lab.evaluation.humaneval import sandbox
 from efim_lab.evaluation.measured_model import LINE, UNTIL_END, MeasuredModel
 from efim_lab.evaluation.places.cursors import context_at, draw_increment
 
-SINGLE_LINE, RANDOM_SPAN = "single line", "random span"
+SINGLE_LINE, MULTI_LINE, RANDOM_SPAN = "single line", "multi-line", "random span"
 FILES = {
     SINGLE_LINE: "HumanEval-SingleLineInfilling.jsonl.gz",
     RANDOM_SPAN: "HumanEval-RandomSpanInfillingLight.jsonl.gz",
 }
 TASK_ARMS = (FIM, EFIM, SERVER)
+MULTI_LINE_TASKS = 500  # drawn from 5,815; all of them would take an hour
 LONGEST_TASK_COMPLETION = 128  # tokens
 PROGRAMS = 2  # run at a time
 
@@ -51,7 +52,26 @@ class InfillingTask:
 def read(folder: Path) -> dict[str, list[InfillingTask]]:
     """Read both files of tasks, by kind; raises WorkError if one is missing or damaged."""
     sandbox.check()
-    return {kind: _read(folder / name) for kind, name in FILES.items()}
+    tasks = {kind: _read(folder / name) for kind, name in FILES.items()}
+    several = multi_line(tasks[SINGLE_LINE])
+    drawn = random.Random(0).sample(several, min(MULTI_LINE_TASKS, len(several)))
+    return {SINGLE_LINE: tasks[SINGLE_LINE], MULTI_LINE: drawn, RANDOM_SPAN: tasks[RANDOM_SPAN]}
+
+
+def multi_line(single: Sequence[InfillingTask]) -> list[InfillingTask]:
+    """Return the tasks of the benchmark's third kind: the holes from any line of a function to any not before it.
+
+    They follow from the single lines, which come function by function, in order; of HumanEval's, these are 5,815.
+    """
+    functions: dict[str, list[InfillingTask]] = {}
+    for task in single:
+        functions.setdefault(task.test + task.entry_point, []).append(task)
+    return [
+        replace(first, suffix=last.suffix)
+        for lines in functions.values()
+        for at, first in enumerate(lines)
+        for last in lines[at:]
+    ]
 
 
 def measure(folder: Path, tasks: Mapping[str, Sequence[InfillingTask]], progress: Progress = silent) -> PassRates:

@@ -51,7 +51,7 @@ def test_the_command_compares_models(
     assert found["models"][1]["humaneval"]["random span"]["server"].keys() == {"value", "low", "high"}
     assert [out.count(f"| server, {each} ") for each in (caching, other)] == [4, 4]  # one row in each table
     assert [out.count(f"| {SERVED}, {each} ") for each in (caching, other)] == [1, 1]
-    assert "| single line %, 2 tasks | random span %, 2 tasks |" in out
+    assert "| single line %, 2 tasks | multi-line %, 2 tasks | random span %, 2 tasks |" in out
 
 
 def test_the_command_measures_the_embedded_model(code: Path, capsys: pytest.CaptureFixture[str]) -> None:

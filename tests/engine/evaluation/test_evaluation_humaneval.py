@@ -66,7 +66,20 @@ def test_a_hole_is_shown_with_all_of_its_surroundings(scripted: Scripted) -> Non
 
 
 def test_tasks_are_read(tmp_path: Path) -> None:
-    assert humaneval.read(write_tasks(tmp_path)) == {kind: [ONE, WRONG] for kind in humaneval.FILES}
+    found = humaneval.read(write_tasks(tmp_path))
+    assert list(found) == ["single line", "multi-line", "random span"]
+    assert found[humaneval.SINGLE_LINE] == found[humaneval.RANDOM_SPAN] == [ONE, WRONG]
+    assert sorted(found[humaneval.MULTI_LINE], key=[ONE, WRONG].index) == [ONE, WRONG]
+
+
+def test_holes_of_several_lines_begin_and_end_at_single_ones() -> None:
+    lines = ["    a = 1\n", "    b = 2\n", "    return a + b\n"]
+    whole = ["def f():\n", *lines]
+    single = [task("f", "".join(whole[: at + 1]), "".join(whole[at + 2 :]), "assert candidate() == 3") for at in range(3)]
+    found = humaneval.multi_line([*single, ONE])
+    assert [len(each.prompt.splitlines()) for each in found[:-1]] == [1, 1, 1, 2, 2, 3]
+    assert [each.suffix for each in found[:3]] == ["".join(lines[1:]), lines[2], ""]
+    assert found[-1] == ONE
 
 
 @pytest.mark.parametrize(
