@@ -61,6 +61,7 @@ def build_parser() -> Parser:
     )
     steps = parser.add_subparsers(required=True, metavar="STEP")
     _add_gathering(steps)
+    _add_overlap(steps)
     summary = "train the tokenizer on part of the corpus"
     step = add_command(steps, "tokenizer", summary, "efim-ls train tokenizer --corpus data --out data")
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
@@ -105,6 +106,15 @@ def _add_gathering(steps: "Subparsers") -> None:
     step.add_argument("--fetched", type=Path, metavar="DIR", help=added)
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the corpus to")
     step.set_defaults(step=_corpus)
+
+
+def _add_overlap(steps: "Subparsers") -> None:
+    summary = "find what of held-out code stands in the text to train on"
+    step = add_command(steps, "overlap", summary, "efim-ls train overlap --corpus data --data data/heldout.jsonl")
+    step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
+    data = "a heldout.jsonl written by `corpus`, or a folder of packages"
+    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
+    step.set_defaults(step=_overlap)
 
 
 def _add_run(steps: "Subparsers") -> None:
@@ -188,6 +198,15 @@ def _report(line: str) -> None:
 
 def _warn(message: str) -> None:
     print(f"efim-ls train: {message}", file=sys.stderr)
+
+
+def _overlap(arguments: argparse.Namespace) -> int:
+    from efim_lab.evaluation.held_out_data import read_held_out
+    from efim_lab.training.corpus import overlap
+
+    learnt = documents.read_documents(arguments.corpus / "train.jsonl")
+    print(overlap.report(overlap.overlaps(learnt, read_held_out(arguments.data))))
+    return 0
 
 
 def _tokenizer(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """The products of a training step, in the form that this CPU computes fastest.
 
-With AMX all are of bf16, in tiles. Without, those forward and for the gradients of inputs are of int8, as SwitchBack's
-(arXiv 2304.13013), those for the gradients of weights of bf16.
+With AMX all are of bf16, in tiles. Without, those forward and for the gradients of inputs are of int8, as SwitchBack
+has them (arXiv 2304.13013), those for the gradients of weights of bf16.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Products:
     def __init__(self, outputs: int, inputs: int, exact_back: bool) -> None:
         tiles = library().tiles_usable()
         self.forward: Operand = (Bf16Operand if tiles else Int8Operand)(inputs, outputs, transposed=True)
-        self.backward: Operand = (Bf16Operand if tiles or exact_back else Int8Operand)(outputs, inputs, transposed=False)
+        self.backward: Operand = (Bf16Operand if tiles or exact_back else Int8Operand)(
+            outputs, inputs, transposed=False
+        )
 
     def pack(self, values: Tensor) -> None:
         """Copy the weight's present values, in the form that its products read."""

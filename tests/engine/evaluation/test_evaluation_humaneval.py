@@ -75,7 +75,9 @@ def test_tasks_are_read(tmp_path: Path) -> None:
 def test_holes_of_several_lines_begin_and_end_at_single_ones() -> None:
     lines = ["    a = 1\n", "    b = 2\n", "    return a + b\n"]
     whole = ["def f():\n", *lines]
-    single = [task("f", "".join(whole[: at + 1]), "".join(whole[at + 2 :]), "assert candidate() == 3") for at in range(3)]
+    single = [
+        task("f", "".join(whole[: at + 1]), "".join(whole[at + 2 :]), "assert candidate() == 3") for at in range(3)
+    ]
     found = humaneval.multi_line([*single, ONE])
     assert [len(each.prompt.splitlines()) for each in found[:-1]] == [1, 1, 1, 2, 2, 3]
     assert [each.suffix for each in found[:3]] == ["".join(lines[1:]), lines[2], ""]
