@@ -9,7 +9,11 @@ from efim_lab.training.samples.sample_maker import Shares
 
 @dataclass(frozen=True, slots=True)
 class PretrainingSummary:
-    """How pretraining went; `loss` is the mean over its last 100 steps, in nats per token."""
+    """How pretraining went; `loss` is the mean over its last 100 steps, in nats per token.
+
+    A run that branched off another after `branched` tokens learnt these in the mixture `earlier_shares`. `room` is
+    how many tokens of excerpts it was trained to read.
+    """
 
     parameters: int
     vocabulary: int
@@ -19,6 +23,9 @@ class PretrainingSummary:
     minutes: float
     loss: float
     shares: Shares
+    branched: int = 0
+    earlier_shares: Shares | None = None
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
         minutes=f"{training.minutes:.0f}",
         device={"cpu": "CPU", "cuda": "GPU"}[training.device],
         loss=f"{training.loss:.2f}",
-        mixture=mixture_text(training.shares),
+        mixture=_mixtures(training),
+        excerpts=_EXCERPTS.format(room=training.room) if training.room else "",
         held_out=_apart(entries, "heldout"),
         tuning=_apart(entries, "tuning"),
         tables=tables,
@@ -54,6 +62,16 @@ def model_card(training: PretrainingSummary, tables: CardTables, entries: Sequen
 def _apart(entries: Sequence[ManifestEntry], part: str) -> str:
     """Name the packages that were set apart; without any of them, files of all packages were."""
     return ", ".join(sorted({entry.name for entry in entries} & APART[part])) or "files of all packages"
+
+
+def _mixtures(training: PretrainingSummary) -> str:
+    """Describe the mixture, or both in turn where a run branched off another."""
+    last = mixture_text(training.shares)
+    if training.earlier_shares is None:
+        return f"The mixture: {last}."
+    millions = f"{training.branched / 1e6:.1f}", f"{(training.tokens - training.branched) / 1e6:.1f}"
+    first = f"The mixture of the first {millions[0]} million tokens: {mixture_text(training.earlier_shares)}."
+    return f"{first}\n\nThat of the last {millions[1]} million, in which the learning rate fell to zero: {last}."
 
 
 def mixture_text(shares: Shares) -> str:
@@ -70,6 +88,10 @@ def mixture_text(shares: Shares) -> str:
     return f"{', '.join(parts)} ({shares.cut:.0%} of them not healed)"
 
 
+_EXCERPTS = """
+
+Before all this, up to {room} tokens of excerpts of other files may stand, each `<|file_sep|>path`, a line break and
+the text. Each sees itself alone; head and tail see none of them, and what follows `<|fim_middle|>` sees all."""
 _TEXT = """\
 ---
 license: apache-2.0
@@ -88,15 +110,19 @@ alone and says so in its `config.json` (`programming_languages`): in other langu
 and typed is the start of a line, best some lines above the cursor's, and the tail starts at the next line. The word
 at the cursor is healed: the prompt ends before it, and its characters constrain the first new tokens.
 `<|endoftext|>` ends a completion. The tokenizer is byte-level BPE with {vocabulary} entries; it always cuts before a
-line that is not blank, so that lines can be tokenized apart. The context is {context} tokens.
+line that is not blank, so that lines can be tokenized apart. The context is {context} tokens.{excerpts}
 
 ## Training
 
 From scratch, on the Python files of the distributions below: {corpus} MB without tests, vendored and generated files,
 near duplicates and licence notices. It saw {tokens} million tokens in {minutes} minutes on a {device}, in rows of two
 lengths up to the context, and ended at a loss of {loss} nats per token. The architecture is Llama; the optimizers are
-Muon for matrices and AdamW for embeddings and norms. The mixture: {mixture}. Spans are cut like completions: the rest
-of a line, further lines, a block, a part of a line. Fragments are EFIM's (arXiv 2505.21889).
+Muon for matrices and AdamW for embeddings and norms.
+
+{mixture}
+
+Spans are cut like completions: the rest of a line, further lines, a block, a part of a line. Fragments are EFIM's
+(arXiv 2505.21889).
 
 ![loss over tokens](loss.png)
 

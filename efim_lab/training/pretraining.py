@@ -55,7 +55,7 @@ def pretrain(order: PretrainingJob) -> Path:
     source = ShardSource(order.corpus / "train.jsonl", order.tokenizer, shares=order.shares)
     trainer.learn(source, MeasuringStep(trainer, vocabulary, held_out, order.lines) if order.lines else None)
     target = order.out / "export"
-    export(trainer.model, vocabulary, target, MOST_EXCERPT_TOKENS if order.shares.repository else 0)
+    export(trainer.model, vocabulary, target, _room(order))
     plot(order.out / "log.jsonl", target / "loss.png")
     if order.lines:
         mixed = mixture.fit_in_place(target, tuning, order.lines, order.lines // 2)
@@ -63,7 +63,7 @@ def pretrain(order: PretrainingJob) -> Path:
         measured = [replace(measure(folder, held_out, order.lines), model=name) for name, folder in named.items()]
         record(trainer, measured[0])
         tables = CardTables(reports.table(*measured), mixed, reports.samples(measured[0]))
-        card = model_card(_summary(trainer, order.out / "log.jsonl"), tables, entries)
+        card = model_card(_summary(order, trainer), tables, entries)
         (target / "README.md").write_text(card, encoding="utf-8", newline="\n")
     return target
 
@@ -101,8 +101,13 @@ def _begun(order: PretrainingJob, settings: TrainerSettings) -> Trainer:
     return trainer
 
 
-def _summary(trainer: Trainer, log: Path) -> PretrainingSummary:
-    last, progress = [entry["loss"] for entry in read_log(log)[-100:]], trainer.progress
+def _room(order: PretrainingJob) -> int:
+    return MOST_EXCERPT_TOKENS if order.shares.repository else 0
+
+
+def _summary(order: PretrainingJob, trainer: Trainer) -> PretrainingSummary:
+    last, progress = [entry["loss"] for entry in read_log(order.out / "log.jsonl")[-100:]], trainer.progress
+    earlier = checkpoint.read_state(checkpoint.newest(order.start)) if order.start and progress.branched else None
     return PretrainingSummary(
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         vocabulary=trainer.settings.shape.vocabulary,
@@ -112,4 +117,7 @@ def _summary(trainer: Trainer, log: Path) -> PretrainingSummary:
         minutes=(progress.earlier + progress.elapsed) / 60,
         loss=sum(last) / len(last),
         shares=trainer.settings.shares,
+        branched=progress.branched,
+        earlier_shares=Shares(**earlier["settings"]["shares"]) if earlier else None,
+        room=_room(order),
     )
