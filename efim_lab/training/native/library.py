@@ -48,6 +48,7 @@ class KernelLibrary(ctypes.CDLL):
         self.train_attention_scratch.argtypes, self.train_attention_scratch.restype = (c_int64,), c_int64
         self.train_muon_scratch.argtypes, self.train_muon_scratch.restype = (c_int64,) * 2, c_int64
         self.tiles_usable.argtypes, self.tiles_usable.restype = (), c_int
+        self.train_allow_tiles.argtypes, self.train_allow_tiles.restype = (c_int,), None
         self.train_supported.argtypes, self.train_supported.restype = (), c_int
 
 
