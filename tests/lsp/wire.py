@@ -27,7 +27,7 @@ REAL = (sys.executable, "-m", "efim_ls", "serve")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 HANG = 100  # seconds after which a test fails rather than wait on
 
-GHOST_TEXT = {"textDocument": {"inlineCompletion": {}}, "window": {"workDoneProgress": True}}
+GHOST_TEXT: dict[str, Any] = {"textDocument": {"inlineCompletion": {}}, "window": {"workDoneProgress": True}}
 MENU = {"textDocument": {"completion": {}}, "window": {"workDoneProgress": True}}
 
 numbers = itertools.count(1)
