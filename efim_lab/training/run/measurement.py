@@ -63,7 +63,8 @@ class MeasuringStep:
 
     def __init__(self, trainer: Trainer, tokenizer: Tokenizer, held_out: Sequence[CodeDocument], lines: int) -> None:
         self._trainer, self._tokenizer, self._held_out, self._lines = trainer, tokenizer, held_out, lines
-        self._measured = max((each.tokens for each in read_measurements(trainer.folder)), default=0)
+        measured = [each.tokens for each in read_measurements(trainer.folder)]
+        self._measured = max(measured, default=trainer.progress.branched)
 
     def __call__(self, stop: StopRequest) -> None:
         """Measure if it is due, after a checkpoint; a signal interrupts it, and it is due again on resume."""
