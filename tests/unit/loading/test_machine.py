@@ -147,7 +147,7 @@ def test_what_files_and_other_processes_hold_is_not_released(tmp_path: Path) -> 
 
 
 def test_a_size_is_that_of_the_checkpoint() -> None:
-    assert model_size(read_config(EMBEDDED)).parameters == 9_076_800
+    assert model_size(read_config(EMBEDDED)).parameters == 11_228_480
 
 
 @given(size=sizes, free=st.integers(0, 1 << 37), kv=st.integers(0, 1 << 31))
