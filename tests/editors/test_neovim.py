@@ -58,9 +58,17 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def editor(shared: Neovim, request: pytest.FixtureRequest) -> Neovim:
-    shared.edit(f"{request.node.name}.py", TEXT)
+    edit_alone(shared, f"{request.node.name}.py", TEXT)
     shared.ready()
     return shared
+
+
+def edit_alone(editor: Neovim, name: str, text: str) -> None:
+    """Edit a new file, the only one that is open: suggestions follow what stands in others."""
+    editor.edit(name, text)
+    for buffer in editor.api.buffers:
+        if buffer != editor.api.current.buffer:
+            editor.api.command(f"bwipeout! {buffer.number}")
 
 
 def test_ghost_text_is_accepted_by_a_key(editor: Neovim) -> None:
@@ -121,11 +129,8 @@ def test_typing_past_the_end_of_what_is_shown_goes_on_with_it(editor: Neovim) ->
 
 
 def at_open_ended(editor: Neovim) -> str:
-    """Go to what has a likely beginning, in the only open file; return the line once that beginning is shown."""
-    editor.edit(f"open_ended_{editor.api.current.buffer.number}.py", SHAPES + OPEN_ENDED)
-    for buffer in editor.api.buffers:
-        if buffer != editor.api.current.buffer:
-            editor.api.command(f"bwipeout! {buffer.number}")
+    """Go to what has a likely beginning; return the line once that beginning is shown."""
+    edit_alone(editor, f"open_ended_{editor.api.current.buffer.number}.py", SHAPES + OPEN_ENDED)
     editor.type("A")
     editor.until("the likely beginning", lambda: editor.ghosts == [BEGINNING])
     return editor.api.current.line
@@ -144,7 +149,8 @@ def test_a_line_is_accepted(editor: Neovim) -> None:
 
 
 def test_alternatives_are_chosen_from(editor: Neovim) -> None:
-    editor.type("o", "print(")
+    begun = "from typing import "
+    editor.type("o", begun)
     editor.ghost()
     editor.type("<C-g>")
     editor.until(
@@ -156,7 +162,7 @@ def test_alternatives_are_chosen_from(editor: Neovim) -> None:
     second = editor.ghost(other_than=first)
     assert second.split(" (2/")[0] != first
     editor.type("<Tab>")
-    editor.until("the second", lambda: "\n".join(editor.lines).endswith("print(" + second.split(" (2/")[0]))
+    editor.until("the second", lambda: "\n".join(editor.lines).endswith(begun + second.split(" (2/")[0]))
 
 
 def test_typing_through_ghost_text_keeps_it(editor: Neovim) -> None:
@@ -190,9 +196,6 @@ def test_characters_of_several_bytes_stand_before(editor: Neovim) -> None:
     editor.ghost()
     editor.type("<C-Right>")
     editor.line('print("größe 🙂 日本", area_of_circle')
-    editor.ghost()
-    editor.type("<Tab>")
-    editor.line(FOREIGN.removesuffix(")"))
     editor.ghost()
     editor.type("<Tab>")
     editor.line(FOREIGN)

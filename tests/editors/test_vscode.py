@@ -72,12 +72,12 @@ def test_tab_takes_the_ghost_text_once_the_list_of_words_is_closed(window: Windo
 
 
 def test_a_line_is_taken_and_the_rest_stays(window: Window):
-    window.type("def describe_area(shape):\n")
+    window.type("def describe_border(shape):\n")
     window.press("Alt+Backslash")
     first, rest = eventually(lambda: parted(window.ghost), lambda: f"no two lines of ghost text: {window.ghost!r}")
     window.press("Control+ArrowDown")
     window.see_ghost(rest)
-    window.see_saved(f"{SHAPES}def describe_area(shape):\n    {first}\n")
+    window.see_saved(f"{SHAPES}def describe_border(shape):\n    {first}\n")
 
 
 def parted(text: str) -> tuple[str, ...]:

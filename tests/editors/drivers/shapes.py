@@ -45,4 +45,11 @@ HEAD = "def border(shape):\n"
 BEGUN, REST = "width, hei", "ght = shape.width, shape.height"
 ABROAD = 'labels["größe 😀 日本語"] = [shape.width, shape.height]\n'
 # What follows is too unlikely to be shown at once; its second part is likely enough once the first is accepted.
-OPEN_ENDED, BEGINNING, NEXT_PART = "def border(shape):\n    count", "ers.measured_shapes", " += 1"
+OPEN_ENDED = """def reset(counters):
+    counters.measured_shapes = 0
+    counters.largest = None
+
+
+def total(shapes):
+    count"""
+BEGINNING, NEXT_PART = "ers.measured_shapes", " += 1"
