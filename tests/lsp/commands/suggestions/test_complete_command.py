@@ -79,8 +79,8 @@ def test_it_knows_an_indexed_repository_but_not_the_file_as_it_is_on_disk(tmp_pa
 
 
 def test_it_warns_of_a_suggestion_that_editors_would_hide(tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text('print("The ', encoding="utf-8")  # nothing tells what comes next
-    done = run(f"{tmp_path / 'page.py'}:1:12")
+    (tmp_path / "page.py").write_text("result = ", encoding="utf-8")  # nothing tells what comes next
+    done = run(f"{tmp_path / 'page.py'}:1:10")
     assert done.returncode == 0 and done.stdout.strip()
     assert done.stderr.startswith("efim-ls: while you type, editors show nothing here: the model is only ")
     assert done.stderr.count("\n") == 1 and "min_confidence" in done.stderr
