@@ -243,8 +243,8 @@ def test_the_embedded_model_finds_a_likelier_line_than_the_greedy_one() -> None:
         speed_notes=None,
         progress=lambda *_: None,
     )
-    prompt = build(model.tokenizer, model.template, STORE, "", "    def delete(self, ")
-    rule = stop_rule("    def delete(self, ", "", explicit=False, max_lines=12)
+    prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")
+    rule = stop_rule("    def keys(self", "", explicit=False, max_lines=12)
     greedy, made = (
         model.engine.generate(A, prompt, rule, 48, never, likeliest=likeliest) for likeliest in (False, True)
     )
