@@ -85,7 +85,7 @@ def build_parser() -> Parser:
     summary = "measure what isolated excerpts cost a model that was trained with them"
     step = add_command(steps, "masks", summary, "efim-ls train masks --model run/export --data data/heldout.jsonl")
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
-    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data.replace("tuning", "heldout"))
+    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=_HELD_OUT)
     count = "the number of lines (default: %(default)s)"
     step.add_argument("--places", type=int, default=600, metavar="N", help=count)
     step.set_defaults(step=_masks)
@@ -112,8 +112,7 @@ def _add_overlap(steps: "Subparsers") -> None:
     summary = "find what of held-out code stands in the text to train on"
     step = add_command(steps, "overlap", summary, "efim-ls train overlap --corpus data --data data/heldout.jsonl")
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
-    data = "a heldout.jsonl written by `corpus`, or a folder of packages"
-    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
+    step.add_argument("--data", type=Path, required=True, metavar="PATH", help=_HELD_OUT)
     step.set_defaults(step=_overlap)
 
 
@@ -141,6 +140,7 @@ def _add_run(steps: "Subparsers") -> None:
 
 
 _CORPUS, _TOKENIZER = "the folder written by `corpus`", "the folder written by `tokenizer`"
+_HELD_OUT = "a heldout.jsonl written by `corpus`, or a folder of packages"
 _SHARES = (
     "the mixture of samples: plain, fim, fragments, efim, served, repository (served, after excerpts of other "
     "files), cut (the part of the last two that is not healed) and whole (the part of repository that is seen whole "

@@ -70,7 +70,7 @@ static void multiply_lanes(const Product *p, int64_t first) {
             }
 }
 
-/* As many rows as blocks of tiles hold; returns how many. */
+/* The same for the rows that fill whole blocks of tiles; returns how many these are. */
 static int64_t multiply_tiles(const Product *p) {
     float sums[TILE_BLOCK * TILE_BLOCK] __attribute__((aligned(64)));
     int64_t rows = p->rows / TILE_BLOCK * TILE_BLOCK;
@@ -127,7 +127,7 @@ void train_multiply_int8(int64_t rows, int64_t columns, int64_t depth, const uin
 /* sum[rows][columns] += a^T b, over tokens; both operands are panels of token pairs. Of a symmetric product only the
    panels of columns that reach the diagonal are computed. */
 static void multiply_tokens_lanes(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
-                            int symmetric) {
+                                  int symmetric) {
     for (int64_t token = 0; token < tokens; token += TOKENS_AT_ONCE) {
         int64_t pairs = (tokens - token < TOKENS_AT_ONCE ? tokens - token : TOKENS_AT_ONCE) / 2;
         for (int64_t row = 0; row < rows; row += ROWS)
@@ -145,7 +145,7 @@ static void multiply_tokens_lanes(int64_t rows, int64_t columns, int64_t tokens,
     }
 }
 
-/* The same, with a in tiles. */
+/* The same, where train_left_tokens laid a out in tiles. */
 static void multiply_tokens_tiles(int64_t rows, int64_t columns, int64_t tokens, const Bf16 *a, const Bf16 *b, float *sum,
                                   int symmetric) {
     tiles_begin();
