@@ -164,7 +164,8 @@ $(VSCODE)/dist/efim-ls.vsix: $(VSCODE)/node_modules/.package-lock.json $(EXTENSI
 # Without these flags gcc 12 leaves out what llama.cpp writes before it sets AMX up, and it dies of that.
 GCC_FLAGS = $(if $(findstring Free Software,$(shell c++ --version 2>/dev/null)),-fno-tree-dse -fno-dse)
 
-# What only `make bench` needs. Without it llama.cpp's figures are missing, and it says so.
+# What only `make bench` needs. Without it llama.cpp's figures are missing, and it says so. SOURCE_DATE_EPOCH, which is
+# exported above, would turn off the instructions of this CPU, and pip would keep what it has built so.
 .venv/benches: .venv/develops
 	@echo "building llama.cpp, to compare with: about five minutes"
-	CXXFLAGS="$(GCC_FLAGS)" $(PIP) --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2
+	CMAKE_ARGS=-DGGML_NATIVE=ON CXXFLAGS="$(GCC_FLAGS)" $(PIP) --no-cache-dir --editable '.[bench]' && touch $@ || echo "llama.cpp was not built" >&2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol, get_args
@@ -23,9 +24,7 @@ from model_runtime.loading.autotune import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"
 COMPILED = ", compiled"  # ends the names of transformers' rows with a static cache
-STEP_ROWS = (
-    64  # at most so many rows in a compiled pass: wider ones are prefill, which its documentation leaves eager
-)
+STEP_ROWS = 64  # at most so many in a compiled pass: wider ones are prefill, which its documentation leaves eager
 
 
 class Side(Protocol):
@@ -129,9 +128,13 @@ def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
 
 def llama_missing() -> str | None:
     """Why llama.cpp cannot be measured; None where it can."""
-    lacking = [name for name in ("llama_cpp", "gguf") if not find_spec(name)]
-    remedy = "run pip install '.[bench]' in a clone of efim-ls"
-    return f"{' and '.join(lacking)} not installed: {remedy}" if lacking else None
+    if lacking := [name for name in ("llama_cpp", "gguf") if not find_spec(name)]:
+        return f"{' and '.join(lacking)} not installed: run make bench in a clone of efim-ls"
+    used = import_module("llama_cpp").llama_print_system_info().decode()
+    widest = torch.backends.cpu.get_cpu_capability()
+    if widest in ("AVX2", "AVX512") and f"{widest} = 1" not in used:
+        return f"llama.cpp was built without {widest}: uninstall llama-cpp-python, remove .venv/benches, make bench"
+    return None
 
 
 def _ways(config: ModelConfig) -> Iterator[CpuMethod]:
