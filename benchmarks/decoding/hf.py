@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.decoding.process import CONTEXT, Turn, Work, turn
-from benchmarks.decoding.shapes import LARGEST, SHAPES, checkpoint
+from benchmarks.decoding.shapes import LARGEST, SHAPES, SMALLEST, checkpoint
 from benchmarks.decoding.sides import Named, Own
 from benchmarks.decoding.speed import timed
 from benchmarks.table import show
@@ -26,6 +26,7 @@ OTHER_SECONDS = 2.0
 FIRST = Work("prefill_512", 0, CONTEXT)  # it leaves the context that the next one needs
 WORKS = {"a token": Work("pass_1", CONTEXT, 1), "prefill of 64": Work("prefill_64", 0, CHUNK)}
 OURS, FOREIGN = "ours", "transformers"
+SIZES = [size for size in SHAPES if size != SMALLEST]  # transformers cannot compute that one's isolated excerpts
 HEADER = ("ms, one thread", *(f"{pass_}, {who}" for pass_ in WORKS for who in (OURS, FOREIGN)))
 
 Figures = dict[str, dict[str, float]]  # milliseconds by kind of pass and side, and their ratio
@@ -50,7 +51,7 @@ def measure() -> dict[str, Figures]:
     """Milliseconds of passes by size of model: the larger it is, the less the steps of transformers matter."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as temporary:
-        found = {size: _of_size(size, Path(temporary) / size) for size in SHAPES}
+        found = {size: _of_size(size, Path(temporary) / size) for size in SIZES}
     show(f"what our decoder does not know, {packed_format()} weights", HEADER, map(_row, found, found.values()))
     return found
 

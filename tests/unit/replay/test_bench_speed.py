@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from benchmarks.decoding import other_processes, speed, targets
+from benchmarks.decoding import hf, other_processes, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, checkpoint
 from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Named, Transformers
@@ -53,6 +53,11 @@ class Canned:
     def turn(self, work: Work, rows: list[str] | None = None) -> Turn:
         self.turns += 1
         return [each for each in self._turn if rows is None or each[0] in rows]
+
+
+def test_transformers_computes_the_models_that_it_is_compared_on(tmp_path: Path) -> None:
+    both = hf.Both(checkpoint(hf.SIZES[0], tmp_path))
+    assert {name for name, _ in both.turn(hf.FIRST)} == {hf.OURS, hf.FOREIGN}
 
 
 def test_of_the_sides_of_one_row_the_faster_counts_and_of_its_times_the_lower_quartile() -> None:
