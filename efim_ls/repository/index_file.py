@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import TypeVar
 
 from efim_ls.repository.content import IndexedFile
@@ -28,6 +28,7 @@ from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
 LOCK_TIMEOUT = 20.0  # seconds to wait while another server writes
+LOCK_PAUSE = 0.01  # seconds between attempts where SQLite does not wait
 RETRY_AFTER = 60.0  # seconds from a failure of the disk to the next attempt
 REMEDY = "so the server works on with an index in memory: check the cache folder, or set 'cache_folder'"
 PRAGMAS = (
@@ -310,8 +311,21 @@ def _connect(where: str) -> sqlite3.Connection:
     connection = sqlite3.connect(where, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True)
     try:
         for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
+            _set(connection, pragma)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _set(connection: sqlite3.Connection, pragma: str) -> None:
+    """Execute a pragma; SQLite itself does not wait where two processes turn on the log of a new file at once."""
+    until = monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            connection.execute(f"PRAGMA {pragma}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
+                raise
+        sleep(LOCK_PAUSE)

@@ -78,6 +78,15 @@ def test_a_run_that_is_told_to_stop_writes_a_checkpoint_and_resumes(command: Com
     assert (run / "export" / "model.safetensors").exists()
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also where the tests run in a shell's background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_second_signal_interrupts_at_once():
     before = signal.getsignal(signal.SIGINT)
     with StopRequest() as stop:

@@ -9,8 +9,10 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -18,7 +20,7 @@ from efim_ls.repository import index_file as module
 from efim_ls.repository.content import digest_of
 from efim_ls.repository.database.place import remove_index
 from efim_ls.repository.index_file import IndexFile
-from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name, indexed
+from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))
 OTHER = "other_name = 1\n"
@@ -272,3 +274,17 @@ def test_two_processes_write_at_once(place: Path, open_index: Open, reports: lis
     index = open_index()
     assert len(index.entries()) == 14 and reports == []
     assert has_name(index, "value_100_99") and not has_name(index, "value_100_3")
+
+
+def test_several_open_a_new_index_at_the_same_instant(tmp_path: Path, reports: list[str]) -> None:
+    openers, rounds = 3, 30
+    together = Barrier(openers)
+
+    def open_all(_: int) -> None:
+        for number in range(rounds):
+            together.wait()
+            IndexFile(tmp_path / f"{number}.sqlite", ORIGIN, TOKENIZER, reports.append).close()
+
+    with ThreadPoolExecutor(openers) as pool:
+        list(pool.map(open_all, range(openers)))
+    assert reports == []
