@@ -127,13 +127,14 @@ def of_gguf(folder: Path, threads: int, capacity: int) -> Iterator[Named]:
 
 
 def llama_missing() -> str | None:
-    """Why llama.cpp cannot be measured; None where it can."""
+    """Return why llama.cpp cannot be measured, or None where it can."""
     if lacking := [name for name in ("llama_cpp", "gguf") if not find_spec(name)]:
         return f"{' and '.join(lacking)} not installed: run make bench in a clone of efim-ls"
     used = import_module("llama_cpp").llama_print_system_info().decode()
     widest = torch.backends.cpu.get_cpu_capability()
     if widest in ("AVX2", "AVX512") and f"{widest} = 1" not in used:
-        return f"llama.cpp was built without {widest}: uninstall llama-cpp-python, remove .venv/benches, make bench"
+        remedy = "uninstall llama-cpp-python, remove .venv/benches and run make bench"
+        return f"llama.cpp was built without {widest}, which this CPU has: {remedy}"
     return None
 
 

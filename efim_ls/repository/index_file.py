@@ -28,7 +28,7 @@ from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
 LOCK_TIMEOUT = 20.0  # seconds to wait while another server writes
-LOCK_PAUSE = 0.01  # seconds between attempts where SQLite does not wait
+LOCK_PAUSE = 0.01  # seconds between attempts where SQLite itself does not wait
 RETRY_AFTER = 60.0  # seconds from a failure of the disk to the next attempt
 REMEDY = "so the server works on with an index in memory: check the cache folder, or set 'cache_folder'"
 PRAGMAS = (
@@ -311,21 +311,24 @@ def _connect(where: str) -> sqlite3.Connection:
     connection = sqlite3.connect(where, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True)
     try:
         for pragma in PRAGMAS:
-            _set(connection, pragma)
+            _set_pragma(connection, pragma)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _set(connection: sqlite3.Connection, pragma: str) -> None:
-    """Execute a pragma; SQLite itself does not wait where two processes turn on the log of a new file at once."""
+def _set_pragma(connection: sqlite3.Connection, pragma: str) -> None:
+    """Set a pragma, waiting for other servers.
+
+    SQLite's own timeout does not apply while another connection turns on the write-ahead log of a new file.
+    """
     until = monotonic() + LOCK_TIMEOUT
     while True:
         try:
             connection.execute(f"PRAGMA {pragma}")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > until:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
                 raise
         sleep(LOCK_PAUSE)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from benchmarks.decoding import hf, other_processes, speed, targets
+from benchmarks.decoding import hf, other_processes, sides, speed, targets
 from benchmarks.decoding.process import PASSES, Process, Turn, Work, turn
 from benchmarks.decoding.shapes import SHAPES, checkpoint
 from benchmarks.decoding.sides import COMPILED, STEP_ROWS, CompiledTransformers, Named, Transformers
@@ -58,6 +59,18 @@ class Canned:
 def test_transformers_computes_the_models_that_it_is_compared_on(tmp_path: Path) -> None:
     both = hf.Both(checkpoint(hf.SIZES[0], tmp_path))
     assert {name for name, _ in both.turn(hf.FIRST)} == {hf.OURS, hf.FOREIGN}
+
+
+@pytest.mark.parametrize("used, measured", [("AVX2 = 1 | AVX512 = 1", True), ("SSE3 = 1", False)])
+def test_llama_cpp_is_measured_only_with_the_instructions_of_this_cpu(
+    monkeypatch: pytest.MonkeyPatch, used: str, measured: bool
+) -> None:
+    library = SimpleNamespace(llama_print_system_info=lambda: f"CPU : {used} | ".encode())
+    monkeypatch.setattr(sides, "find_spec", lambda name: name)
+    monkeypatch.setattr(sides, "import_module", lambda name: library)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    missing = sides.llama_missing()
+    assert missing is None if measured else missing and "without AVX512" in missing
 
 
 def test_of_the_sides_of_one_row_the_faster_counts_and_of_its_times_the_lower_quartile() -> None:

@@ -80,7 +80,7 @@ def test_a_run_that_is_told_to_stop_writes_a_checkpoint_and_resumes(command: Com
 
 @pytest.fixture
 def interrupts() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt, also where the tests run in a shell's background, which ignores it."""
+    """Make SIGINT raise KeyboardInterrupt, even if the shell that started the tests ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -278,7 +278,7 @@ def test_two_processes_write_at_once(place: Path, open_index: Open, reports: lis
 
 def test_several_open_a_new_index_at_the_same_instant(tmp_path: Path, reports: list[str]) -> None:
     openers, rounds = 3, 30
-    together = Barrier(openers)
+    together = Barrier(openers, timeout=60)
 
     def open_all(_: int) -> None:
         for number in range(rounds):
