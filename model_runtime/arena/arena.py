@@ -10,6 +10,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
 from model_runtime.logits import Logits
+from model_runtime.mapped_memory import map_zeros
 
 FP32 = 4  # bytes
 
@@ -27,11 +28,16 @@ class Arena(TokenSequence):
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:
-        """Allocate [layers, kv_heads, room + capacity, head_dim] twice, fp32; a page takes memory once written."""
+        """Allocate [layers, kv_heads, room + capacity, head_dim] twice, fp32; a page takes memory once written.
+
+        Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
+        """
         super().__init__(capacity, config.room)
-        shape = (config.layers, config.kv_heads, config.room + capacity, config.head_dim)
-        self.k: KeysValues = np.zeros(shape, dtype=np.float32)
-        self.v: KeysValues = np.zeros(shape, dtype=np.float32)
+        shape = (2, config.layers, config.kv_heads, config.room + capacity, config.head_dim)
+        memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False)
+        self.k: KeysValues
+        self.v: KeysValues
+        self.k, self.v = memory.view(np.float32).reshape(shape)
         self.logits: Logits | None = None
         self.memo: object | None = None
 

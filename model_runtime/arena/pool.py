@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
@@ -12,6 +13,8 @@ from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 
 S = TypeVar("S", bound=TokenSequence)
 WORTH_COPYING = 16  # tokens that a copy must save
+
+logger = logging.getLogger(__name__)
 
 
 class Owner(NamedTuple):
@@ -24,14 +27,17 @@ class Owner(NamedTuple):
 class Pool(Generic[S]):
     """A handful of arenas, one for each recently used frame.
 
-    Arenas are allocated when first needed and never freed; when all are taken, the least recently used one is reused.
+    Arenas are allocated when first needed and never freed. One that was released is reused before another is
+    allocated; when all are taken, the least recently used one is.
     """
 
     def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
         """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into its room."""
         self._make, self.size, self._place = make, size, place
         self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
+        self._released: dict[Owner, None] = {}  # the first released first
         self._all: list[S] = []
+        self._free: list[S] = []  # that nobody has owned yet
 
     @property
     def wasted(self) -> int:
@@ -43,10 +49,14 @@ class Pool(Generic[S]):
     ) -> S:
         """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
 
-        A prefix is copied from another arena if that saves `worth` tokens.
+        A prefix is copied from another arena if that saves `worth` tokens. Raises MemoryError if there is no memory for
+        the first arena; where there is none for another, this is all there will be.
         """
         previous = self.current_owner(owner)
-        arena = self._new() if previous is None else self._owned.pop(previous)
+        if previous is None and not self._free and self.provide(len(self._all) + 1) == len(self._owned):
+            previous = self.current_owner(owner)
+        self._released.pop(previous or owner, None)
+        arena = self._free.pop() if previous is None else self._owned.pop(previous)
         if previous != owner:
             arena.change_owner()
         if arena.enter(excerpts) and self._place:
@@ -86,20 +96,40 @@ class Pool(Generic[S]):
         self.release([owner for owner in self._owned if owner.document == document])
 
     def release(self, owners: Iterable[Owner]) -> None:
-        """Make these owners' arenas the next to be reused."""
-        for owner in owners:
-            if owner in self._owned:
-                self._owned.move_to_end(owner, last=False)
+        """Make these owners' arenas the next to be reused, after those that were released before."""
+        self._released |= dict.fromkeys(owner for owner in owners if owner in self._owned)
 
-    def _new(self) -> S:
-        arena = self._make()
-        self._all.append(arena)
-        return arena
+    def provide(self, count: int) -> int:
+        """Allocate arenas up to `count` of them, as far as size and memory allow; return how many there are.
+
+        Raises MemoryError if there is no memory for the first one.
+        """
+        while len(self._all) < min(count, self.size):
+            try:
+                arena = self._make()
+            except MemoryError:
+                if not self._all:
+                    raise
+                self.size = len(self._all)
+                logger.warning(
+                    "there is no memory for more than the keys and values of %d places, so others wait for theirs: "
+                    "lower kv_memory_mib or end other programs",
+                    self.size,
+                )
+                break
+            self._all.append(arena)
+            self._free.append(arena)
+        return len(self._all)
 
     def current_owner(self, owner: Owner) -> Owner | None:
-        """Return the present owner of the arena `owner` would get: itself, None for a new arena, else the oldest."""
+        """Return the present owner of the arena that `owner` would get; None for an arena that nobody has owned.
+
+        It is itself, else the first one that was released, nobody, or the least recently used one.
+        """
         if owner in self._owned:
             return owner
+        if self._released:
+            return next(iter(self._released))
         return None if len(self._owned) < self.size else next(iter(self._owned))
 
     def _source(

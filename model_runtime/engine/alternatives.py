@@ -66,7 +66,7 @@ class Alternatives:
 
         `said` is the first answer. Raises Stopped soon after `stopped()` is true.
         """
-        most = min(count, self._pool.size - 1)
+        most = min(count, self._pool.provide(count + 1) - 1)
         begun = [
             [*said[: place.at], place.choice] for place in forks(self._sampler, said, prompt.stub, self._ends, most)
         ]
@@ -80,7 +80,8 @@ class Alternatives:
         `said` is the first line of an answer that is being decoded, `output` its text. Which line is returned does
         not depend on what was computed before. Raises Stopped instead of starting a pass when stopped.
         """
-        most = min(MOST_LINES, self._pool.size // 2) if self._line_tokens and output.confidence < SURE else 0
+        wanted = MOST_LINES if self._line_tokens and output.confidence < SURE else 0
+        most = min(wanted, self._pool.provide(2 * wanted) // 2)
         places = forks(self._sampler, said, decoding.prompt.stub, self._ends, most, output.confidence)
         if not places:
             return None

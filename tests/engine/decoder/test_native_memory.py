@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_runtime.arena.arena import Arena, arena_bytes
 from model_runtime.checkpoint.config import parse_config
 from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.native.memory import ALIGNMENT, REGION, WeightMemory
@@ -48,7 +50,7 @@ def test_tensors_are_zero_aligned_and_do_not_overlap(wanted: list[tuple[tuple[in
     assert all((t[:100] == n).all() and (t[-100:] == n).all() for n, t in enumerate(made, 1))
 
 
-def mapping_of(tensor: npt.NDArray[np.int8]) -> str:
+def mapping_of(tensor: npt.NDArray[Any]) -> str:
     """What the system says about the mapping that a tensor lies in."""
     for entry in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
         if found := re.match("([0-9a-f]+)-([0-9a-f]+) ", entry):
@@ -69,6 +71,27 @@ def test_weights_lie_in_huge_pages_where_the_system_allows_it() -> None:
     assert "hg" in flags[1].split()
     pages = re.search(r"AnonHugePages: *(\d+) kB", entry)
     assert pages and int(pages[1]) > 0
+
+
+def resident(tensor: npt.NDArray[Any]) -> int:
+    """The bytes of memory that the mapping takes in which a tensor lies, and its neighbours, if it has any."""
+    taken = re.search(r"Rss: *(\d+) kB", mapping_of(tensor))
+    assert taken
+    return int(taken[1]) << 10
+
+
+def test_an_arena_takes_memory_for_the_tokens_that_it_holds() -> None:
+    """Huge pages would make it 10 MiB for a few lines, as each head's rows begin in another one."""
+    shape = parse_config(json.loads((ROOT / "model_runtime/embedded/config.json").read_text()))
+    arena = Arena(shape, shape.context)
+    if SETTING.exists():  # else the kernel knows no such pages
+        flags = re.search("VmFlags:(.*)", mapping_of(arena.k))
+        assert flags and "nh" in flags[1].split()
+    before, tokens = resident(arena.k), 20
+    arena.write(shape.room, np.ones((2, shape.layers, shape.kv_heads, tokens, shape.head_dim), dtype=np.float32))
+    pages = 1 + -(-4 * shape.head_dim * tokens // mmap.PAGESIZE)
+    most = 2 * shape.layers * shape.kv_heads * pages * mmap.PAGESIZE
+    assert 0 < resident(arena.k) - before <= most < arena_bytes(shape, shape.context) // 8
 
 
 IMPORTS = """

@@ -37,6 +37,7 @@ HARMLESS = {
     "model_runtime.ids",
     "model_runtime.logits",
     "model_runtime.machine",
+    "model_runtime.mapped_memory",
 }
 
 

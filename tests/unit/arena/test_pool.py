@@ -33,25 +33,27 @@ def prompts(draw: st.DrawFn) -> list[int]:
 
 
 class Lending(RuleBasedStateMachine):
-    """A pool, and who should have which arena: an arena that changes hands is a released one, else the oldest."""
+    """A pool, and who should have which arena: the first one that was released, a new one, or the oldest."""
 
-    @initialize(size=st.integers(1, 4))
-    def start(self, size: int) -> None:
-        self.size = size
+    @initialize(size=st.integers(1, 4), memory=st.integers(1, 6))
+    def start(self, size: int, memory: int) -> None:
+        self.size, self.memory = size, memory
         self.made: list[TokenSequence] = []
         self.pool = Pool(self.make, size)
         self.owned: dict[Owner, TokenSequence] = {}
-        self.released: set[Owner] = set()
+        self.released: list[Owner] = []
         self.computed_ahead = 0
 
     def make(self) -> TokenSequence:
+        if len(self.made) == self.memory:
+            raise MemoryError
         self.made.append(TokenSequence(CAPACITY))
         return self.made[-1]
 
     @rule(owner=OWNERS, prompt=prompts(), computed=st.floats(0, 1), ahead=st.booleans())
     def request(self, owner: Owner, prompt: list[int], computed: float, ahead: bool) -> None:
         """Take an arena and bring it to the prompt, or only part of the way, as a stopped request does."""
-        before = self.contents()
+        before, size = self.contents(), self.pool.size
         told = self.pool.reusable(owner, ids(prompt))
         assert self.contents() == before, "asking changes nothing"
 
@@ -59,23 +61,24 @@ class Lending(RuleBasedStateMachine):
         self.check_whose(owner, arena)
         found = max((longest_common(prompt, held) for held in before.values()), default=0)
         assert found - WORTH_COPYING < arena.common(ids(prompt)) <= found
-        assert told == arena.reusable(ids(prompt))
+        assert told == arena.reusable(ids(prompt)) or self.pool.size < size, "nobody knew that memory was at its end"
         assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
         self.bring_to(arena, prompt, computed, ahead)
 
     def check_whose(self, owner: Owner, arena: TokenSequence) -> None:
         if owner in self.owned:
-            assert arena is self.owned.pop(owner)
-        elif len(self.owned) < self.size:
-            assert arena is self.made[-1]
+            loser = owner
+        elif self.released:
+            loser = self.released[0]
+        else:
+            is_full = len(self.owned) == min(self.size, self.memory)
+            loser = next(iter(self.owned)) if is_full else None
+        if loser is None:
             assert all(arena is not each for each in self.owned.values())
         else:
-            loser = next(name for name, each in self.owned.items() if each is arena)
-            assert loser in self.released if self.released else loser == next(iter(self.owned))
-            del self.owned[loser]
-            self.released.discard(loser)
+            assert arena is self.owned.pop(loser)
+        self.released = [each for each in self.released if each != loser]
         self.owned[owner] = arena
-        self.released.discard(owner)
 
     def bring_to(self, arena: TokenSequence, prompt: list[int], computed: float, ahead: bool) -> None:
         common = arena.common(ids(prompt))
@@ -93,14 +96,18 @@ class Lending(RuleBasedStateMachine):
     @rule(document=DOCUMENTS)
     def release(self, document: str) -> None:
         self.pool.release_document(document)
-        self.released |= {owner for owner in self.owned if owner.document == document}
+        self.released += [o for o in self.owned if o.document == document and o not in self.released]
+
+    @rule(count=st.integers(0, 6))
+    def provide(self, count: int) -> None:
+        assert self.pool.provide(count) == len(self.made) >= min(count, self.size, self.memory)
 
     def contents(self) -> dict[int, list[int]]:
         return {id(each): each.ids.tolist() for each in self.made}
 
     @invariant()
     def never_makes_more_arenas_than_its_size(self) -> None:
-        assert len(self.made) == len(self.owned) <= self.size
+        assert len(self.owned) <= len(self.made) <= self.size
 
     @invariant()
     def tells_what_was_wasted_in_all_arenas(self) -> None:
@@ -232,6 +239,40 @@ def test_releasing_an_unknown_document_does_nothing() -> None:
     pool = pool_of(1)
     pool.release_document("a")
     assert (pool.reusable(A, ids([1])), pool.wasted) == (0, 0)
+
+
+def test_a_released_arena_is_reused_before_another_is_made() -> None:
+    pool = pool_of(3)
+    arena = fill(pool, A, [1])
+    pool.release_document("a")
+    assert pool.acquire(B, ids([2])) is arena
+    assert pool.provide(0) == 1
+
+
+def test_without_memory_for_another_arena_the_oldest_is_reused(caplog: pytest.LogCaptureFixture) -> None:
+    made = list[TokenSequence]()
+
+    def make() -> TokenSequence:
+        if len(made) == 2:
+            raise MemoryError
+        made.append(TokenSequence(CAPACITY))
+        return made[-1]
+
+    pool = Pool(make, 9)
+    first, second = fill(pool, A, [1]), fill(pool, B, [2])
+    assert pool.acquire(C, ids([3])) is first and pool.acquire(A, ids([1])) is second
+    assert pool.provide(9) == 2
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "lower kv_memory_mib or end other programs"
+    ]
+
+
+def test_without_memory_for_any_arena_the_caller_is_told() -> None:
+    def make() -> TokenSequence:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        Pool(make, 2).acquire(A, ids([1]))
 
 
 def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
