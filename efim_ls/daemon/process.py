@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import gc
 import json
 import logging
 import os
@@ -39,9 +38,11 @@ from efim_ls.session.request_queue import TURN
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
 from model_runtime.errors import ModelError
+from model_runtime.machine import release_memory
 
 GREETING = 10.0  # seconds that a client may take for its first line
 UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
+LETTING_GO = 0.5  # seconds after which no thread is at work for a client that has gone
 RETRY = 1.0  # seconds after which an end is tried again that a client has prevented
 
 logger = logging.getLogger(__name__)
@@ -120,6 +121,13 @@ class Daemon:
             connection, _ = self._listener.accept()
             client = Client()
             self._clients[client] = asyncio.ensure_future(self._connected(client, connection))
+            self._clients[client].add_done_callback(lambda _: self._left(client))
+
+    def _left(self, client: Client) -> None:
+        """Free the session of a client that has gone: a cycle, parts of which other threads may still hold."""
+        if client.server is not None:
+            client.server = None
+            asyncio.get_running_loop().call_later(LETTING_GO, release_memory)
 
     async def _connected(self, client: Client, connection: socket.socket) -> None:
         """Serve a connection that the user's own processes have made; close any other."""
@@ -166,7 +174,6 @@ class Daemon:
             self._idle_minutes = server.session.settings.idle_minutes
             await server.leave(CLOSING)
             server.shutdown()
-            gc.collect()  # a session is a cycle, with the texts of its documents
 
     async def _complete(self, wanted: dict[str, object]) -> at_place.Told:
         """Answer `efim-ls complete` with the embedded model; nothing is kept of it on disk."""

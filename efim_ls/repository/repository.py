@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import threading
@@ -16,6 +15,7 @@ from efim_ls.languages import family_of
 from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.repository.watcher import FileWatcher
 from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
+from model_runtime.machine import release_memory
 from model_runtime.memory.memory import MemoryView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
@@ -194,7 +194,7 @@ class Repository:
     def _build_on(self) -> None:
         if self._building and not self._step(self._building):
             self._building = None
-            _give_back_memory()
+            release_memory()
 
     def _finish(self, work: Work) -> None:
         """Take all steps of a piece of work, unless a new scope makes it pointless."""
@@ -202,7 +202,7 @@ class Repository:
         while steps and self._begun and not self._closed and self._step(steps):
             taken += 1
         if taken >= MANY_STEPS:
-            _give_back_memory()
+            release_memory()
 
     def _step(self, steps: Steps) -> bool:
         """Take one step once the user pauses; return whether there are more."""
@@ -218,9 +218,3 @@ class Repository:
             logger.error("a step of indexing the workspace failed", exc_info=error)
             return False
         return True
-
-
-def _give_back_memory() -> None:
-    """Return freed memory to the system: glibc keeps what many small arrays took, some 20 MB after a big build."""
-    with suppress(OSError, AttributeError):  # other C libraries
-        ctypes.CDLL(None).malloc_trim(0)

@@ -49,8 +49,8 @@ class Pool(Generic[S]):
     ) -> S:
         """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
 
-        A prefix is copied from another arena if that saves `worth` tokens. Raises MemoryError if there is no memory for
-        the first arena; where there is none for another, this is all there will be.
+        A prefix is copied from another arena if that saves `worth` tokens. Raises MemoryError if there is no memory
+        for the first arena; where there is none for a later one, those that are there serve all owners.
         """
         previous = self.current_owner(owner)
         if previous is None and not self._free and self.provide(len(self._all) + 1) == len(self._owned):

@@ -1,0 +1,73 @@
+"""What a client leaves in a daemon's memory once it has gone: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efim_ls.daemon.address import Address
+from efim_ls.daemon.process import Daemon
+from efim_ls.lsp.wire import framed
+
+HANG = 30  # seconds after which what is still there stays
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
+
+
+def message(method: str, params: object = None, number: int | None = None) -> bytes:
+    identity = {} if number is None else {"id": number}
+    return framed(json.dumps({"jsonrpc": "2.0", **identity, "method": method, "params": params}).encode())
+
+
+async def received(reader: asyncio.StreamReader) -> dict[str, Any]:
+    header = await reader.readuntil(b"\r\n\r\n")
+    return json.loads(await reader.readexactly(int(header.split(b"Content-Length: ")[1].split()[0])))
+
+
+async def visit(address: Address, folder: Path, answered: Callable[[], None]) -> None:
+    """Open a document in a workspace, ask for a suggestion, call `answered`, and leave."""
+    reader, writer = await asyncio.open_unix_connection(str(address.socket))
+    options = {"persist": False, "min_confidence": 0}
+    first = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}, "initializationOptions": options}
+    item = {"uri": (folder / "a.py").as_uri(), "languageId": "python", "version": 1, "text": "def area(r):\n    ret"}
+    place = {"textDocument": {"uri": item["uri"]}, "position": {"line": 1, "character": 7}}
+    writer.write(address.hello("serve"))
+    writer.write(message("initialize", first, 1) + message("initialized", {}))
+    writer.write(message("textDocument/didOpen", {"textDocument": item}) + message("efim/settled", None, 2))
+    writer.write(message("textDocument/inlineCompletion", place, 3))
+    while (await received(reader)).get("id") != 3:
+        pass
+    answered()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "b.py").write_text("def area(radius):\n    return 3 * radius ** 2\n")
+    address, left = Address(tmp_path, "key"), list[weakref.ref[object]]()
+    daemon = Daemon(address, address.listen())
+    running = asyncio.ensure_future(daemon.run())
+
+    def remember() -> None:
+        """Note what there is of the client that came last."""
+        *_, server = (client.server for client in daemon._clients if client.server)
+        document = server.documents.last_used
+        parts = (server, server.protocol, server.session, server.session.repository, document)
+        left.extend(map(weakref.ref, parts))
+
+    for _ in range(3):
+        await visit(address, workspace, remember)
+    async with asyncio.timeout(HANG):
+        while any(each() is not None for each in left):
+            await asyncio.sleep(0)
+    assert len(left) == 15
+    daemon._stop()
+    await running
