@@ -24,11 +24,13 @@ from zlib import crc32
 
 PACKAGES = ("efim_ls", "model_runtime", "kv_store")
 # What a server may be told by its environment: clients that differ in it have daemons of their own.
-ENVIRONMENT = ("HF_", "HUGGING", "CUDA_", "OMP_", "PYTHON", "XDG_CACHE_HOME", "HOME", "LD_")
+# Settings of Python that only say how it starts are not among them: some editors give them.
+PREFIXES, NAMES = ("HF_", "HUGGING", "CUDA_", "OMP_", "LD_"), ("PYTHONPATH", "PYTHONHOME", "XDG_CACHE_HOME", "HOME")
 KEY = "EFIM_DAEMON_KEY"  # in a daemon's environment, which other users cannot read as they can its arguments
 LONGEST_PATH = 100  # bytes of a socket's path: macOS allows 103, Linux 107
 WAITING = 128  # connections that may wait to be accepted
 NEWEST = 2  # the line of a key that tells when the installation's files were last changed
+LONGEST_LOG = 1 << 16  # bytes, from which a log is begun anew when a daemon starts
 LOCKED, LOOK = 5.0, 0.005  # seconds that another process may hold the lock, and between looks at it
 CREDENTIALS = struct.Struct("3i")  # of a peer on Linux: process, user, group
 
@@ -109,6 +111,19 @@ class Address:
             os.umask(before)
         return listener
 
+    def inode(self) -> int:
+        """Return which socket is at this address, 0 if there is none."""
+        try:
+            return self.socket.lstat().st_ino
+        except OSError:
+            return 0
+
+    def leave(self, inode: int) -> None:
+        """Remove a socket and its log, unless another has taken its place; to be called while locked."""
+        if inode and inode == self.inode():
+            self.socket.unlink()
+            self.log.unlink(missing_ok=True)
+
     @contextmanager
     def locked(self, patience: float = LOCKED) -> Generator[None]:
         """Keep others from connecting, starting a daemon or ending one; raises NoDaemon if one of them goes on.
@@ -134,7 +149,9 @@ class Address:
         """Start a daemon that takes over a listening socket and outlives this process; it is no child of it."""
         os.set_inheritable(listener, True)
         try:
-            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            if os.fstat(log).st_size > LONGEST_LOG:  # until then, what a daemon said before it died is kept
+                os.ftruncate(log, 0)
         except OSError:  # a full disk: the daemon runs without
             log = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -207,7 +224,7 @@ def _key() -> str:
     """Return what the clients of one daemon have in common; another installation of the same version differs."""
     root = Path(__file__).parents[2]
     newest = max(_newest(os.path.join(root, package)) for package in PACKAGES)
-    told = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(ENVIRONMENT))
+    told = [f"{name}={os.environ[name]}" for name in sorted(os.environ) if name in NAMES or name.startswith(PREFIXES)]
     return "\n".join((sys.executable, os.fspath(root), str(newest), *told))
 
 

@@ -16,6 +16,7 @@ Message = dict[str, Any]
 FEWEST_BYTES = 1 << 16  # of a document's edits, from which they are replaced by its text
 OURS = "efim-relay-"  # how the ids of a relay's own requests begin
 OPENED, CLOSED = "textDocument/didOpen", "textDocument/didClose"
+FOLDERS = "workspace/didChangeWorkspaceFolders"
 EDITED = ("textDocument/didChange", "textDocument/didSave")
 
 
@@ -25,18 +26,19 @@ class _OpenDocument:
     def __init__(self, opened: bytes, item: Message) -> None:
         self.opened, self.item = opened, item
         self.followed: list[bytes] = []
-        self.size, self.limit, self.asked = 0, max(FEWEST_BYTES, 2 * len(opened)), -1
+        self.size, self.limit = 0, max(FEWEST_BYTES, 2 * len(opened))
+        self.query, self.known = "", 0  # the request for the text that is not answered, and the edits that it knows
 
     def add(self, body: bytes) -> bool:
         """Add an edit; return whether it is time to ask for the text instead of keeping more."""
         self.followed.append(body)
         self.size += len(body)
-        return self.size > self.limit and self.asked < 0
+        return self.size > self.limit and not self.query
 
     def fold(self, text: object, version: object) -> None:
-        """Put a text in place of the edits up to where it was asked for; one that is unknown leaves them."""
-        known, self.asked = self.asked, -1
-        if not isinstance(text, str) or known < 0:
+        """Put the text that was asked for in place of the edits that it knows; one that is unknown leaves them."""
+        known, self.query = self.known, ""
+        if not isinstance(text, str):
             self.limit = 2 * self.size
             return
         self.item = {**self.item, "text": text, "version": version if version is not None else 0}
@@ -51,7 +53,7 @@ class Journal:
     def __init__(self) -> None:
         self.shutting_down = self.is_over = False  # what the client has said of its end
         self._greeting: dict[str, bytes] = {}  # initialize, initialized, the last configuration
-        self._folders: list[bytes] = []
+        self._folders: dict[str, Message | None] = {}  # by URI, those added since, and None for those removed
         self._documents: dict[str, _OpenDocument] = {}
         self._pending: dict[object, list[bytes]] = {}  # requests without an answer, with what cancels them
         self._asked: set[object] = set()  # ids of the server's requests that the client has not answered
@@ -87,8 +89,8 @@ class Journal:
         self.is_over = self.is_over or method == "exit"
         if method in ("initialized", "workspace/didChangeConfiguration"):
             self._greeting[method] = body
-        elif method == "workspace/didChangeWorkspaceFolders":
-            self._folders.append(body)
+        elif method == FOLDERS:
+            self._note_folders(params)
         elif method in (OPENED, CLOSED, *EDITED) and (uri := _uri(params)) is not None:
             return [body, *self._sync(method, uri, body, params)]
         return [body]
@@ -99,9 +101,34 @@ class Journal:
         elif method == OPENED:
             self._documents[uri] = _OpenDocument(body, params["textDocument"])
         elif (document := self._documents.get(uri)) is not None and document.add(body):
-            document.asked = len(document.followed)
-            self._numbers += 1
-            yield _body(TEXT, {"textDocument": {"uri": uri}}, f"{OURS}{self._numbers} {uri}")
+            document.query, document.known = self._number(uri), len(document.followed)
+            yield _body(TEXT, {"textDocument": {"uri": uri}}, document.query)
+
+    def _note_folders(self, params: Any) -> None:
+        """Note the last that was said of each folder; one that is added and removed at once is removed."""
+        try:
+            event = params["event"]
+            self._folders |= {str(each["uri"]): each for each in event["added"]}
+            self._folders |= {str(each["uri"]): None for each in event["removed"]}
+        except (LookupError, TypeError):
+            pass  # no server can take it
+
+    def _told_folders(self) -> list[bytes]:
+        """Return what a server must be told of the folders, after what it was told when it was initialized."""
+        if not self._folders:
+            return []
+        added = [each for each in self._folders.values() if each is not None]
+        removed = [{"uri": uri, "name": ""} for uri, each in self._folders.items() if each is None]
+        return [_body(FOLDERS, {"event": {"added": added, "removed": removed}})]
+
+    def _number(self, uri: str) -> str:
+        """Return a new id for a request of the relay's own about a document."""
+        self._numbers += 1
+        return f"{OURS}{self._numbers} {uri}"
+
+    def question(self) -> bytes:
+        """Return a request that a server answers at once, whatever it does: the text of no document."""
+        return _body(TEXT, {"textDocument": {"uri": ""}}, self._number(""))
 
     @property
     def is_waiting(self) -> bool:
@@ -121,7 +148,7 @@ class Journal:
             case {"method": "$/progress", "params": {"token": token, "value": {"kind": "end"}}}:
                 self._progress.pop(token, None)
             case {"id": str(number)} if number.startswith(OURS):
-                self._fold(number.partition(" ")[2], message)
+                self._fold(number, message)
                 return None, None
             case {"id": number} if number in self._hidden:
                 self._hidden.discard(number)
@@ -137,7 +164,7 @@ class Journal:
         self._again = True
         self._asked.clear()
         for document in self._documents.values():
-            document.asked = -1
+            document.query = ""
         greeting = self._greeting.get("initialize")
         if greeting is None:
             return b"".join(framed(body) for bodies in self._pending.values() for body in bodies)
@@ -145,7 +172,7 @@ class Journal:
         if number not in self._pending:
             self._hidden.add(number)
         messages = [self._greeting[name] for name in self._greeting]
-        messages += self._folders
+        messages += self._told_folders()
         for document in self._documents.values():
             messages += [document.opened, *document.followed]
         messages += [body for asked, bodies in self._pending.items() if asked != number for body in bodies]
@@ -163,11 +190,18 @@ class Journal:
         self._pending.clear()
         return answers
 
-    def _fold(self, uri: str, message: Message) -> None:
-        if (document := self._documents.get(uri)) is not None:
+    def _fold(self, number: str, message: Message) -> None:
+        """Take the answer to a request for a text; the document may have been closed and opened anew since."""
+        document = self._documents.get(number.partition(" ")[2])
+        if document is not None and document.query == number:
             result = message.get("result")
             told = cast("Message", result) if isinstance(result, dict) else {}
             document.fold(told.get("text"), told.get("version"))
+
+
+def warning(text: str) -> bytes:
+    """Return a message that shows the user a warning."""
+    return _body("window/showMessage", {"type": 2, "message": text})
 
 
 def _parsed(body: bytes) -> Any:

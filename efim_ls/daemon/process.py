@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import faulthandler
 import json
 import logging
 import os
+import resource
 import select
 import signal
 import socket
@@ -29,7 +31,7 @@ from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
 from efim_ls.lsp.transport import MessageReader
-from efim_ls.lsp.wire import END, LOG, STOPPED, framed
+from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
 from efim_ls.request import ShouldStop
 from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, TurnOver
@@ -43,7 +45,10 @@ from model_runtime.machine import release_memory
 GREETING = 10.0  # seconds that a client may take for its first line
 UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
 LETTING_GO = 0.5  # seconds after which no thread is at work for a client that has gone
-RETRY = 1.0  # seconds after which an end is tried again that a client has prevented
+RETRY = 1.0  # seconds after which an end is tried again that a client has prevented, and accepting that files have
+FILES = 8192  # open files that this process may have, where the system allows that: each client takes some
+SPARE_FILES = 24  # of them, which the clients that are here need to open a workspace or a model
+NO_FILES = "the server of the other editors can open no more files: raise the limit of open files (`ulimit -n`)"
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +95,7 @@ class Daemon:
 
     def __init__(self, address: Address, listener: socket.socket) -> None:
         """Take over a socket that listens at the address."""
-        self._address, self._listener = address, listener
+        self._address, self._listener, self._inode = address, listener, address.inode()
         self._engine, self._models = EngineThread(), SharedModels()
         self._clients: dict[Client, asyncio.Task[None]] = {}
         self._since, self._idle_minutes, self._retired = time(), DEFAULTS.idle_minutes, False
@@ -104,7 +109,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop)
         self._listener.setblocking(False)
-        loop.add_reader(self._listener, self._accept)
+        self._listen()
         self._retire_others()
         self._end_after(GREETING)  # whoever started this process is about to connect
         await self._over.wait()
@@ -117,11 +122,22 @@ class Daemon:
 
     def _accept(self) -> None:
         """Accept a connection, at once a client's: nothing may end this process between the two."""
-        with suppress(OSError):  # it has gone, or too many files are open
+        try:
             connection, _ = self._listener.accept()
-            client = Client()
-            self._clients[client] = asyncio.ensure_future(self._connected(client, connection))
-            self._clients[client].add_done_callback(lambda _: self._left(client))
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # else the loop would try again at once, and for ever
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(self._listener)
+                loop.call_later(RETRY, self._listen)
+            return  # else it has gone
+        client = Client()
+        self._clients[client] = asyncio.ensure_future(self._connected(client, connection))
+        self._clients[client].add_done_callback(lambda _: self._left(client))
+
+    def _listen(self) -> None:
+        """Accept connections from now on."""
+        if not self._over.is_set():
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _left(self, client: Client) -> None:
         """Free the session of a client that has gone: a cycle, parts of which other threads may still hold."""
@@ -162,6 +178,10 @@ class Daemon:
                 logger.info("a connection began with what cannot be understood")
 
     async def _serve_editor(self, client: Client, reader: asyncio.StreamReader) -> None:
+        if _lacks_files():
+            client.tell(REFUSED, NO_FILES)
+            return
+        client.tell(ACCEPTED, os.getpid())
         server = client.server = build_server(self._models.load, fetch_model, client.end, self._engine)
         protocol = cast("EfimProtocol", server.protocol)
         protocol.exited = client.close
@@ -235,8 +255,7 @@ class Daemon:
 
     def _leave_address(self) -> None:
         with suppress(OSError):
-            self._address.socket.unlink()
-            self._address.log.unlink()
+            self._address.leave(self._inode)
 
     def _retire_others(self) -> None:
         """Tell daemons of older versions to end once their clients are gone; remove what dead ones left."""
@@ -288,6 +307,20 @@ def _forget(completer: Completer, _: ShouldStop) -> None:
     completer.close(0)
 
 
+def _raise_limit_of_files() -> None:
+    """Allow this process FILES open files, or as many as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _lacks_files() -> bool:
+    """Return whether another client could leave this process without files to open."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit != resource.RLIM_INFINITY and limit - psutil.Process().num_fds() < SPARE_FILES
+
+
 def _has_waiting(listener: socket.socket) -> bool:
     """Return whether a connection waits to be accepted."""
     return bool(select.select([listener], [], [], 0)[0])
@@ -296,6 +329,7 @@ def _has_waiting(listener: socket.socket) -> bool:
 def main(descriptor: int) -> None:
     """Run the daemon on an inherited socket that listens."""
     faulthandler.enable()
+    _raise_limit_of_files()
     logging.getLogger("pygls").setLevel(logging.WARNING)  # below that it logs whole messages
     listener = socket.socket(fileno=descriptor)
     address = Address(Path(cast("str", listener.getsockname())).parent, os.environ.pop(KEY))

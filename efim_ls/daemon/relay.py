@@ -15,18 +15,23 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Any, BinaryIO, NoReturn, Protocol
+from typing import NoReturn
 
 if __name__ == "__main__":  # without `site`, nothing but this file says where the package is
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from efim_ls.daemon.address import Address, NoDaemon, python_path
-from efim_ls.daemon.journal import Journal
-from efim_ls.lsp.wire import END, LOG, LONGEST_HEADER, STOPPED, Header, UnreadableHeader, framed
+from efim_ls.daemon.deaths import TOLD, Deaths
+from efim_ls.daemon.journal import Journal, warning
+from efim_ls.daemon.link import DaemonDied, Hung, Link
+from efim_ls.daemon.messages import UnbufferedInput, read_message, relay_message
+from efim_ls.lsp.wire import END, LOG, STOPPED, UnreadableHeader, framed
 
 FIRST_MESSAGE = "--first-message"  # of `efim-ls serve`: a file descriptor with what was read of the client
-DEATHS = 10  # in a row, of daemons that have answered nothing, after which there is no use in starting another
-PAUSE = 0.05  # seconds before the third such start, and 0.05 more before each that follows
+DYING = (
+    "efim-ls: the server has died {count} times in a row, and is started again after pauses that grow. "
+    "Read {log} for the cause; with the setting `shared` off, this editor gets a server of its own."
+)
 
 
 def exec_relay() -> NoReturn:
@@ -41,22 +46,24 @@ class ClientGone(Exception):
 class Relay:
     """The two directions of one connection.
 
-    `_journal` is used under `_noting`, which is held for moments. Only who holds `_sending` may write to the daemon
-    or replace the connection. Only the thread that reads the daemon writes to the client.
+    `_journal` is used under `_noting`, which is held for moments. Only who holds `_sending` may write to the daemon;
+    whoever needs both takes `_sending` first. The thread that reads the daemon writes to the client, and to nobody
+    else: were it to wait for `_sending`, whose holder may wait for the daemon to read, and the daemon for its answers
+    to be read, all would wait for ever. It takes `_sending` only once the link is dead, when its holder goes on.
     """
 
-    def __init__(self, address: Address, connection: socket.socket) -> None:
-        """Take over a connection to the daemon."""
-        self._address, self._connection = address, connection
+    def __init__(self, link: Link) -> None:
+        """Take over a link to the daemon."""
+        self._link = link
         self._journal, self._noting, self._sending = Journal(), threading.Lock(), threading.Lock()
         self._client_spoke = threading.Event()
         self._client = os.fdopen(os.dup(1), "wb")
-        self._deaths = 0  # of daemons in a row that have said nothing
+        self._deaths = Deaths()
 
     def run(self, first: bytes) -> NoReturn:
         """Pass messages on until either side ends; `first` was read of the client already."""
         os.dup2(2, 1)  # nothing but messages may reach the client
-        self._send(self._address.hello("serve"))
+        self._link.is_awaited = self._is_awaited
         self._take(first)
         threading.Thread(target=self._read_client, daemon=True).start()
         try:
@@ -65,7 +72,7 @@ class Relay:
         except ClientGone:
             _end(1, "the client has stopped reading answers")
         except NoDaemon as error:
-            _end(1, str(error))
+            _end(1, f"no server can be had any more, because {error}")
 
     def _read_client(self) -> NoReturn:
         code = 1
@@ -89,13 +96,36 @@ class Relay:
 
     def _send(self, data: bytes) -> None:
         with suppress(OSError):  # the other thread notices, and a new daemon is told all
-            self._connection.sendall(data)
+            self._link.connection.sendall(data)
+
+    def _send_meanwhile(self, body: bytes) -> None:
+        """Send a message of the relay's own, on a thread of its own, unless the link has died by then."""
+        link = self._link
+
+        def send() -> None:
+            with self._sending:
+                if self._link is link:
+                    self._send(framed(body))
+
+        threading.Thread(target=send, daemon=True).start()
+
+    def _is_awaited(self) -> bool:
+        """Return whether the silent daemon should have said something; if so, ask for a sign of life.
+
+        A daemon that computes for long gives it at once.
+        """
+        with self._noting:
+            is_awaited = self._journal.is_waiting or self._sending.locked()
+            question = self._journal.question() if is_awaited else b""
+        if is_awaited:
+            self._send_meanwhile(question)
+        return is_awaited
 
     def _read_daemon(self) -> None:
         """Pass on what the daemon says until it is gone, and join another."""
-        with self._connection.makefile("rb") as source:
-            is_stopped = self._pass_on(source)
-        self._connection.close()
+        is_stopped = self._pass_on(self._link)
+        with suppress(OSError):
+            self._link.connection.shutdown(socket.SHUT_RDWR)
         self._client_spoke.clear()
         with self._noting:
             shutting_down, is_waiting = self._journal.shutting_down, self._journal.is_waiting
@@ -103,25 +133,31 @@ class Relay:
         self._write(*last)
         if shutting_down:
             threading.Event().wait()  # the client is about to end this process
-        if is_stopped and not is_waiting:  # no daemon is needed until the client has something to say
+        if not is_stopped:
+            self._mourn(time.monotonic() - self._link.begun)
+        elif not is_waiting:  # no daemon is needed until the client has something to say
             self._client_spoke.wait()
         self._reconnect()
 
-    def _pass_on(self, source: BinaryIO) -> bool:
+    def _pass_on(self, link: Link) -> bool:
         """Pass the daemon's messages on until it is gone; return whether it was stopped on purpose."""
         is_stopped = False
-        with suppress(OSError, UnreadableHeader):
-            while (body := read_message(source)) is not None:
-                self._deaths = 0
-                method, params = _own(body)
+        try:
+            while (body := read_message(link.messages)) is not None:
+                method, params = relay_message(body)
                 if method == END:
                     os._exit(params)
                 elif method == LOG:
-                    print(params, file=sys.stderr, flush=True)
+                    _say(params)
                 elif method == STOPPED:
                     is_stopped = True
                 else:
                     self._deliver(body)
+        except Hung:
+            _say("efim-ls: the server does not answer, and is replaced")
+            link.give_up()
+        except (OSError, UnreadableHeader):
+            pass
         return is_stopped
 
     def _deliver(self, body: bytes) -> None:
@@ -130,8 +166,7 @@ class Relay:
         if passed is not None:
             self._write(passed)
         if answer is not None:
-            with self._sending:
-                self._send(framed(answer))
+            self._send_meanwhile(answer)
 
     def _write(self, *bodies: bytes) -> None:
         try:
@@ -140,70 +175,37 @@ class Relay:
         except OSError as error:
             raise ClientGone from error
 
+    def _mourn(self, served: float | None) -> None:
+        """Count a death, and tell the user of the third in a row."""
+        self._deaths.add(served)
+        if self._deaths.count == TOLD:
+            self._write(warning(DYING.format(count=TOLD, log=self._link.address.log)))
+
     def _reconnect(self) -> None:
         """Join a new daemon, and tell it all on a thread of its own: this one reads what it answers meanwhile."""
-        self._deaths += 1
-        if self._deaths > DEATHS:
-            raise NoDaemon(f"the server has died {DEATHS} times in a row: {self._address.log} may say why")
-        time.sleep(max(0, self._deaths - 2) * PAUSE)
 
         def tell() -> None:
-            self._send(self._address.hello("serve"))
             with self._noting:
                 everything = self._journal.begin_again()
             self._send(everything)
             self._sending.release()
 
+        link = self._join()
         self._sending.acquire()  # what the client says now has to wait
-        self._address = Address.here()
-        self._connection = self._address.join()
+        self._link.connection.close()
+        self._link, link.is_awaited = link, self._is_awaited
         threading.Thread(target=tell, daemon=True).start()
 
-
-class MessageSource(Protocol):
-    """Bytes of messages."""
-
-    def readline(self, most: int, /) -> bytes:
-        """Read a line, or the beginning of one that is too long."""
-        ...
-
-    def read(self, size: int, /) -> bytes:
-        """Read a body; it is shorter where the stream ends."""
-        ...
-
-
-def read_message(source: MessageSource) -> bytes | None:
-    """Read the body of the next message; None at the end. Raises UnreadableHeader."""
-    header = Header()
-    while line := source.readline(LONGEST_HEADER):
-        if header.feed(line):
-            body = source.read(header.length or 0)
-            return body if len(body) == header.length else None
-    return None
-
-
-class _Unbuffered:
-    """Reads a file descriptor without taking a byte more than is asked for."""
-
-    def readline(self, most: int) -> bytes:
-        line = bytearray()
-        while len(line) < most and (byte := os.read(0, 1)):
-            line += byte
-            if byte == b"\n":
-                break
-        return bytes(line)
-
-    def read(self, size: int) -> bytes:
-        body = bytearray()
-        while len(body) < size and (part := os.read(0, size - len(body))):
-            body += part
-        return bytes(body)
-
-
-def _own(body: bytes) -> tuple[str, Any]:
-    """Return the method and parameters of a message that may be for relays."""
-    message: dict[str, Any] = json.loads(body) if body.find(b'"efim/', 0, 100) >= 0 else {}
-    return message.get("method", ""), message.get("params")
+    def _join(self) -> Link:
+        """Join a new daemon, after the pause that is due; raises NoDaemon if that goes wrong again and again."""
+        while True:
+            time.sleep(self._deaths.pause)
+            try:
+                return Link.join(Address.here())
+            except NoDaemon:
+                self._mourn(None)
+                if self._deaths.is_hopeless:
+                    raise
 
 
 def _is_shared(first: bytes) -> bool:
@@ -231,8 +233,26 @@ def _serve_alone(first: bytes) -> NoReturn:
     os.execve(sys.executable, command, {**os.environ, **python_path()})
 
 
+def _first_link() -> Link:
+    """Join the daemon; raises NoDaemon if it cannot be had, or dies again and again before it serves anybody."""
+    deaths = Deaths()
+    while True:
+        time.sleep(deaths.pause)
+        try:
+            return Link.join(Address.here())
+        except DaemonDied:
+            deaths.add(None)
+            if deaths.is_hopeless:
+                raise
+
+
+def _say(text: str) -> None:
+    """Write a line to stderr, which editors show as their server's output."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def _end(code: int, why: str) -> NoReturn:
-    print(f"efim-ls: {why}", file=sys.stderr, flush=True)
+    _say(f"efim-ls: {why}")
     os._exit(code)
 
 
@@ -240,7 +260,7 @@ def main() -> NoReturn:
     """Join the daemon if the client may share one, else serve it alone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        first = read_message(_Unbuffered())
+        first = read_message(UnbufferedInput())
     except UnreadableHeader as error:
         _end(1, f"{error}: the server ends, because it cannot find the next message")
     if first is None:
@@ -248,12 +268,11 @@ def main() -> NoReturn:
     if not _is_shared(first):
         _serve_alone(first)
     try:
-        address = Address.here()
-        connection = address.join()
+        link = _first_link()
     except NoDaemon as error:
-        print(f"efim-ls: this client gets a server of its own, because {error}", file=sys.stderr, flush=True)
+        _say(f"efim-ls: this client gets a server of its own, because {error}")
         _serve_alone(first)
-    Relay(address, connection).run(first)
+    Relay(link).run(first)
 
 
 if __name__ == "__main__":

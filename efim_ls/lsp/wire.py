@@ -9,6 +9,8 @@ LARGEST_BODY = 1 << 29  # bytes: a hundred times the text of the largest file th
 LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,20})[ \t]*\r?\n", re.IGNORECASE)
 
 TEXT = "efim/text"  # the relay asks for the text of an open document
+ACCEPTED = "efim/accepted"  # the daemon serves a relay's client: its process, by which it can be ended if it hangs
+REFUSED = "efim/refused"  # it does not, for a reason
 END = "efim/end"  # the daemon tells a relay to end with an exit code
 LOG = "efim/log"  # the daemon has something for the relay's stderr
 STOPPED = "efim/stopped"  # the daemon ends because the user wants it to

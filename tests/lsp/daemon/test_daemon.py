@@ -9,18 +9,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from efim_ls.daemon.address import Address
 from tests import daemons
-from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, Editor, Page, launched
+from tests.lsp.daemon.clients import HEAD, ask_all, clients, gone, loaded, running, text_of
+from tests.lsp.wire import ENV, HANG, REAL, launched
 
-HEAD = "import os\n\n\ndef size_of(path):\n    return os.path."
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
 
 
@@ -28,45 +27,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a se
 def each_starts_its_own():
     yield
     daemons.stop_all()
-
-
-@asynccontextmanager
-async def clients(
-    cache: Path, count: int = 2, settings: object = None, **env: str
-) -> AsyncIterator[tuple[Editor, ...]]:
-    """Clients that may share a daemon, with their model loaded."""
-    async with AsyncExitStack() as stack:
-        each = [await stack.enter_async_context(launched(REAL, cache, is_alone=False, env=env)) for _ in range(count)]
-        for editor in each:
-            await editor.start(GHOST_TEXT, settings)
-        yield tuple(each)
-
-
-def running(cache: Path, **env: str) -> list[dict[str, Any]]:
-    """What `efim-ls status` says of each daemon."""
-    return [json.loads(line) for line in ask_all("status", cache, "--json", **env).splitlines()]
-
-
-def ask_all(want: str, cache: Path, *options: str, **env: str) -> str:
-    command, env = [sys.executable, "-m", "efim_ls", want, *options], {**ENV, **env, "XDG_CACHE_HOME": str(cache)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=HANG).stdout
-
-
-async def text_of(page: Page) -> str | None:
-    """A document's text as the server has it."""
-    told = await page.editor.ask("efim/text", {"textDocument": {"uri": page.uri}})
-    return told and told["text"]
-
-
-async def loaded(editor: Editor) -> None:
-    while (await editor.ask("efim/status"))["state"] == "loading":
-        await asyncio.sleep(0)
-
-
-async def gone(pid: int) -> None:
-    async with asyncio.timeout(HANG):
-        while os.path.exists(f"/proc/{pid}"):
-            await asyncio.sleep(0)
 
 
 async def test_clients_share_a_model_and_nothing_of_their_texts(tmp_path: Path):
@@ -113,6 +73,9 @@ async def test_a_killed_daemon_costs_no_letter_and_no_answer(tmp_path: Path):
             await asyncio.gather(*asked)
             typed = HEAD + "".join(("get", "size", "(pa", "th)")[: number + 1])
             assert [await text_of(page) for page in pages] == [typed] * 2
+        for editor in editors:  # once, at the third death in a row
+            [told] = [each for each in editor.messages if "has died" in each]
+            assert "has died 3 times in a row" in told and str(next(daemons.FOLDER.glob("*.log"))) in told
         for editor in editors:
             await loaded(editor)
         pages[0].edit(len(HEAD), len(pages[0].text), "")
@@ -212,8 +175,8 @@ def serving(address: Address) -> Iterator[tuple[socket.socket, int]]:
 
 async def test_without_a_folder_for_sockets_a_client_is_served_alone(tmp_path: Path):
     (tmp_path / "file").touch()
-    nowhere = {"XDG_RUNTIME_DIR": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "file")}
-    async with clients(tmp_path, 1, **nowhere) as (editor,):
+    nowhere = str(tmp_path / "file")
+    async with clients(tmp_path, 1, XDG_RUNTIME_DIR=nowhere, TMPDIR=nowhere) as (editor,):
         assert await editor.open(HEAD + "‸").item(1) is not None
         await editor.logged("this client gets a server of its own, because ")
         assert await editor.close() == 0

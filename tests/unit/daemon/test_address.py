@@ -82,6 +82,27 @@ def test_keys_differ_by_what_a_server_is_told(monkeypatch: pytest.MonkeyPatch, f
     assert list(before.others()) == [], "nobody listens there"
 
 
+@pytest.mark.parametrize("name", ["PYTHONSAFEPATH", "PYTHONUTF8", "PYTHONUNBUFFERED", "HOMEBREW_PREFIX", "TERM"])
+def test_keys_are_the_same_whatever_else_an_editor_sets(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path):
+    before = Address.here()
+    monkeypatch.setenv(name, "1")
+    assert Address.here().key == before.key
+
+
+def test_a_socket_is_left_by_its_own_daemon_alone(folder: Path):
+    here = Address(runtime_folder(), "key")
+    with here.listen():
+        first = here.inode()
+        here.socket.rename(folder / "kept")  # so that the next one has another inode
+        with here.listen():
+            here.leave(first)
+            assert here.connect() is not None, "another daemon has taken its place"
+            here.log.touch()
+            here.leave(here.inode())
+            assert not here.socket.exists() and not here.log.exists()
+    here.leave(here.inode())
+
+
 @pytest.mark.parametrize(
     ("new", "upgraded"),
     [("p\nroot\n2\nA=1", True), ("p\nroot\n1\nA=1", False), ("p\nother\n2\nA=1", False), ("p\nroot\n2\nA=2", False)],

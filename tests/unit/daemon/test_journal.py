@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from lsprotocol.types import WorkspaceFolder
+from pygls.workspace import Workspace
 
 from efim_ls.daemon.journal import OURS, Journal
-from efim_ls.daemon.relay import read_message
+from efim_ls.daemon.messages import read_message
 from efim_ls.lsp.text_sync import changes_of
 from efim_ls.text.document import Document
 
@@ -54,10 +57,16 @@ class Server:
         return {uri: document.text for uri, document in self.texts.items()}
 
 
-def again(journal: Journal) -> Server:
-    server, wire = Server(), BytesIO(journal.begin_again())
+def messages(data: bytes) -> Iterator[bytes]:
+    wire = BytesIO(data)
     while (message := read_message(wire)) is not None:
-        server.take(message)
+        yield message
+
+
+def again(journal: Journal) -> Server:
+    server = Server()
+    for each in messages(journal.begin_again()):
+        server.take(each)
     return server
 
 
@@ -84,6 +93,10 @@ def typed(uri: str, at: int, text: str) -> dict[str, Any]:
         ),
         max_size=30,
     )
+)
+@example(
+    [("open", URIS[0], "old"), ("flood", URIS[0], 2), ("close", URIS[0], None)]
+    + [("open", URIS[0], "new"), ("flood", URIS[0], 2), ("answer", "", None)]  # to what was asked of the old text
 )
 def test_a_new_server_has_the_same_texts(steps: list[tuple[str, str, Any]]):
     journal, server, queries = Journal(), Server(), list[tuple[str, str]]()
@@ -175,6 +188,34 @@ def test_progress_of_a_dead_server_ends():
     [end] = journal.farewell()
     assert json.loads(end)["params"] == {"token": "t", "value": {"kind": "end"}}
     assert journal.farewell() == []
+
+
+FOLDERS = ("file:///one", "file:///two", "file:///three")
+
+
+@given(st.lists(st.tuples(*[st.sets(st.sampled_from(FOLDERS))] * 2), max_size=8))
+def test_a_new_server_has_the_same_folders(events: list[tuple[set[str], set[str]]]):
+    journal, before, after = Journal(), Workspace(None), Workspace(None)
+    journal.sent(body(GREETING))
+    for added, removed in events:
+        event = {"added": [{"uri": each, "name": "n"} for each in added]}
+        event |= {"removed": [{"uri": each, "name": "n"} for each in removed]}
+        message = {"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}}
+        [sent] = journal.sent(body(message))
+        change(before, json.loads(sent))
+    told = [json.loads(each) for each in messages(journal.begin_again())][1:]
+    assert len(told) <= 1, "what was said over a day is not kept"
+    for each in told:
+        change(after, each)
+    assert set(after.folders) == set(before.folders)
+
+
+def change(workspace: Workspace, message: dict[str, Any]) -> None:
+    event = message["params"]["event"]
+    for each in event["added"]:
+        workspace.add_folder(WorkspaceFolder(**each))
+    for each in event["removed"]:
+        workspace.remove_folder(each["uri"])
 
 
 KEYS = st.sampled_from(("id", "method", "params", "textDocument", "uri", "x"))

@@ -1,0 +1,58 @@
+"""Clients of one daemon, and what its user can ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.lsp.wire import ENV, GHOST_TEXT, HANG, REAL, Editor, Page, launched
+
+HEAD = "import os\n\n\ndef size_of(path):\n    return os.path."
+
+
+@asynccontextmanager
+async def clients(
+    cache: Path, count: int = 2, settings: object = None, command: tuple[str, ...] = REAL, **env: str
+) -> AsyncIterator[tuple[Editor, ...]]:
+    """Clients that may share a daemon, with their model loaded."""
+    async with AsyncExitStack() as stack:
+        each = [
+            await stack.enter_async_context(launched(command, cache, is_alone=False, env=env)) for _ in range(count)
+        ]
+        for editor in each:
+            await editor.start(GHOST_TEXT, settings)
+        yield tuple(each)
+
+
+def running(cache: Path, **env: str) -> list[dict[str, Any]]:
+    """What `efim-ls status` says of each daemon."""
+    return [json.loads(line) for line in ask_all("status", cache, "--json", **env).splitlines()]
+
+
+def ask_all(want: str, cache: Path, *options: str, **env: str) -> str:
+    command, env = [sys.executable, "-m", "efim_ls", want, *options], {**ENV, **env, "XDG_CACHE_HOME": str(cache)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=HANG).stdout
+
+
+async def text_of(page: Page) -> str | None:
+    """A document's text as the server has it."""
+    told = await page.editor.ask("efim/text", {"textDocument": {"uri": page.uri}})
+    return told and told["text"]
+
+
+async def loaded(editor: Editor) -> None:
+    while (await editor.ask("efim/status"))["state"] == "loading":
+        await asyncio.sleep(0)
+
+
+async def gone(pid: int) -> None:
+    async with asyncio.timeout(HANG):
+        while os.path.exists(f"/proc/{pid}"):
+            await asyncio.sleep(0)
