@@ -162,8 +162,12 @@ def _add_daemon(commands: Subparsers) -> None:
     status.add_argument("--json", action="store_true", help="print one JSON object for each process")
     status.set_defaults(run=_status)
     summary = "end the server processes that your editors share"
-    details = "Editors that are open start a new one when you next type in them."
-    add_command(commands, "stop", summary, "efim-ls stop", details=details).set_defaults(run=_stop)
+    details = "Those of this installation and cache folder. Open editors start a new one when you next type in them."
+    stop = add_command(commands, "stop", summary, "efim-ls stop", "efim-ls stop --all", details=details)
+    stop.add_argument(
+        "--all", action="store_true", help="end those of your other installations and cache folders too"
+    )
+    stop.set_defaults(run=_stop)
 
 
 def _add_stats(commands: Subparsers) -> None:
@@ -286,8 +290,8 @@ def _status(arguments: argparse.Namespace) -> int:
     return _control().show(arguments.json)
 
 
-def _stop(_: argparse.Namespace) -> int:
-    return _control().stop()
+def _stop(arguments: argparse.Namespace) -> int:
+    return _control().stop(arguments.all)
 
 
 def _control() -> ModuleType:

@@ -36,7 +36,7 @@ def stop_all(folder: Path = FOLDER) -> None:
             connection.settimeout(HANG)
             try:
                 connection.connect(str(path))
-                connection.sendall(b'{"want": "stop"}\n')
+                connection.sendall(b'{"want": "stop", "key": "", "all": true}\n')
                 while connection.recv(1 << 16):
                     pass
             except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):

@@ -29,7 +29,7 @@ PREFIXES, NAMES = ("HF_", "HUGGING", "CUDA_", "OMP_", "LD_"), ("PYTHONPATH", "PY
 KEY = "EFIM_DAEMON_KEY"  # in a daemon's environment, which other users cannot read as they can its arguments
 LONGEST_PATH = 100  # bytes of a socket's path: macOS allows 103, Linux 107
 WAITING = 128  # connections that may wait to be accepted
-NEWEST = 2  # the line of a key that tells when the installation's files were last changed
+ROOT, NEWEST = 1, 2  # the lines of a key that tell where the installation's files are, and when they last changed
 LONGEST_LOG = 1 << 16  # bytes, from which a log is begun anew when a daemon starts
 LOCKED, LOOK = 5.0, 0.005  # seconds that another process may hold the lock, and between looks at it
 CREDENTIALS = struct.Struct("3i")  # of a peer on Linux: process, user, group
@@ -138,10 +138,10 @@ class Address:
             os.close(lock)
 
     def others(self) -> Iterator[Address]:
-        """Yield the places of the user's other daemons, which may be dead."""
+        """Yield the places of the user's other daemons, which may be dead; they are asked with this one's key."""
         for path in sorted(self.folder.glob("*.sock")):
             if path != self.socket:
-                other = Address(self.folder, "")
+                other = Address(self.folder, self.key)
                 other.socket, other.log = path, path.with_suffix(".log")
                 yield other
 
@@ -232,6 +232,18 @@ def is_upgrade(old: str, new: str) -> bool:
     """Return whether two keys are of one installation, before and after its files were replaced."""
     before, after = old.split("\n"), new.split("\n")
     return before != after and before[:NEWEST] + before[NEWEST + 1 :] == after[:NEWEST] + after[NEWEST + 1 :]
+
+
+def shares_cache(one: str, other: str) -> bool:
+    """Return whether two keys are of one installation, whatever its Python and version, with one cache folder."""
+    mine, others = one.split("\n"), other.split("\n")
+    return mine[ROOT:NEWEST] == others[ROOT:NEWEST] and _cache_home(mine) == _cache_home(others)
+
+
+def _cache_home(lines: list[str]) -> str:
+    """Return what says where the cache is, of the lines of a key."""
+    told = {name: value for name, _, value in (line.partition("=") for line in lines)}
+    return told.get("XDG_CACHE_HOME") or told.get("HOME", "")
 
 
 def _newest(folder: str) -> int:

@@ -34,19 +34,19 @@ def show(as_json: bool) -> int:
     return 0
 
 
-def stop() -> int:
-    """End all daemons, and wait until they are gone."""
-    count = len(list(_ask_all("stop")))
+def stop(are_all: bool) -> int:
+    """End the daemons of this installation and cache folder, or all of the user's, and wait until they are gone."""
+    count = len(list(_ask_all("stop", all=are_all)))
     print(f"ended {count} server{'s' * (count != 1)}" if count else "no server is running")
     return 0
 
 
-def _ask_all(want: str) -> Iterator[DaemonStatus]:
+def _ask_all(want: str, **more: object) -> Iterator[DaemonStatus]:
     """Ask each daemon that is there; yield its answers once it has closed the connection."""
     try:
         here = Address.here()
         for address in (here, *here.others()):
-            if (answer := address.ask(want, HANG)) is not None:
+            if answer := address.ask(want, HANG, **more):  # empty from one that is not meant
                 yield json.loads(answer)
     except TimeoutError as error:
         raise Failure(f"a server does not answer within {HANG:.0f} s: end its process if it hangs") from error

@@ -26,7 +26,7 @@ from efim_ls.commands import at_place
 from efim_ls.commands.arguments import Failure, FilePlace
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.loading.shared_models import SharedModels
-from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade
+from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade, shares_cache
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
@@ -169,11 +169,13 @@ class Daemon:
                 client.write(json.dumps(self._describe(client)).encode())
             case {"want": "complete", "key": self._address.key}:
                 client.write(json.dumps(await self._complete(hello)).encode())
-            case {"want": "stop"}:
+            case {"want": "stop", "key": str(key)} if hello.get("all") or shares_cache(self._address.key, key):
                 client.write(b"{}")
                 self._stop()
             case {"want": "retire", "key": str(key)}:
                 self._retired = self._retired or is_upgrade(self._address.key, key)
+            case {"want": "stop"}:
+                pass  # it is meant for the daemons of another installation
             case _:
                 logger.info("a connection began with what cannot be understood")
 

@@ -18,7 +18,7 @@ import pytest
 from efim_ls.daemon.address import Address
 from tests import daemons
 from tests.lsp.daemon.clients import HEAD, ask_all, clients, gone, loaded, running, text_of
-from tests.lsp.wire import ENV, HANG, REAL, launched
+from tests.lsp.wire import HANG, REAL, launched
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="each client has a server of its own here")
 
@@ -126,18 +126,18 @@ async def test_a_stopped_daemon_comes_back_when_the_user_types(tmp_path: Path):
         page = editor.open(HEAD + "‸")
         assert await page.item(1) is not None
         [before] = running(tmp_path)
-        told = subprocess.run(
-            [sys.executable, "-m", "efim_ls", "stop"],
-            env={**ENV, "XDG_CACHE_HOME": str(tmp_path)},
-            capture_output=True,
+        assert ask_all("stop", tmp_path / "other") == "no server is running\n", (
+            "one with another cache folder goes on"
         )
-        assert told.stdout == b"ended 1 server\n"
+        assert running(tmp_path) == [before]
+        assert ask_all("stop", tmp_path) == "ended 1 server\n"
         await gone(before["pid"])
         assert running(tmp_path) == []
         page.type("get")
         assert await text_of(page) == HEAD + "get"
         [after] = running(tmp_path)
         assert after["pid"] != before["pid"]
+        assert ask_all("stop", tmp_path / "other", "--all") == "ended 1 server\n"
 
 
 async def test_it_ends_after_its_last_client(tmp_path: Path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.daemon import address
-from efim_ls.daemon.address import Address, NoDaemon, is_upgrade, runtime_folder
+from efim_ls.daemon.address import Address, NoDaemon, is_upgrade, runtime_folder, shares_cache
 
 
 @pytest.fixture
@@ -109,3 +109,18 @@ def test_a_socket_is_left_by_its_own_daemon_alone(folder: Path):
 )
 def test_an_upgrade_is_the_same_installation_with_other_files(new: str, upgraded: bool):
     assert is_upgrade("p\nroot\n1\nA=1", new) == upgraded
+
+
+@pytest.mark.parametrize(
+    ("other", "shared"),
+    [
+        ("p\nroot\n1\nHOME=/u", True),
+        ("q\nroot\n2\nHF_HOME=/m\nHOME=/u", True),
+        ("p\nroot\n1\nHOME=/u\nXDG_CACHE_HOME=/c", False),
+        ("p\nroot\n1\nHOME=/v", False),
+        ("p\nother\n1\nHOME=/u", False),
+        ("", False),
+    ],
+)
+def test_a_cache_is_shared_by_the_versions_of_one_installation(other: str, shared: bool):
+    assert shares_cache("p\nroot\n1\nHOME=/u", other) == shared
