@@ -6,9 +6,9 @@ import logging
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from efim_ls.access.reasons import refusal
+from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import Failure, FilePlace, Mistake
 from efim_ls.completion.completer import Completer
@@ -28,13 +28,49 @@ from model_runtime.prompt.tokenizer import Tokenizer
 Told = dict[str, Any]  # what `complete` prints, as JSON can hold it
 
 
+class Workspace(NamedTuple):
+    """The repository around a file, and the settings of the editor that indexed it, else the defaults."""
+
+    folder: Path | None
+    settings: Settings = DEFAULTS
+    is_indexed: bool = False
+
+
+def find_workspace(path: Path, unindexed: bool = False) -> Workspace:
+    """Return the nearest folder above a file that has an index or, if it may be `unindexed`, is git's.
+
+    The settings are those of the nearest index in any case.
+    """
+    cache, clone = cache_folder(""), None
+    for folder in path.parents:
+        if found := read_summary(index_path(cache, [folder])):
+            return Workspace(clone or folder, found.origin.settings, is_indexed=clone is None)
+        if unindexed and clone is None and (folder / ".git").exists():
+            clone = folder
+    return Workspace(clone)
+
+
 def read(path: Path) -> Document:
-    """Return a file as a document; raises Mistake if it cannot be read."""
+    """Return a file as a document; raises Mistake if it cannot be read, Failure if the rules turn it off.
+
+    The rules are those of the editor that indexed the repository around it, else the defaults. A file that they turn
+    off by its name is not read.
+    """
+    language, workspace = language_of(str(path)), find_workspace(path.resolve())
+    rules = Rules(workspace.settings, [workspace.folder.as_uri()] if workspace.folder else [])
+    verdict = rules.verdict(path.absolute().as_uri(), language)
+    _allow(verdict.refusal(0))
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
-    return Document(path.resolve().as_uri(), language_of(str(path)), text)
+    _allow(verdict.refusal(len(text)))
+    return Document(path.resolve().as_uri(), language, text)
+
+
+def _allow(off: Refusal | None) -> None:
+    if off:
+        raise Failure(off.why)
 
 
 def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
@@ -101,15 +137,10 @@ def with_repository(
     repository that takes a minute.
     """
     path = Path(real_path(request.uri))
-    cache = cache_folder("")
-    places = {each: index_path(cache, [each]) for each in path.parents}
-    known = (each for each in places if places[each].exists() or (unindexed and (each / ".git").exists()))
-    folder = next(known, None)
+    folder, settings, is_indexed = find_workspace(path, unindexed)
     if folder is None or tokenizer is None:
         return request
-    found = read_summary(places[folder])
-    settings = found.origin.settings if found else DEFAULTS
-    if not found or settings.model != model:
+    if not is_indexed or settings.model != model:
         settings = replace(settings, persist=False)
     scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer, excerpts)
     index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
