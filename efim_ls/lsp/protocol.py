@@ -151,11 +151,15 @@ class EfimProtocol(LanguageServerProtocol):
             super()._handle_cancel_notification(msg_id)
 
     # pygls caches these two for the class: its keys keep every protocol that was ever used, and so its whole session.
-    def get_message_type(self, method: str) -> type[Any] | None:
+    def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, method: str
+    ) -> type[Any] | None:
         """Return the type of a message, None if LSP does not have it."""
         return LSP_TYPES.get(method, (None,))[0]
 
-    def get_result_type(self, method: str) -> type[Any] | None:
+    def get_result_type(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, method: str
+    ) -> type[Any] | None:
         """Return the type of the answer to a request, None if LSP does not have it."""
         return LSP_TYPES.get(method, (None, None))[1]
 
