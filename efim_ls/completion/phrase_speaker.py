@@ -18,7 +18,7 @@ from model_runtime.engine.phrases import Phrases
 from model_runtime.prompt.prompt import history_of
 from model_runtime.prompt.tokenizer import Tokenizer
 
-# Least probability of all that is shown: 3 of 4 are right to their end (docs/benchmarks.md, Other languages).
+# Least probability of all that is shown: 3 of 4 are right to their end (docs/benchmarks/languages.md).
 SURE = 0.5
 ASKED = 0.1  # the same for ghost text that the user asks for by key
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it

@@ -43,7 +43,8 @@ TYPICAL_HABIT = -0.85
 # Of the typical habit: as much as 500 suggestions, each of which weighs P(kept) * (1 - P(kept)).
 PRIOR_WEIGHT = 100.0
 # Bounds of the learnt level, as odds over the default's: 15 % and 50 % where that is 20 %. There such a typist saves
-# 42 and 36 % of the keys (41 % at the default), and 63 and 85 % of what is shown is right (67 %; docs/benchmarks.md).
+# 42 and 36 % of the keys (41 % at the default), and 63 and 85 % of what is shown is right (67 %;
+# docs/benchmarks/quality.md).
 LOWEST_ODDS, HIGHEST_ODDS = 0.7, 4.0
 STEPS = 40  # bisections of an interval: to a millionth of a millionth
 

@@ -16,7 +16,8 @@ from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.spelling import is_word
 from model_runtime.prompt.tokenizer import Tokenizer
 
-# Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks.md says how they do on others.
+# Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks/languages.md says how they do
+# on others.
 PHRASE_COUNTS = NgramCache(
     shares=(0.48, 0.31, 0.33, 0.16, 0.16, 0.12, 0.41, 0.3),
     half_life=8000.0,

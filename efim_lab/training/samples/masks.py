@@ -10,7 +10,7 @@ def sample_starts(rows: Tensor) -> Tensor:
     """Return for each place of rows [rows, length] the first place that it may see, int32 of the same shape.
 
     A sample begins after the token that ends another, or at a prefix marker. Attention over whole rows learns less
-    from a token (docs/benchmarks.md), and a prompt has nothing before it either. In a sample that begins with
+    from a token (docs/benchmarks/prompts.md), and a prompt has nothing before it either. In a sample that begins with
     excerpts, each of these and the window after them sees itself alone, as isolated keys and values need it
     (TurboRAG, arXiv 2410.07590); from the middle marker on everything is seen. A sample that begins with the name of
     its repository is seen whole.

@@ -1,0 +1,43 @@
+"""Pages that users read first stay short: README, and the table that the benchmarks begin with."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BENCHMARKS = ROOT / "docs" / "benchmarks.md"
+LONGEST_TABLE = 10  # lines, the two of its head among them
+LONGEST_BENCHMARKS = 1_000  # words
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines()
+
+
+def first_table(path: Path) -> list[str]:
+    text = lines(path)
+    start = next(number for number, line in enumerate(text) if line.startswith("|"))
+    return list(takewhile(lambda line: line.startswith("|"), text[start:]))
+
+
+def test_the_benchmarks_begin_with_a_short_table() -> None:
+    title, empty, first, *_ = lines(BENCHMARKS)
+    assert (title, empty, first[0]) == ("# Benchmarks", "", "|")
+    assert len(first_table(BENCHMARKS)) <= LONGEST_TABLE
+
+
+def test_every_figure_of_that_table_has_a_link_to_what_prints_it() -> None:
+    _, _, *rows = first_table(BENCHMARKS)
+    assert [row for row in rows if "](benchmarks/" not in row and "| the same |" not in row] == []
+
+
+def test_the_first_page_of_the_benchmarks_is_short() -> None:
+    assert len(BENCHMARKS.read_text("utf-8").split()) <= LONGEST_BENCHMARKS
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "benchmarks").glob("*.md")), ids=lambda page: page.stem)
+def test_every_page_of_benchmarks_is_named_in_the_first(page: Path) -> None:
+    assert f"](benchmarks/{page.name})" in BENCHMARKS.read_text("utf-8")
