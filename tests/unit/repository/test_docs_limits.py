@@ -1,4 +1,4 @@
-"""Pages that users read first stay short: README, and the table that the benchmarks begin with."""
+"""What users read first stays short: the README, the glossary, and the table that the benchmarks begin with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[3]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 LONGEST_TABLE = 10  # lines, the two of its head among them
 LONGEST_BENCHMARKS = 1_000  # words
+LONGEST_README = 85  # lines
+MOST_WORDS = 15  # of the glossary
 
 
 def lines(path: Path) -> list[str]:
@@ -41,3 +43,19 @@ def test_the_first_page_of_the_benchmarks_is_short() -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "benchmarks").glob("*.md")), ids=lambda page: page.stem)
 def test_every_page_of_benchmarks_is_named_in_the_first(page: Path) -> None:
     assert f"](benchmarks/{page.name})" in BENCHMARKS.read_text("utf-8")
+
+
+def test_the_readme_is_short_and_its_comparison_too() -> None:
+    readme = ROOT / "README.md"
+    assert len(lines(readme)) <= LONGEST_README
+    assert len(first_table(readme)) <= LONGEST_TABLE
+
+
+def test_no_command_needs_an_address_that_the_reader_must_know() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert [page.name for page in pages if "<URL" in page.read_text("utf-8")] == []
+
+
+def test_the_glossary_has_few_words() -> None:
+    _, _, *rows = first_table(ROOT / "docs" / "glossary.md")
+    assert 0 < len(rows) <= MOST_WORDS
