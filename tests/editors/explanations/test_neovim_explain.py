@@ -18,6 +18,8 @@ from ..drivers.shapes import BEGINNING, NEXT_PART, OPEN_ENDED, SHAPES
 from ..fetching.neovim import NATIVE, OLDER
 from ..fetching.part import ROOT, Part
 
+EXPLAIN = ":Efim explain<CR>"
+ROW, COLUMN = f"{SHAPES}{OPEN_ENDED}".count("\n") + 1, len(OPEN_ENDED.rpartition("\n")[2])
 GOLDEN = ROOT / "tests" / "golden" / "clients" / "neovim_explain.txt"
 SHOW = """
 local explained, title = ...
@@ -70,7 +72,8 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """One Neovim and one server for all of these tests: each opens a file of its own."""
     part: Part = request.param
     folder = tmp_path_factory.mktemp(part.key)
-    options = f'settings = {{ cache_folder = "{folder}/kept", disabled_files = {{ "*.sql" }} }}'
+    options = 'keys = { explain = "<F5>" }, '
+    options += f'settings = {{ cache_folder = "{folder}/kept", disabled_files = {{ "*.sql" }} }}'
     with neovim(need(part), folder, RECORDER + SETUP.replace("OPTIONS", options)) as editor:
         yield editor
 
@@ -120,6 +123,27 @@ def test_what_is_hidden_is_shown_in_a_real_session(editor: Neovim) -> None:
     assert re.search(rf"\n +\d+ % .* {re.escape(NEXT_PART.split()[0][0])}\n", hidden), shown
     assert editor.api.current.line == OPEN_ENDED.rpartition("\n")[2], "the cursor stays where it is"
     editor.type("<Esc>")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [f"<Esc>{EXPLAIN}", f"<C-o>{EXPLAIN}", "<F5>", "<Esc><F5>"],
+    ids=["left", "for-a-command", "key", "left-key"],
+)
+def test_the_place_where_insert_mode_ended_is_explained(editor: Neovim, keys: str) -> None:
+    editor.type("A", OPEN_ENDED[-1])
+    editor.ghost()
+    editor.type(keys)
+    place = f".py:{ROW}:{COLUMN + 1}\n"
+    editor.until("the explanation", lambda: f"{place}This is what was suggested here." in editor.explanation)
+    editor.type("<Esc>")
+
+
+def test_a_place_that_the_user_has_gone_to_is_explained_as_it_is(editor: Neovim) -> None:
+    editor.type("A", OPEN_ENDED[-1], "<Esc>", "h", "l", EXPLAIN)
+    editor.until("the explanation", lambda: f".py:{ROW}:{COLUMN}\n" in editor.explanation)
+    editor.type("A", ".", "<Esc>", "rx", EXPLAIN)
+    editor.until("that of a text that has changed", lambda: f".py:{ROW}:{COLUMN + 1}\n" in editor.explanation)
 
 
 @pytest.mark.parametrize("key", ["<CR>", "gf"])

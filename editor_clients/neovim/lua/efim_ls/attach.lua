@@ -1,5 +1,6 @@
 --- Sets up each buffer that the server serves: request suggestions while typing, and report where the user is.
 local api = vim.api
+local insert_end = require("efim_ls.insert_end")
 local lsp = require("efim_ls.lsp")
 local status = require("efim_ls.status")
 local suggestions = require("efim_ls.suggestions")
@@ -70,6 +71,10 @@ function M.attach(client, buf)
   M.way.connect(client, buf)
   local group = api.nvim_create_augroup("efim_ls." .. buf, {})
   on(group, buf, { "InsertEnter" }, note_tick)
+  on(group, buf, { "InsertEnter" }, insert_end.forget)
+  on(group, buf, { "InsertLeavePre" }, insert_end.leaving)
+  on(group, buf, { "InsertLeave" }, insert_end.left)
+  on(group, buf, { "CursorMoved" }, insert_end.moved)
   on(group, buf, { "CursorMovedI" }, moved_while_inserting)
   on(group, buf, { "InsertCharPre" }, function()
     suggestions.foresee(buf, vim.v.char)

@@ -72,11 +72,11 @@ local commands = {
     end)
   end,
   explain = function()
-    local win = vim.api.nvim_get_current_win()
-    local row, col = unpack(vim.api.nvim_win_get_cursor(win))
-    local title = ("%s:%d:%d"):format(vim.fn.expand("%:t"), row, col + 1)
+    local win, title = vim.api.nvim_get_current_win(), vim.fn.expand("%:t")
     ask("efim/explain", function(client, buf)
-      return { textDocument = lsp.document(buf), position = lsp.position(client) }
+      local position, row, col = require("efim_ls.insert_end").place(client)
+      title = ("%s:%d:%d"):format(title, row, col + 1)
+      return { textDocument = lsp.document(buf), position = position }
     end, function(explained)
       explain.show(explained, title, win)
     end)

@@ -20,7 +20,7 @@ end
 ---@field cmd string[]? how the server is started; default: { "efim-ls" }
 ---@field filetypes string[]? default: all; the server leaves some out by default
 ---@field settings table? settings of the server
----@field keys table<string, string>? insert mode keys by function: { accept = "<Tab>" }
+---@field keys table<string, string>? by function: { accept = "<Tab>" }; of insert mode, that of `explain` of normal mode too
 
 --- Start the server and show suggestions. Only keys named in `keys` are mapped.
 ---@param options efim_ls.Options?
@@ -74,6 +74,13 @@ end
 ---@return boolean
 function M.dismiss()
   return suggestions.dismiss(here())
+end
+
+--- Explain the suggestion at the cursor in a window below: |:Efim-explain|.
+---@return boolean true, so that a key does nothing else
+function M.explain()
+  require("efim_ls.commands").run("explain")
+  return true
 end
 
 ---@param enabled boolean
