@@ -1,4 +1,4 @@
-"""`efim-ls models`: lists known and downloaded models, what fits, and a keystroke's cost. Works offline."""
+"""`efim-ls models`: lists known and downloaded models, what fits, and what keys cost. Works offline."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -25,8 +26,9 @@ from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.loading.autotune import PASS_COUNTS, remembered_ms, supported_formats
+from model_runtime.loading.autotune import remembered_times, supported_formats
 from model_runtime.loading.checkpoint_reader import read_architecture
+from model_runtime.loading.key_costs import KeyCosts, duration, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
     FORMAT_BYTES,
@@ -40,8 +42,9 @@ from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
-NUMBERS = ("size", "disk", "ms/key")  # licences and contexts are in --json only: 80 columns have no room for them
-FIGURES_WIDTH = 37  # characters of a row beside the name
+# Licences and contexts are in --json only: 80 columns have no room for them.
+NUMBERS = ("size", "disk", "a\ntypical\nkey", "a cold\nplace")
+FIGURES_WIDTH = 41  # characters of a row beside the name
 LICENCES = {"the embedded model": "Apache-2.0"}
 
 
@@ -53,11 +56,12 @@ class Machine:
     bandwidth: float
     formats: list[Format]
     kv: int  # bytes of KV arenas
+    row: float | None  # milliseconds of a row of a prompt for each parameter, None if nothing was measured here
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a keystroke that runs the model.
+    """A model; None is unknown. `fits`: formats on the CPU; `milliseconds`: of a typical key and of a cold place.
 
     `setting` is the value of the setting model that chooses it; `current`: this is the model in use.
     """
@@ -76,23 +80,47 @@ class ModelRow:
     fits: tuple[str, ...] = ()
     fits_gpu: tuple[str, ...] = ()
     milliseconds: float | None = None
+    cold_milliseconds: float | None = None
     measured: bool = False
     problem: str | None = None
 
 
+class NoCosts(NamedTuple):
+    """What a model costs that does not fit."""
+
+    typical: None = None
+    cold: None = None
+
+
 def show(cache: Path, as_json: bool, current: str = "") -> int:
     """Print a table, or one JSON object; `current` is the value of the setting model."""
-    embedded = read_config(EMBEDDED)
-    machine = Machine(
-        available_memory(), memory_bandwidth(), [*supported_formats(embedded)], DEFAULTS.kv_memory_mib << 20
-    )
-    rows = [*_rows(machine, CacheFile(cache / SPEED), current)]
+    notes = CacheFile(cache / SPEED)
+    machine = _machine(notes)
+    rows = [*_rows(machine, notes, current)]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
     else:
         console = Console()
         console.print(_table(machine, rows, console.width))
     return 0
+
+
+def _machine(notes: CacheFile) -> Machine:
+    config = read_config(EMBEDDED)
+    times = remembered_times(config, DEFAULTS.threads, notes).values()
+    row = min((each.row for each in times), default=None)
+    return Machine(
+        available_memory(),
+        memory_bandwidth(),
+        [*supported_formats(config)],
+        DEFAULTS.kv_memory_mib << 20,
+        None if row is None else row / _computed(model_size(config)),
+    )
+
+
+def _computed(size: ModelSize) -> int:
+    """Return the parameters that each row of a prompt is multiplied with: all but the embedding or head."""
+    return size.parameters - size.matrix
 
 
 def _rows(machine: Machine, notes: CacheFile, current: str) -> Iterator[ModelRow]:
@@ -116,11 +144,11 @@ def _on_disk(machine: Machine, notes: CacheFile, model: CachedModel, setting: st
         config = read_architecture(model.folder)
         size = model_size(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
-        fits, gpu, milliseconds, measured = _costs(machine, size, config, notes)
+        fits, gpu, costs, measured = _costs(machine, size, config, notes)
     except ModelError as error:
         return row(problem=str(error))
     licence = known.licence if known else LICENCES.get(model.name)
-    return row(size.parameters, config.context, licence, family, fits, gpu, milliseconds, measured)
+    return row(size.parameters, config.context, licence, family, fits, gpu, *costs, measured)
 
 
 def _markers(folder: Path, config: ModelConfig) -> str:
@@ -128,31 +156,40 @@ def _markers(folder: Path, config: ModelConfig) -> str:
 
 
 def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
-    fits, gpu, milliseconds, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
+    fits, gpu, costs, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
     return ModelRow(
         known.name, known.name, known.name == current, downloaded=False, parameters=known.parameters,
         context=known.context, licence=known.licence, family=known.family, fits=fits, fits_gpu=gpu,
-        milliseconds=milliseconds,
+        milliseconds=costs.typical, cold_milliseconds=costs.cold,
     )  # fmt: skip
 
 
 def _costs(
     machine: Machine, size: ModelSize, config: ModelConfig | None, notes: CacheFile | None
-) -> tuple[tuple[str, ...], tuple[str, ...], float | None, bool]:
-    """Return the formats that fit on CPU and GPU, a keystroke's milliseconds, and whether they were measured."""
+) -> tuple[tuple[str, ...], tuple[str, ...], KeyCosts | NoCosts, bool]:
+    """Return the formats that fit on CPU and GPU, what keys cost on the CPU, and whether that was measured."""
     frame = _frame(config) if config else 0  # there is always room for one, however small kv_memory_mib is
     fits = fitting_formats(
         size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
     )
-    found = remembered_ms(config, DEFAULTS.threads, notes) if config else {}
-    measured = [ms for way, ms in found.items() if way.split()[0] in fits]
+    on_gpu = usable_gpu_formats(size, max(machine.kv, frame // FP32 * BF16), config)
+    found = remembered_times(config, DEFAULTS.threads, notes) if config else {}
+    if measured := [times for way, times in found.items() if way.split()[0] in fits]:
+        best = min(measured, key=lambda times: times.mean)
+        return tuple(fits), tuple(on_gpu), key_costs(best.one, best.row), True
+    return tuple(fits), tuple(on_gpu), _estimate(machine, size, config, fits), False
+
+
+def _estimate(
+    machine: Machine, size: ModelSize, config: ModelConfig | None, fits: list[Format]
+) -> KeyCosts | NoCosts:
+    """Return what keys cost by the time to read the weights, and a cold place by what the embedded model takes."""
     # A token reads one row of the embedding, unless that is tied and therefore read whole as the head.
     unread = config.vocab * config.hidden if config and not config.tied else 0
-    estimated = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
-    a_pass = min(measured or estimated, default=None)
-    best = None if a_pass is None else a_pass * sum(PASS_COUNTS.values())
-    on_gpu = usable_gpu_formats(size, max(machine.kv, frame // FP32 * BF16), config)
-    return tuple(fits), tuple(on_gpu), best, bool(measured)
+    passes = [1e3 * FORMAT_BYTES[form] * (size.parameters - unread) / machine.bandwidth for form in fits]
+    if not passes:
+        return NoCosts()
+    return key_costs(min(passes), machine.row and machine.row * (_computed(size) - unread))
 
 
 def _frame(config: ModelConfig) -> int:
@@ -172,8 +209,8 @@ def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
     for name in NUMBERS:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
-    table.caption = "ms/key: a keystroke that runs the model, about ten tokens. ~: estimated from the time to read "
-    table.caption += "the weights; others are measured on this machine, with a part of a large model"
+    table.caption = "a typical key: half of the keys take no more. a cold place: its first key, where nothing was "
+    table.caption += "computed ahead. ~: estimated; others are measured on this machine, with a part of a large model"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row, width - FIGURES_WIDTH))
@@ -184,14 +221,21 @@ def _cells(row: ModelRow, room: int) -> tuple[str, ...]:
     """Return a row of the table, with lines of at most `room` characters in the model's name."""
     fits = [*row.fits, *(f"{form} (GPU)" for form in row.fits_gpu)]
     name = f"{row.name}@{row.revision[:7]}" if row.revision else row.name
-    cost = "" if row.milliseconds is None else f"{'' if row.measured else '~ '}{row.milliseconds:,.0f}"
+    costs = (row.milliseconds, row.cold_milliseconds)
     return (
         escape(name if len(name) <= room else _broken(name, room)),
-        "" if row.parameters is None else f"{row.parameters / 1e9:.2f}B",
+        "" if row.parameters is None else _size_of(row.parameters),
         "" if row.bytes_on_disk is None else f"{row.bytes_on_disk / 1e9:.2f}G",
-        cost,
+        *("" if ms is None else f"{'' if row.measured else '~'}{duration(ms)}" for ms in costs),
         "[red]cannot be used[/]" if row.problem else " ".join(fits) or "too large",
     )
+
+
+def _size_of(parameters: int) -> str:
+    if parameters < 995e6:
+        return f"{parameters / 1e6:.0f}M"
+    billions = parameters / 1e9
+    return f"{billions:.{int(billions < 9.95)}f}B"
 
 
 def _broken(name: str, room: int) -> str:

@@ -32,14 +32,38 @@ PASS_COUNTS = {
     1: 10.0,
     4: 1.0,
     64: 0.5,
-}  # rows of a pass: about how many such passes a keystroke that needs the model takes
+}  # rows of a pass: about how many such passes an answer by the model takes
 TIMED_REPEATS = 5
 SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
 SAMPLE_VOCAB = 4096
 NOISE = 65_537  # numbers that a sample's weights repeat: what they are takes no part in the time
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-Measurements = dict[str, tuple[str, dict[str, float]]]  # by machine and shape: the day, and milliseconds of each way
+
+class PassTimes(NamedTuple):
+    """Milliseconds of passes of 1, 4 and 64 rows, as `PASS_COUNTS` has them."""
+
+    one: float
+    few: float
+    many: float
+
+    @property
+    def mean(self) -> float:
+        """Milliseconds of a pass of an answer, on average."""
+        counts = PASS_COUNTS.values()
+        return sum(count * ms for count, ms in zip(counts, self, strict=True)) / sum(counts)
+
+    @property
+    def row(self) -> float:
+        """Milliseconds of one row of a wide pass."""
+        return self.many / max(PASS_COUNTS)
+
+    def times(self, factor: float) -> PassTimes:
+        """Return what a model takes that is so many times as large."""
+        return PassTimes(*(factor * ms for ms in self))
+
+
+Measurements = dict[str, tuple[str, dict[str, PassTimes]]]  # by machine and shape: the day, and each way's times
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +105,11 @@ def torch_missing(config: ModelConfig, wanted: str) -> str | None:
     return f"the compiled decoder cannot be used ({reason}), and torch is not installed: run pip install torch"
 
 
-def remembered_ms(config: ModelConfig, threads: int, notes: Memo | None) -> dict[str, float]:
-    """Return milliseconds of a pass by method, if they were measured here; a sample's figures are scaled up."""
+def remembered_times(config: ModelConfig, threads: int, notes: Memo | None) -> dict[str, PassTimes]:
+    """Return the times of passes by method, if they were measured here; a sample's figures are scaled up."""
     _, figures = _read(notes).get(_key(config, threads)) or ("", {})
     sizes = [sum(map(prod, expected_shapes(each).values())) for each in (config, _sample(config))]
-    return {way: ms * sizes[0] / sizes[1] for way, ms in figures.items()}
+    return {way: times.times(sizes[0] / sizes[1]) for way, times in figures.items()}
 
 
 def choose_method(
@@ -122,15 +146,15 @@ def choose_method(
     excuse += "; torch is left out: it is slower than the compiled decoder" if ways[0].compiled else ""
     timed = compiled if ways[0].compiled else _torch_ways(config)
     figures, when = _figures(config, timed, threads, notes)
-    told = ", ".join(f"{way} {figures[str(way)]:.2f}" for way in ways)
-    fastest = min(ways, key=lambda way: figures[str(way)])
-    return fastest, f"the fastest here: {told} ms a keystroke's pass ({when}){excuse}"
+    told = ", ".join(f"{way} {figures[str(way)].mean:.2f}" for way in ways)
+    fastest = min(ways, key=lambda way: figures[str(way)].mean)
+    return fastest, f"the fastest here: {told} ms a pass ({when}){excuse}"
 
 
 def _figures(
     config: ModelConfig, ways: list[CpuMethod], threads: int, notes: Memo | None
-) -> tuple[dict[str, float], str]:
-    """Return each way's milliseconds of a pass, remembered or measured now, and when that was."""
+) -> tuple[dict[str, PassTimes], str]:
+    """Return each way's times of passes, remembered or measured now, and when that was."""
     key = _key(config, threads)
     day, figures = _read(notes).get(key) or ("", {})
     if set(map(str, ways)) <= figures.keys():
@@ -155,20 +179,20 @@ def _torch_ways(config: ModelConfig) -> list[CpuMethod]:
     return ways + [CpuMethod("int8", False)] * (int8_too_wide(config) is None and int8_is_exact())
 
 
-def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
-    """Return milliseconds of a pass, weighted as a keystroke needs passes; the methods take turns."""
+def _measure(config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, PassTimes]:
+    """Return each way's times of passes, medians; the methods take turns."""
     sample = _sample(config)
     noise = np.sin(np.arange(NOISE, dtype=np.float32) ** 2) * np.float32(0.02)
     weights: Weights = {name: np.resize(noise, shape) for name, shape in expected_shapes(sample).items()}
     runs = {str(way): _timer(way.decoder(sample, weights, threads), sample) for way in ways}
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[str, list[list[float]]] = {name: [] for name in runs}
     for _ in range(TIMED_REPEATS):
         for name, run in runs.items():
             times[name].append(run())
-    return {name: median(each) for name, each in times.items()}
+    return {name: PassTimes(*map(median, zip(*each, strict=True))) for name, each in times.items()}
 
 
-def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], float]:
+def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]]:
     arena = Arena(config, config.context)
     ids = np.arange(config.context, dtype=np.int32) % config.vocab
     decoder.forward(ids[:TIMED_CONTEXT], arena)
@@ -179,7 +203,7 @@ def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], float]:
         decoder.forward(ids[:rows], arena)
         return (perf_counter() - began) * 1e3
 
-    return lambda: sum(share * one(rows) for rows, share in PASS_COUNTS.items()) / sum(PASS_COUNTS.values())
+    return lambda: [one(rows) for rows in PASS_COUNTS]
 
 
 def _sample(config: ModelConfig) -> ModelConfig:
@@ -206,7 +230,8 @@ def _read(notes: Memo | None) -> Measurements:
     try:
         found = cast(dict[str, Any], json.loads(notes.read())) if notes else {}
         return {
-            key: (str(day), {way: float(ms) for way, ms in figures.items()}) for key, (day, figures) in found.items()
+            key: (str(day), {way: PassTimes(*map(float, each)) for way, each in figures.items()})
+            for key, (day, figures) in found.items()
         }
     except (OSError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return {}

@@ -15,7 +15,9 @@ interface Model {
     readonly parameters: number | null;
     readonly fits: readonly string[];
     readonly fits_gpu: readonly string[];
+    /** Of a typical key, and of the first one at a cold place. */
     readonly milliseconds: number | null;
+    readonly cold_milliseconds: number | null;
     readonly measured: boolean;
     readonly problem: string | null;
 }
@@ -113,20 +115,25 @@ function large(count: number, millions: string, billions: string): string {
     return count < 1e9 ? `${Math.round(count / 1e6)} ${millions}` : `${(count / 1e9).toFixed(1)} ${billions}`;
 }
 
-/** Return whether a model fits, and how long a keystroke takes. */
-function fit({ fits, fits_gpu, milliseconds, measured }: Model): string {
+/** Return whether a model fits, and how long keys take. */
+function fit({ fits, fits_gpu, milliseconds, cold_milliseconds, measured }: Model): string {
     if (fits_gpu.length > 0) {
         return "Fits the GPU of this machine";
     }
     if (fits.length === 0) {
         return "Too large for the memory that is free on this machine";
     }
-    const time = milliseconds === null ? "" : `, ${measured ? "" : "about "}${duration(milliseconds)} for a keystroke`;
-    return `Fits this machine as ${fits.join(" or ")}${time}`;
+    const about = measured ? "" : "about ";
+    const times = [
+        ...(milliseconds === null ? [] : [`a typical key takes ${about}${duration(milliseconds)}`]),
+        ...(cold_milliseconds === null ? [] : [`a cold place ${about}${duration(cold_milliseconds)}`]),
+    ];
+    return [`Fits this machine as ${fits.join(" or ")}`, ...times].join(", ");
 }
 
 function duration(milliseconds: number): string {
-    return milliseconds < 1000 ? `${Math.ceil(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
+    const [count, unit] = milliseconds < 1000 ? [milliseconds, "ms"] : [milliseconds / 1000, "s"];
+    return `${count.toFixed(count < 10 ? 1 : 0)} ${unit}`;
 }
 
 /** Return the first of each name: other revisions take a second setting. */

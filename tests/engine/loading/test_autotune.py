@@ -30,8 +30,9 @@ from model_runtime.loading.autotune import (
     SAMPLE_PARAMETERS,
     TIMED_CONTEXT,
     CpuMethod,
+    PassTimes,
     choose_method,
-    remembered_ms,
+    remembered_times,
     supported_formats,
 )
 from model_runtime.loading.checkpoint_reader import read_checkpoint
@@ -55,9 +56,9 @@ class Measuring:
         self.calls = 0
         self.figures = {str(way): float(10 - i) for i, way in enumerate(WAYS)} | {"int8 torch": 12.0}
 
-    def __call__(self, config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, float]:
+    def __call__(self, config: ModelConfig, ways: list[CpuMethod], threads: int) -> dict[str, PassTimes]:
         self.calls += 1
-        return {str(way): self.figures[str(way)] for way in ways}
+        return {str(way): PassTimes(*[self.figures[str(way)]] * 3) for way in ways}
 
 
 @pytest.fixture
@@ -155,11 +156,11 @@ def test_a_way_that_was_not_there_when_it_was_measured_is_measured(
 
 def test_notes_of_others_survive(measuring: Measuring, notes: Path) -> None:
     notes.parent.mkdir()
-    notes.write_text(json.dumps({"another machine": ["2026-01-01", {"fp64 abacus": 7.5}]}))
+    notes.write_text(json.dumps({"another machine": ["2026-01-01", {"fp64 abacus": [7.5, 8.0, 9.0]}]}))
     choose_method(SHAPE, "auto", 1, CacheFile(notes))
     found = json.loads(notes.read_text())
     assert len(found) == 2
-    assert found["another machine"] == ["2026-01-01", {"fp64 abacus": 7.5}]
+    assert found["another machine"] == ["2026-01-01", {"fp64 abacus": [7.5, 8.0, 9.0]}]
 
 
 DAMAGED = {
@@ -171,9 +172,11 @@ DAMAGED = {
     "a key without figures": b'{"a": 1}',
     "figures that are too many": b'{"a": [1, 2, 3]}',
     "figures that are a list": b'{"a": ["2026-01-01", []]}',
+    "one figure for each way, as before": b'{"a": ["2026-01-01", {"fp32 torch": 7.5}]}',
+    "a figure too few": b'{"a": ["2026-01-01", {"fp32 torch": [7.5, 8.0]}]}',
     "figures that are none": b'{"a": ["2026-01-01", {"fp32 torch": null}]}',
     "figures that are words": b'{"a": ["2026-01-01", {"fp32 torch": "fast"}]}',
-    "a figure beyond measure": b'{"a": ["2026-01-01", {"fp32 torch": 1' + b"0" * 400 + b"}]}",
+    "a figure beyond measure": b'{"a": ["2026-01-01", {"fp32 torch": [1, 1, 1' + b"0" * 400 + b"]}]}",
     "too deep": b"[" * 100_000,
 }
 
@@ -268,7 +271,7 @@ def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(
         with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run pip install torch"):
             ask()
     monkeypatch.setattr(autotune, "native_missing", lambda config: "this CPU has no AVX-512")
-    assert supported_formats(SHAPE) == [] and remembered_ms(SHAPE, 1, None) == {}
+    assert supported_formats(SHAPE) == [] and remembered_times(SHAPE, 1, None) == {}
     for ask in (lambda: choose_method(SHAPE, "auto", 1, None), lambda: usable_formats(SHAPE, "auto", 0)):
         with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run pip install torch"):
             ask()
@@ -356,7 +359,13 @@ def test_it_really_measures_every_way_that_works_here() -> None:
     ways = [*autotune._compiled_ways(SHAPE), *autotune._torch_ways(SHAPE)]
     figures = autotune._measure(SHAPE, ways, threads=1)
     assert list(figures) == [str(way) for way in ways]
-    assert all(ms > 0 for ms in figures.values())
+    assert all(ms > 0 for times in figures.values() for ms in times)
+
+
+def test_a_pass_of_an_answer_and_a_row_of_a_prompt_follow_from_three_widths() -> None:
+    times = PassTimes(1.0, 2.0, 64.0)
+    assert times.mean == (10 * 1.0 + 2.0 + 0.5 * 64.0) / 11.5
+    assert (times.row, times.times(3)) == (1.0, (3.0, 6.0, 192.0))
 
 
 def test_a_way_makes_its_decoder() -> None:

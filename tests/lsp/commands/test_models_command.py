@@ -15,7 +15,8 @@ from efim_ls.commands.models import show
 from efim_ls.completion.cache_file import CacheFile
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.loading.autotune import PASS_COUNTS, choose_method, remembered_ms
+from model_runtime.loading.autotune import choose_method, remembered_times
+from model_runtime.loading.key_costs import OUTSIDE_MS, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS
 from model_runtime.loading.memory_fit import ModelSize, memory_need
 from model_runtime.prompt.families import FAMILIES
@@ -105,8 +106,22 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
 
 def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
     assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
-    measured = remembered_ms(read_config(EMBEDDED), 1, CacheFile(home / NOTES))
-    assert found["the embedded model"]["milliseconds"] == min(measured.values()) * sum(PASS_COUNTS.values()) > 0
+    measured = remembered_times(read_config(EMBEDDED), 1, CacheFile(home / NOTES))
+    best, embedded = min(measured.values(), key=lambda times: times.mean), found["the embedded model"]
+    assert (embedded["milliseconds"], embedded["cold_milliseconds"]) == key_costs(best.one, best.row)
+
+
+def test_a_cold_place_of_other_models_is_estimated_by_what_the_embedded_one_takes(home: Path, found: Found) -> None:
+    smaller, larger = found[KNOWN_MODELS[1].name], found[KNOWN_MODELS[2].name]
+    assert KNOWN_MODELS[1].parameters < KNOWN_MODELS[2].parameters
+    assert found["the embedded model"]["cold_milliseconds"] < smaller["cold_milliseconds"]
+    assert smaller["cold_milliseconds"] < larger["cold_milliseconds"]
+
+
+def test_where_nothing_was_measured_a_cold_place_is_not_known(tmp_path: Path) -> None:
+    told = json.loads(run(tmp_path, "--json"))["models"]
+    assert {model["cold_milliseconds"] for model in told} == {None}
+    assert told[0]["milliseconds"] > 0
 
 
 def test_what_cannot_be_used_says_why(found: Found) -> None:
@@ -119,8 +134,8 @@ def test_what_cannot_be_used_says_why(found: Found) -> None:
 def test_the_table_can_be_read(home: Path) -> None:
     lines = [" ".join(line.replace("│", " ").split()) for line in run(home).splitlines()]
     own = next(line for line in lines if line.startswith("me/own@aaaaaaa"))
-    assert "0.00B 0.00G" in own and "~" in own
-    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.54B ~") for line in lines)
+    assert "0M 0.00G" in own and "~" in own
+    assert any(line.startswith("Qwen/Qwen2.5-Coder-1.5B 1.5B ~") for line in lines)
     assert any(line.startswith("me/other@aaaaaaa") and line.endswith("cannot be used") for line in lines)
 
 
@@ -158,7 +173,7 @@ def test_the_model_in_use_is_marked(home: Path, tmp_path: Path, named: str) -> N
 
 def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
     assert "…" not in (told := run(home, COLUMNS="60"))
-    assert "14.77B" in told
+    assert " 15B " in told
 
 
 def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
@@ -172,9 +187,7 @@ def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     assert show(tmp_path, as_json=True) == 0
     found = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
     assert found[KNOWN_MODELS[1].name]["fits"] == ["int8"]
-    assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(
-        KNOWN_MODELS[1].parameters / 1e6 * sum(PASS_COUNTS.values())
-    )
+    assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(KNOWN_MODELS[1].parameters / 1e6 + OUTSIDE_MS)
 
 
 def test_without_a_cache_of_the_hub_there_is_the_embedded_model_and_what_is_known(tmp_path: Path) -> None:

@@ -19,5 +19,5 @@ def test_a_model_fits_with_room_for_one_frame_however_large(room: int) -> None:
     size, kv = model_size(config), DEFAULTS.kv_memory_mib << 20
     assert _frame(config) > 4 * kv
     free = memory_need(size, "fp32", _frame(config)).total + room
-    fits, *_ = _costs(Machine(free, 1e10, ["fp32"], kv), size, config, None)
+    fits, *_ = _costs(Machine(free, 1e10, ["fp32"], kv, None), size, config, None)
     assert ("fp32" in fits) == (room == 0)
