@@ -94,6 +94,11 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, which takes an s: `1 file`, `1,204 files`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 class FilePlace(NamedTuple):
     """A cursor in a file, both counted from 1 as users count."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -16,8 +16,8 @@ from rich.status import Status
 from rich.table import Table
 
 from efim_ls.access.reasons import refusal
-from efim_ls.commands.arguments import Failure, check_model
-from efim_ls.languages import name_of
+from efim_ls.commands.arguments import Failure, check_model, counted
+from efim_ls.languages import ANY, name_of
 from efim_ls.paths import cache_folder
 from efim_ls.repository.database.origin import read_summary
 from efim_ls.repository.database.place import index_path, index_size
@@ -27,6 +27,7 @@ from efim_ls.settings import Settings
 from efim_ls.version import installed_version
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
+from model_runtime.loading.key_costs import duration, key_costs
 from model_runtime.machine import cuda_state
 
 if TYPE_CHECKING:
@@ -34,18 +35,21 @@ if TYPE_CHECKING:
 
 SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
+# A prompt of some 250 tokens, none of which the sample's prompt begins with.
+PLACE = "".join(f"def take_{n}(shelf, count={n}):\n    return shelf.items[count:{n}0]\n\n\n" for n in range(1, 13))
+NAMED = 3  # languages that the verdict names
 PACKAGES = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
 
 Facts = Mapping[str, str]
 
 
 class Examination(NamedTuple):
-    """What was found: how fast suggestions come, or the `problem` that keeps them from coming.
+    """What was found: a `verdict` on languages and speed, or the `problem` that keeps suggestions from coming.
 
     `slower` is why they could come faster; `sections` are the facts.
     """
 
-    speed: str = ""
+    verdict: str = ""
     problem: str | None = None
     slower: str | None = None
     sections: Mapping[str, Facts] = {}
@@ -62,7 +66,7 @@ def show(model: str) -> int:
         sections = {**found.sections, "index of the working folder": _index(), "machine": _machine()}
     console, wrong = Console(highlight=False), "bold red"
     problems = {"does not work": found.problem, "wrong": _cache_problem()}
-    verdict = {"works": found.speed, "slower than it could be": found.slower} if not found.problem else {}
+    verdict = {"works": found.verdict, "slower than it could be": found.slower} if not found.problem else {}
     for kind, sentence in (verdict | problems).items():
         if sentence:
             console.print(f"[{wrong if kind in problems else 'none'}]{kind}[/]: {escape(sentence)}", soft_wrap=True)
@@ -98,23 +102,34 @@ def _measure(completer: Completer, began: float) -> Examination:
     answers = [_answer(completer, SAMPLE)]
     first = perf_counter() - began
     answers += [_answer(completer, SAMPLE + KEYSTROKES[:n]) for n in range(1, len(KEYSTROKES))]
-    counted = [each.costs for each in answers if each.costs.passes]
-    totals = [each.costs.ms.total for each in answers[1:] if each.costs.passes]
-    if not totals:
+    with_passes = [each.costs for each in answers if each.costs.passes]
+    if not any(each.costs.passes for each in answers[1:]):
         why = refusal(answers[0].reason or "empty").why
         return Examination(problem=f"the model suggests nothing in a sample of Python ({why}): use another model")
-    token = median(each.ms.decode / (each.new_tokens - each.known) for each in counted)
+    a_pass = median(each.ms.decode / each.passes for each in with_passes)
+    place = _answer(completer, PLACE, "doctor:place").costs
+    costs = key_costs(a_pass, place.ms.prefill / max(1, place.recomputed))
+    assert costs.cold is not None
     facts: Facts = {
         "first suggestion": f"{first:.1f} s from the start of this command, most of it to load the model",
-        "keystroke": f"{median(totals):.1f} ms for a complete new suggestion (median of {len(totals)})",
-        "decoding": f"{median(each.ms.decode / each.passes for each in counted):.1f} ms per pass (median)",
+        "a typical key": f"{duration(costs.typical)}: half of the keys take no more",
+        "a cold place": f"{duration(costs.cold)}: its first key, where nothing was computed ahead",
+        "decoding": f"{a_pass:.1f} ms a pass (median of {len(with_passes)} answers)",
     }
-    speed = f"{token:.1f} ms a token, first suggestion in {first:.1f} s"
-    return Examination(speed, sections={"measured now": facts})
+    verdict = f"{listed(completer.languages)}, a typical key takes about {duration(costs.typical)}"
+    return Examination(verdict, sections={"measured now": facts})
 
 
-def _answer(completer: Completer, text: str) -> Answer:
-    return completer.complete(Request("doctor:sample", text, len(text)), lambda: False)
+def listed(languages: Sequence[str]) -> str:
+    """Return what people call languages; many are counted."""
+    if ANY in languages:
+        return "all languages"
+    named, more = [name_of(each) for each in languages[:NAMED]], len(languages) - NAMED
+    return ", ".join(named) + (f" and {counted(more, 'more language')}" if more > 0 else "")
+
+
+def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answer:
+    return completer.complete(Request(uri, text, len(text)), lambda: False)
 
 
 def _machine() -> Facts:
@@ -130,7 +145,7 @@ def _index() -> Facts:
     summary = read_summary(path)
     if summary is None:
         return {"files": "none: open the folder in an editor, or run efim-ls index"}
-    files = {name_of(language): f"{count:,} files" for language, count in summary.files.items()}
+    files = {name_of(language): counted(count, "file") for language, count in summary.files.items()}
     return {"in": f"{path} ({index_size(path) / 1e6:.1f} MB)", **files}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from efim_ls.access.rules import Rules
-from efim_ls.commands.arguments import Failure
+from efim_ls.commands.arguments import Failure, counted
 from efim_ls.languages import name_of
 from efim_ls.repository.database.origin import IndexSummary, read_summary
 from efim_ls.repository.database.place import index_path, index_size, remove_index
@@ -77,7 +77,8 @@ def clear(folder: Path, cache: Path) -> int:
 
 
 def _sentence(path: Path, found: IndexSummary) -> str:
-    return f"{found.total:,} files are indexed: {index_size(path) / MB:.1f} MB in {path}"
+    are = "is" if found.total == 1 else "are"
+    return f"{counted(found.total, 'file')} {are} indexed: {index_size(path) / MB:.1f} MB in {path}"
 
 
 def _tokenizer(settings: Settings) -> Tokenizer:

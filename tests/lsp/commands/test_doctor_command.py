@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.commands.doctor import listed
 from tests.lsp.wire import ENV, HANG
 from tests.models import Tiny, make
 
 DOCTOR = [sys.executable, "-m", "efim_ls", "doctor"]
-VERDICT = r"works: \d+\.\d ms a token, first suggestion in \d+\.\d s"
+VERDICT = r"works: (Python|all languages), a typical key takes about [\d.,]+ m?s"
 RED = "\x1b[1;31m"
 
 
@@ -54,9 +55,23 @@ def test_the_verdict_comes_first_and_then_sections_of_facts(tmp_path: Path) -> N
     assert re.fullmatch(VERDICT, first)
     sections = [line for line in lines if line and not line.startswith((" ", "slower than it could be: "))]
     assert sections == ["measured now", "model", "index of the working folder", "machine"]
+    for label in ("a typical key", "a cold place"):
+        assert any(re.match(rf"  {label} +[\d.,]+ m?s: ", line) for line in lines)
     assert any(line.split() == ["weights", "fp16"] or line.startswith("  weights ") for line in lines)
     assert all(len(line) <= 80 for line in lines if line.startswith(" "))
     assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("languages", "told"),
+    [
+        (["*"], "all languages"), (["python"], "Python"), (["python", "go", "cpp"], "Python, Go, C++"),
+        (["python", "go", "cpp", "rust"], "Python, Go, C++ and 1 more language"),
+        (["python", "go", "cpp", "rust", "java"], "Python, Go, C++ and 2 more languages"),
+    ],
+)  # fmt: skip
+def test_the_verdict_names_the_languages(languages: list[str], told: str) -> None:
+    assert listed(languages) == told
 
 
 def test_a_terminal_shows_what_it_is_doing_and_no_colour_where_all_is_well(model: Path, tmp_path: Path) -> None:
