@@ -35,6 +35,7 @@ class StatusReporter:
             "busy": self._slow > 0,
             "percentage": self._percentage,
             "last": session.counters.last,
+            "typical_ms": session.counters.typical_ms,
             "counters": session.counters.suggestions,
         }
 

@@ -74,6 +74,11 @@ class Counters:
         return {"uri": uri, "reason": answer.reason, **spent}
 
     @property
+    def typical_ms(self) -> float | None:
+        """Milliseconds of a typical key: half of the last answers took no more; None before the first."""
+        return _percentile(self._milliseconds, 50)
+
+    @property
     def suggestions(self) -> dict[str, float | None]:
         """Counts and rates of shown, accepted and kept suggestions."""
         of = self._counts

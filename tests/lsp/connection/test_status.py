@@ -62,8 +62,9 @@ async def test_an_answer_is_told_once_with_its_costs():
     async with launched() as editor:
         news = News(editor)
         await editor.start(TOLD)
-        await news.until(state="ready")
+        ready = await news.until(state="ready")
         before = news.idle
+        assert ready["typical_ms"] is None
         page = editor.open(SAYING)
         assert await page.ghost() == "more"
         answered = await news.until(
@@ -72,6 +73,7 @@ async def test_an_answer_is_told_once_with_its_costs():
         assert answered["counters"] == {
             "shown": 1, "accepted": 0, "partially_accepted": 0, "acceptance_rate": 0.0, "kept_rate": None,
         }  # fmt: skip
+        assert answered["typical_ms"] == 2.0
         assert answered == await status(editor) and answered["busy"] is False
         assert news.idle == before + 1
         await editor.close()
