@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
 MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
+ENGINEERS = ("context", "replay", "eval", "bench", "train")  # their commands come last in the help
 SHELLS = ("bash", "zsh", "fish")
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
 
@@ -62,13 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> Parser:
     """Return the parser of all commands but `train`, which parses its own arguments."""
     about = "Code completion that keeps a model's KV cache alive for every file."
-    parser = Parser("efim-ls", description=about, epilog=epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor"))
+    examples = epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor")
+    parser = Parser("efim-ls", description=about, epilog=examples, engineers=ENGINEERS)
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
     parser.add_argument("-V", "--version", action="version", version=version)
     parser.set_defaults(run=_serve, tcp=None, first_message=None)
     commands = parser.add_subparsers(metavar="COMMAND")
     completing = _add_serving(commands)
-    replay = lab.add_replay(commands)
     _add_cache(commands)
     _add_index(commands)
     _add_daemon(commands)
@@ -77,11 +78,12 @@ def build_parser() -> Parser:
     summary = "watch a short editing session in the terminal"
     details = "A script types into a real server with the embedded model; nothing is kept on disk."
     add_command(commands, "demo", summary, "efim-ls demo", details=details).set_defaults(run=_demo)
+    _add_completion(commands)
+    more = _add_context(commands), lab.add_replay(commands)
     lab.add_eval(commands)
     lab.add_bench(commands)
     commands.add_parser("train", help="train a model on your own code, or fine-tune an existing one", add_help=False)
-    _add_completion(commands)
-    for command in (*completing, replay):
+    for command in (*completing, *more):
         command.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     return parser
 
@@ -106,6 +108,15 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     complete = _add_at_place(commands, "complete", summary, *lines, details=details)
     complete.add_argument("--json", action="store_true", help="print one JSON object with text, costs and reason")
     complete.set_defaults(run=_complete)
+    summary = "check the installation, and measure how fast suggestions come"
+    details = "The first line is the verdict. The exit status is 1 if something is wrong."
+    lines = ("efim-ls doctor", "efim-ls doctor --model Qwen/Qwen2.5-Coder-1.5B")
+    doctor = add_command(commands, "doctor", summary, *lines, details=details)
+    doctor.set_defaults(run=_doctor)
+    return headless, complete, doctor
+
+
+def _add_context(commands: Subparsers) -> Parser:
     summary = "print what a suggestion at a place in a file is made from"
     details = "The prompt's parts with their costs, each word with who said it, and the places that it comes from."
     lines = ("efim-ls context src/app.py:12:5", "efim-ls context src/app.py:12:5 --json")
@@ -113,12 +124,7 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     context.add_argument("--json", action="store_true", help="print the JSON object that efim/explain answers")
     context.add_argument("--excerpts", action="store_true", help="let the model read text of other files")
     context.set_defaults(run=_context)
-    summary = "check the installation, and measure how fast suggestions come"
-    details = "The first line is the verdict. The exit status is 1 if something is wrong."
-    lines = ("efim-ls doctor", "efim-ls doctor --model Qwen/Qwen2.5-Coder-1.5B")
-    doctor = add_command(commands, "doctor", summary, *lines, details=details)
-    doctor.set_defaults(run=_doctor)
-    return headless, complete, context, doctor
+    return context
 
 
 def _add_at_place(commands: Subparsers, name: str, summary: str, *examples: str, details: str) -> Parser:

@@ -15,8 +15,9 @@ INTRODUCTION = """\
 <!-- Written by `make docs` from the command line's parsers; do not edit. -->
 
 `efim-ls COMMAND --help` shows the same text, `efim-ls -V` the version; without a command, `efim-ls` serves.
-`eval`, `bench` and `train` need the extra `train`. The exit status is 0 on success, 2 after a mistake in
-arguments or files and 1 after any other failure; errors take one line on stderr.
+The last ones, from `context` on, are for engineers; `eval`, `bench` and `train` need the extra `train`. The exit
+status is 0 on success, 2 after a mistake in arguments or files and 1 after any other failure; errors take one line on
+stderr.
 
 Shells can complete commands, options and paths: [`efim-ls completion`](#efim-ls-completion) prints what they need.
 What `efim-ls models --json` prints is in [protocol.md](protocol.md#models).
@@ -58,7 +59,7 @@ def _examples(parser: argparse.ArgumentParser) -> list[str]:
 
 def _arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Return a command's positional arguments, then required options, then the others."""
-    shown = [each for each in actions(parser) if each.help and each.dest != "help"]
+    shown = [each for each in actions(parser) if each.help not in (None, argparse.SUPPRESS) and each.dest != "help"]
     return sorted(shown, key=lambda each: (bool(each.option_strings), not each.required))
 
 

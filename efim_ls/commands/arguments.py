@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -30,13 +31,46 @@ class Mistake(Failure):
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors take one line, and whose help ends with examples."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Take the arguments of an ArgumentParser; lines of its texts are kept as they are."""
+    def __init__(self, *arguments: Any, engineers: Collection[str] = (), **options: Any) -> None:
+        """Take the arguments of an ArgumentParser; lines of its texts are kept as they are.
+
+        The help lists the commands for `engineers` after all others.
+        """
         super().__init__(*arguments, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+        self._engineers = engineers
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def format_help(self) -> str:
+        """Return the help, with the commands in two parts if some are for engineers."""
+        if not self._engineers:
+            return super().format_help()
+        commands = [each for action in actions(self) for each in _listed(action)]
+        parts = {
+            "commands": [each for each in commands if each.dest not in self._engineers],
+            "commands for engineers": [each for each in commands if each.dest in self._engineers],
+            "options": [each for each in actions(self) if each.option_strings],
+        }
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, actions(self), [])
+        formatter.add_text(self.description)
+        for title, listed in parts.items():
+            formatter.start_section(title)
+            formatter.add_arguments(listed)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Name a command that is close to one that does not exist, rather than list all."""
+        if action.choices is None or value in action.choices or not is_command(action):
+            super()._check_value(action, value)
+            return
+        close = get_close_matches(str(value), map(str, action.choices), 1)
+        remedy = f"use {close[0]}, or see" if close else "see"
+        self.exit(2, f"{self.prog}: there is no command {str(value)!r}: {remedy} {self.prog} --help\n")
 
 
 def add_command(commands: Subparsers, name: str, summary: str, *examples: str, details: str = "") -> Parser:
@@ -69,9 +103,19 @@ def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Return the parsers of the commands below a parser, by name."""
     for action in actions(parser):
-        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+        if is_command(action):
             return cast("dict[str, argparse.ArgumentParser]", action.choices)  # pyright: ignore[reportUnknownMemberType]
     return {}
+
+
+def is_command(action: argparse.Action) -> bool:
+    """Return whether an argument is the name of a command."""
+    return isinstance(action, argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
+
+
+def _listed(action: argparse.Action) -> list[argparse.Action]:
+    """Return what a help lists of the commands that an argument names."""
+    return cast("list[argparse.Action]", getattr(action, "_choices_actions", []))  # argparse has no public list
 
 
 def actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:

@@ -44,7 +44,9 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["dance"], "invalid choice: 'dance'"),
+        (["dance"], "there is no command 'dance': see efim-ls --help"),
+        (["stat"], "there is no command 'stat': use stats, or see efim-ls --help"),
+        (["train", "corps"], "there is no command 'corps': use corpus, or see efim-ls train --help"),
         (["serve", "--tcp", "x"], "--tcp: expected a port from 0 (any) to 65535, got 'x'"),
         (["serve", "--tcp", "99999"], "--tcp: expected a port from 0 (any) to 65535, got '99999'"),
         (["cache"], "required: ls|verify|clear; see efim-ls cache --help"),

@@ -10,7 +10,7 @@ import pytest
 
 from efim_ls.cli import build_parser
 from efim_ls.commands import lab
-from efim_ls.commands.arguments import Parser, actions, all_parsers
+from efim_ls.commands.arguments import Parser, actions, all_parsers, subparsers
 
 COMMAND = re.compile(r"efim-ls[^|<>)\n]*")  # a command line within a line of a shell
 
@@ -64,6 +64,17 @@ def test_its_examples_parse(parser: argparse.ArgumentParser) -> None:
         [command] = COMMAND.findall(line.partition(" > ")[0])
         assert command.startswith(parser.prog)
         parse(command.split()[1:])
+
+
+def test_the_help_lists_each_command_once_and_those_for_engineers_last() -> None:
+    parser = build_parser()
+    users, _, engineers = parser.format_help().partition("commands for engineers:\n")
+    listed = [
+        re.findall(r"^  ([a-z]+)  ", part.partition("\n\noptions:")[0], re.MULTILINE) for part in (users, engineers)
+    ]
+    assert listed[0] + listed[1] == list(subparsers(parser))
+    assert listed[1] == ["context", "replay", "eval", "bench", "train"]
+    assert "-h, --help" in engineers and engineers.endswith(f"{parser.epilog}\n")
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=NAMES)

@@ -17,6 +17,12 @@ def test_a_rendered_file_is_current(path: Path) -> None:
     assert RENDERED[path](text) == text, "stale: run make docs"
 
 
+@pytest.mark.parametrize("path", RENDERED, ids=lambda path: path.name)
+def test_what_the_help_leaves_out_is_left_out(path: Path) -> None:
+    text = RENDERED[path](path.read_text("utf-8"))
+    assert "SUPPRESS" not in text and "--first-message" not in text
+
+
 def test_the_page_begins_with_the_basic_settings() -> None:
     basic, _, advanced = settings_page().partition("## Advanced")
     assert sum(about.basic for about in DESCRIPTIONS.values()) == 12
