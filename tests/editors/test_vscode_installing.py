@@ -7,13 +7,13 @@ import shutil
 import sysconfig
 from importlib.metadata import version
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 from playwright.sync_api import Browser, Locator
 
 from .conftest import Opening, newest_only, opening
 from .drivers.shapes import BEGUN, HEAD, REST
+from .drivers.shelf import served, stub
 from .drivers.vscode import PYTHON
 from .drivers.waiting import HANG, eventually
 from .drivers.window import Window
@@ -37,7 +37,7 @@ def dependencies(folder: Path, *but: str) -> dict[str, str]:
 
 def asked_to_install(window: Window) -> Locator:
     """Press *Install*, and return the question that is asked before anything is fetched."""
-    window.see_message("no server was found").get_by_role("button", name="Install").click()
+    window.see_message("efim-ls needs its server").get_by_role("button", name="Install").click()
     dialog = window.page.locator(".monaco-dialog-box")
     dialog.wait_for(timeout=1000 * PATIENCE)
     assert "Install the efim-ls server?" in dialog.inner_text()
@@ -62,8 +62,11 @@ def test_it_installs_the_wheel_that_came_with_the_extension(opened: Opening, tmp
     assert (
         "The server comes with this extension. All packages that it needs are there already." in dialog.inner_text()
     )
+    window.see_status("working", "The server of efim-ls: waiting for your answer.")
+    assert not window.is_coloured
     press(dialog, "Install")
     eventually(lambda: "ready" in window.status, lambda: f"the status is {window.status!r}", within=PATIENCE)
+    assert window.see_message("efim-ls is ready").inner_text() == "efim-ls is ready: type, Tab takes it"
     window.type(HEAD + BEGUN)
     window.see_ghost(REST)
     [compiled] = (tmp_path / OWN_ENVIRONMENT).glob(
@@ -85,7 +88,21 @@ def test_what_has_to_be_fetched_is_told_first(opened: Opening, tmp_path: Path):
     press(dialog, "Cancel")
     dialog.wait_for(state="detached")
     assert not list((tmp_path / OWN_ENVIRONMENT).glob("lib/python*/site-packages/efim_ls"))
-    window.see_status("error", "no server was found")
+    window.see_status("no server", "efim-ls needs its server")
+
+
+def test_nothing_is_said_to_be_fetched_before_the_answer(opened: Opening, tmp_path: Path):
+    """An index without metadata, from which pip fetches packages to learn what they need."""
+    (shelf := tmp_path / "shelf").mkdir()
+    wheel = stub(shelf, "xxhash", version("xxhash"))
+    lacking = dependencies(tmp_path / "packages", "xxhash", *TORCH)
+    with served(shelf) as index:
+        window = opened(python="", env=OFFLINE | lacking | {"PIP_FIND_LINKS": index.address})
+        dialog = asked_to_install(window)
+        assert index.fetched == [wheel.name]
+        window.picture("asked")
+        window.see_message("The server of efim-ls: waiting for your answer")
+        press(dialog, "Cancel")
 
 
 @pytest.fixture
@@ -149,21 +166,9 @@ def test_what_a_named_model_needs_is_installed_by_a_button(opened: Opening, tmp_
     eventually(lambda: list((tmp_path / OWN_ENVIRONMENT).glob(installed)), lambda: "not installed", within=PATIENCE)
 
 
-def stub(shelf: Path, name: str, version: str, *needs: str) -> None:
-    """Make a wheel that pip can choose; nothing is in it."""
-    metadata = [
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        *(f"Requires-Dist: {n}\n" for n in needs),
-    ]
-    files = {"METADATA": "".join(metadata), "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n", "RECORD": ""}
-    with ZipFile(shelf / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        for file, text in files.items():
-            wheel.writestr(f"{name}-{version}.dist-info/{file}", text)
-
-
 def test_a_failure_says_what_failed_and_shows_the_log(opened: Opening, tmp_path: Path):
     window = opened(python="", env=OFFLINE | {"PIP_FIND_LINKS": str(tmp_path)})
-    window.see_message("no server was found").get_by_role("button", name="Install").click()
+    window.see_message("efim-ls needs its server").get_by_role("button", name="Install").click()
     message = failure(window, "failed: your package index has nothing that fits: anyio.")
     window.picture("install-failed")
     message.get_by_role("button", name="Show Log").click()
@@ -180,7 +185,7 @@ def test_a_python_without_venv_is_told_what_is_missing(opened: Opening, tmp_path
     python.write_text(f"#!/bin/sh\n[ \"$1\" = -c ] || {{ printf '{said}'; exit 1; }}\n", "utf-8")
     python.chmod(0o755)
     window = opened(python="", env={"PATH": f"{python.parent}{os.pathsep}/usr/bin:/bin"})
-    window.see_status("error", "no server was found")
+    window.see_status("no server", "efim-ls needs its server")
     window.command("efim-ls: Install or Update the Server")
     failure(window, "creating a Python environment failed: Python cannot make environments. Install python3.11-venv")
 
@@ -198,7 +203,7 @@ def damaged(copied: tuple[Path, Path]) -> tuple[Path, Path]:
 def test_a_damaged_wheel_is_refused(browser: Browser, damaged: tuple[Path, Path], tmp_path: Path):
     with opening(browser, damaged, tmp_path) as opened:
         window = opened(python="", env=OFFLINE)
-        window.see_status("error", "no server was found")
+        window.see_status("no server", "efim-ls needs its server")
         window.command("efim-ls: Install or Update the Server")
         failure(window, "manylinux_2_28_x86_64.whl, which came with the extension, is damaged or missing.")
         assert not (tmp_path / OWN_ENVIRONMENT).exists()

@@ -66,6 +66,7 @@ def test_a_python_that_is_not_there_is_named(opened: Opening):
     window = opened(python="/nowhere/bin/python")
     message = window.see_message("/nowhere/bin/python does not exist.")
     window.see_status("error", "/nowhere/bin/python does not exist.")
+    assert window.is_coloured
     window.picture("error")
     see_tooltip_with_what_works(window)
     message.get_by_role("button", name="Open Settings").click()
@@ -93,9 +94,13 @@ def test_a_python_without_the_server_is_named(opened: Opening):
 def test_an_installation_is_offered_where_no_server_is(opened: Opening):
     assert shutil.which("efim-ls", path=BARE) is None
     window = opened(python="", env={"PATH": BARE})
-    message = window.see_message("no server was found. Install it, or name a Python that has it")
-    assert message.get_by_role("button", name="Install").is_visible()
-    window.see_status("error", "no server was found")
+    message = window.see_message("efim-ls needs its server.")
     window.picture("no-server")
+    told = message.inner_text()
+    assert "pip fetches the packages that it needs: about 25 MB to download" in told and "efim-ls." not in told
+    assert message.get_by_role("button", name="Install").is_visible()
+    assert message.locator(".codicon-info").is_visible()
+    window.see_status("no server", "efim-ls needs its server.")
+    assert not window.is_coloured
     window.see_first_choice("Install the Server")
     window.picture("menu-without-server")

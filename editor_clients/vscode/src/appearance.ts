@@ -3,7 +3,7 @@ import { MarkdownString, ThemeColor } from "vscode";
 import { escaped } from "./markdown";
 import { remedies, type Remedy } from "./remedies";
 import type { Condition } from "./service";
-import { withOurNames } from "./settings";
+import { SECTION, signed, withOurNames } from "./settings";
 import type { Status } from "./status";
 
 export interface Appearance {
@@ -31,7 +31,12 @@ export function appearance(condition: Condition): Appearance {
     switch (condition.kind) {
         case "starting":
             return shown(condition, "$(loading~spin) efim", "starting", "The server is starting.");
+        case "working":
+            return shown(condition, "$(sync~spin) efim", "working", condition.message);
         case "failed":
+            if (condition.cause === "not found") {
+                return shown(condition, "$(cloud-download) efim", "no server", condition.message);
+            }
             return { ...shown(condition, "$(error) efim", "error", condition.message), background: ERROR };
         case "snoozed":
             return shown(condition, "$(bell-slash) efim", "snoozed", snoozed(condition.until));
@@ -67,7 +72,8 @@ function shown(
 ): Appearance {
     const serves = condition.kind === "running" || condition.kind === "snoozed";
     const links = [...remedies(condition).slice(0, REMEDIES), ...(serves ? OF_SERVER : []), ...ALWAYS];
-    const lines = [`**efim-ls**: ${escaped(message)}`, ...more.map(escaped), "---", links.map(link).join(" | ")];
+    const said = `**${SECTION}**${escaped(signed(message).slice(SECTION.length))}`;
+    const lines = [said, ...more.map(escaped), "---", links.map(link).join(" | ")];
     const tooltip = new MarkdownString(lines.join("\n\n"));
     tooltip.isTrusted = { enabledCommands: links.map(({ command }) => command) };
     return { text, label: `efim-ls: ${state}. ${message}`, tooltip };

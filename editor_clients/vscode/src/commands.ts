@@ -8,7 +8,7 @@ import { installServer } from "./problems";
 import { lastLine, run } from "./process";
 import { openSetting } from "./remedies";
 import type { Service } from "./service";
-import { configuration } from "./settings";
+import { configuration, signed } from "./settings";
 import type { Snooze } from "./snooze";
 import { statistics } from "./statistics";
 import type { StatusBar } from "./statusBar";
@@ -62,7 +62,7 @@ async function told(act: () => unknown): Promise<unknown> {
         return await act();
     } catch (error) {
         if (!(error instanceof CancellationError)) {
-            void window.showErrorMessage(`efim-ls: ${error instanceof Error ? error.message : String(error)}`);
+            void window.showErrorMessage(signed(error instanceof Error ? error.message : String(error)));
         }
         return undefined;
     }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
 import { workspace } from "vscode";
+import { LIGHT } from "./bundle";
 import { chosenInterpreter } from "./interpreter";
 import { lastLine, run } from "./process";
 import { PYTHON, SECTION, configuration } from "./settings";
@@ -44,7 +45,7 @@ export async function findServer(ownEnvironment: string): Promise<Server> {
         }
     }
     throw new NoServer(
-        `no server was found. Install it, or name a Python that has it in the setting ${SECTION}.${PYTHON}.`,
+        `${SECTION} needs its server. It comes with the extension, and pip fetches the packages that it needs: ${LIGHT}.`,
         "not found",
     );
 }

@@ -2,8 +2,8 @@
 // PyTorch, unless the server says that it needs it here.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { CancellationError, ProgressLocation, window, type LogOutputChannel, type Progress } from "vscode";
-import { CONSTRAINTS, REQUIREMENTS, bundledWheel } from "./bundle";
+import { CancellationError, ProgressLocation, window, type LogOutputChannel } from "vscode";
+import { CONSTRAINTS, HEAVY, LIGHT, REQUIREMENTS, bundledWheel } from "./bundle";
 import { interpreterIn } from "./finding";
 import { lastLine, run, type Finished } from "./process";
 
@@ -12,9 +12,6 @@ const NEW_ENOUGH = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"];
 const PIP_INSTALL = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
 const LOG = "Show Log";
 const INSTALL = "Install";
-// What a fresh environment on Linux took: all that pip fetched, and the whole environment; then PyTorch for CPUs.
-const LIGHT = "about 25 MB to download, and about 160 MB on disk with the server";
-const HEAVY = "about 210 MB to download, and about 900 MB on disk";
 
 /** A package that the server asks for, and why. */
 export interface Lack {
@@ -28,16 +25,29 @@ export function lackIn(message: string): Lack | undefined {
     return name === undefined ? undefined : { name, why };
 }
 
+/** Called with what is being done, and with nothing once that has ended. */
+export type Working = (message?: string) => void;
+
 /** Install or update the server, or add what it lacks. Return false after a failure, which the user sees; throw
  * CancellationError if they stop it. */
-export async function install(environment: string, log: LogOutputChannel, lack?: Lack): Promise<boolean> {
+export async function install(
+    environment: string,
+    log: LogOutputChannel,
+    working: Working,
+    lack?: Lack,
+): Promise<boolean> {
     const what = lack?.name ?? "the server";
-    const options = { location: ProgressLocation.Notification, title: `Installing ${what}`, cancellable: true };
+    const title = lack ? `${lack.name} for efim-ls` : "The server of efim-ls"; // before consent nothing is installed
+    const options = { location: ProgressLocation.Notification, title, cancellable: true };
     const failure = await window.withProgress(options, async (progress, token) => {
         const stopping = new AbortController();
         token.onCancellationRequested(() => stopping.abort());
         try {
-            const installation = new Installation(environment, log, progress, stopping.signal);
+            const report = (message: string): void => {
+                progress.report({ message });
+                working(`${title}: ${message}.`);
+            };
+            const installation = new Installation(environment, log, report, stopping.signal);
             await (lack ? installation.add(lack) : installation.run());
             return undefined;
         } catch (error) {
@@ -45,6 +55,8 @@ export async function install(environment: string, log: LogOutputChannel, lack?:
                 throw new CancellationError();
             }
             return error instanceof Error ? error.message : String(error);
+        } finally {
+            working();
         }
     });
     if (failure !== undefined) {
@@ -72,11 +84,13 @@ interface Plan {
 
 class Installation {
     private readonly python: string;
+    /** What pip fetches before that it only looks at: an index may have no metadata but in the packages. */
+    private agreedTo = false;
 
     constructor(
         private readonly environment: string,
         private readonly log: LogOutputChannel,
-        private readonly progress: Progress<{ message: string }>,
+        private readonly report: (message: string) => void,
         private readonly signal: AbortSignal,
     ) {
         this.python = interpreterIn(environment);
@@ -137,6 +151,7 @@ class Installation {
 
     private async plan(packages: readonly string[]): Promise<Plan> {
         const file = join(this.environment, "plan.json");
+        this.agreedTo = false;
         await this.pip("looking up what it needs", ["--dry-run", "--report", file, ...packages]);
         const report = JSON.parse(await readFile(file, "utf8")) as Report;
         const needed = report.install.map((each) => each.metadata).filter(({ name }) => name !== "efim-ls");
@@ -149,7 +164,9 @@ class Installation {
 
     private async agreed(what: string, detail: string): Promise<boolean> {
         const options = { modal: true, detail: `${detail}\n\nFolder: ${this.environment}` };
-        return (await window.showInformationMessage(`Install ${what}?`, options, INSTALL)) === INSTALL;
+        this.report("waiting for your answer");
+        this.agreedTo = (await window.showInformationMessage(`Install ${what}?`, options, INSTALL)) === INSTALL;
+        return this.agreedTo;
     }
 
     /** uv knows where PyTorch keeps its builds for CPUs; pip's own index has none for Linux. */
@@ -178,15 +195,15 @@ class Installation {
     }
 
     private async logged(what: string, command: string, args: readonly string[]): Promise<Finished> {
-        this.progress.report({ message: what });
+        this.report(what);
         this.log.info(`${what}: ${command} ${args.join(" ")}`);
         const onText = (text: string): void => {
             this.log.append(text);
             const fetched = [...text.matchAll(/Downloading (\S+)\.whl \((.+)\)/g)].at(-1);
-            if (fetched !== undefined) {
-                this.progress.report({ message: `fetching ${nameAndVersion(fetched[1])} (${fetched[2]})` });
+            if (fetched !== undefined && this.agreedTo) {
+                this.report(`fetching ${nameAndVersion(fetched[1])} (${fetched[2]})`);
             } else if (text.includes("Installing collected packages")) {
-                this.progress.report({ message: "unpacking what was fetched" });
+                this.report("unpacking what was fetched");
             }
         };
         return await run(command, args, { signal: this.signal, onText });
@@ -209,9 +226,9 @@ function ofAddition({ packages, torch, hasCuda }: Plan): string {
         : `pip fetches ${packages} packages: ${HEAVY}, most of it PyTorch ${torch}.`;
 }
 
-/** Return `torch 2.13.0` for `torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64`. */
+/** Return `torch 2.13.0` for `torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64`, an address before it or not. */
 function nameAndVersion(wheel = ""): string {
-    return wheel.split("-").slice(0, 2).join(" ");
+    return wheel.replace(/.*\//, "").split("-").slice(0, 2).join(" ");
 }
 
 function cause({ output, errors }: Finished): string {

@@ -5,11 +5,13 @@ import type { Server } from "./finding";
 import { install, lackIn } from "./installing";
 import { apply, ofModel, remedies, type Remedy } from "./remedies";
 import type { Condition, Service } from "./service";
-import { configuration, PYTHON, withOurNames } from "./settings";
+import { configuration, PYTHON, signed, withOurNames } from "./settings";
+import type { StatusBar } from "./statusBar";
 
 export async function offerRemedies(condition: Condition): Promise<void> {
     if (condition.kind === "failed") {
-        await offer(window.showErrorMessage, `efim-ls: ${condition.message}`, remedies(condition));
+        const show = condition.cause === "not found" ? window.showInformationMessage : window.showErrorMessage;
+        await offer(show, signed(condition.message), remedies(condition));
     }
 }
 
@@ -36,19 +38,31 @@ export interface Installing {
     readonly service: Service;
     readonly log: LogOutputChannel;
     readonly ownEnvironment: string;
+    readonly statusBar: StatusBar;
 }
 
 /** Install the server, or what it says in `message` that it lacks, and start it; a setting that names a Python without
  * the server is removed. */
-export async function installServer({ service, log, ownEnvironment }: Installing, message = ""): Promise<void> {
-    if (!(await install(ownEnvironment, log, lackIn(message)))) {
+export async function installServer(
+    { service, log, ownEnvironment, statusBar }: Installing,
+    message = "",
+): Promise<void> {
+    if (!(await install(ownEnvironment, log, (work) => statusBar.working(work), lackIn(message)))) {
         return;
     }
+    void service.settled().then(welcome);
     const { condition } = service;
     if (condition.kind === "failed" && condition.cause === "misnamed") {
         await forgetPython(); // a change of that setting restarts the server
     } else {
         await service.restart();
+    }
+}
+
+/** Say that all is well and what to do next, unless something else is to be said of this server. */
+function welcome(condition: Condition): void {
+    if (condition.kind === "running" && condition.status.state === "ready" && !condition.status.fallback) {
+        void window.showInformationMessage("efim-ls is ready: type, Tab takes it");
     }
 }
 

@@ -37,6 +37,7 @@ export function ofModel(message: string, { own }: Server): readonly Remedy[] {
 export function remedies(condition: Condition): readonly Remedy[] {
     switch (condition.kind) {
         case "starting":
+        case "working":
             return [];
         case "failed":
             return WITHOUT_SERVER[condition.cause];

@@ -16,7 +16,8 @@ export type Condition =
     | { readonly kind: "starting" }
     | { readonly kind: "running"; readonly server: Server; readonly status: Status }
     | { readonly kind: "failed"; readonly message: string; readonly cause: Cause }
-    | { readonly kind: "snoozed"; readonly until: Date }; // of the window, not of the server
+    | { readonly kind: "snoozed"; readonly until: Date } // of the window, not of the server, as the next one
+    | { readonly kind: "working"; readonly message: string };
 /** Why no server runs. */
 export type Cause = NoServer["cause"] | "crashed";
 
@@ -76,6 +77,21 @@ export class Service implements Disposable {
                 }
             };
             look();
+        });
+    }
+
+    /** Wait until another server than now is ready, or cannot be; return that condition. */
+    settled(): Promise<Condition> {
+        return new Promise((resolve) => {
+            let restarted = false;
+            const waiting = this.onDidChange((condition) => {
+                restarted ||= condition.kind === "starting";
+                const loading = condition.kind === "running" && condition.status.state === "loading";
+                if (restarted && condition.kind !== "starting" && !loading) {
+                    waiting.dispose();
+                    resolve(condition);
+                }
+            });
         });
     }
 

@@ -28,6 +28,11 @@ export function withOurNames(message: string): string {
     return message.replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => ours.get(name) ?? name);
 }
 
+/** Return a message that begins with our name. */
+export function signed(message: string): string {
+    return message.startsWith(`${SECTION} `) ? message : `${SECTION}: ${message}`;
+}
+
 function serverName(name: string): string {
     return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -16,6 +16,7 @@ export class StatusBar implements Disposable {
     /** What the server says of the document in front. */
     private ofDocument: Status | undefined;
     private resting: NodeJS.Timeout | undefined;
+    private work: string | undefined;
 
     constructor(
         private readonly service: Service,
@@ -38,6 +39,12 @@ export class StatusBar implements Disposable {
     dispose(): void {
         clearTimeout(this.resting);
         this.subscriptions.dispose();
+    }
+
+    /** Show work for which the user waits, in place of the server's condition; nothing once it has ended. */
+    working(message?: string): void {
+        this.work = message;
+        this.draw();
     }
 
     /** Ask the server for the status of the document in front. */
@@ -83,6 +90,9 @@ export class StatusBar implements Disposable {
     /** The server's condition as far as it concerns the document in front. */
     get condition(): Condition {
         const now = this.service.condition;
+        if (this.work !== undefined) {
+            return { kind: "working", message: this.work };
+        }
         if (now.kind !== "running" || now.status.state !== "ready") {
             return now;
         }

@@ -110,6 +110,11 @@ class Window:
         item = self.page.locator(f"{STATUS} [aria-label]")
         return item.first.get_attribute("aria-label") or "" if item.count() else ""
 
+    @property
+    def is_coloured(self) -> bool:
+        """Whether the status bar item has the background of an error or a warning."""
+        return "has-background-color" in (self.page.locator(STATUS).get_attribute("class") or "")
+
     def see_status(self, state: str, message: str = "") -> None:
         def seen() -> bool:
             return self.status.startswith(f"efim-ls: {state}") and message in self.status
