@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator
 
 from .conftest import Opening, newest_only
 from .drivers.shapes import BEGUN, HEAD, REST
@@ -41,6 +42,28 @@ def test_a_wrong_model_is_told_and_mended_by_choosing_another(opened: Opening, t
         lambda: f"the settings are {settings.read_text('utf-8')}",
     )
     window.see_status("ready", "the model is ready")
+
+
+@newest_only
+def test_what_enter_chooses_in_the_menu_is_harmless(opened: Opening) -> None:
+    window = opened()
+    window.see_status("ready")
+    rows = window.open_menu()
+    window.picture("menu")
+    labels = rows.all_inner_texts()
+    assert "Explain the suggestion at the cursor" in labels[0]
+    assert [each for each in labels if "Disable for Python" in each], labels
+    assert is_whole(window, rows.filter(has_text="Settings"))
+    window.press("Enter")
+    window.page.locator(".tab", has_text="Explain Suggestion").wait_for()
+    window.see_status("ready")
+
+
+def is_whole(window: Window, row: Locator) -> bool:
+    """Return whether nothing of a row of the open list is cut off."""
+    inner, outer = row.bounding_box(), window.page.locator(".quick-input-list").bounding_box()
+    assert inner and outer
+    return inner["y"] + inner["height"] <= outer["y"] + outer["height"]
 
 
 @newest_only
@@ -84,6 +107,6 @@ def test_the_list_of_words_has_the_suggestion_where_it_is_asked_for(opened: Open
     window.press("Control+Space")
     ours = window.menu.filter(has_text="height = shape.width")
     ours.first.wait_for()
-    window.picture("menu")
+    window.picture("list-of-words")
     ours.first.click()
     window.see_line(f"    {BEGUN}{REST}")

@@ -1,8 +1,8 @@
 // The menu of the status bar item: the commands that make sense now.
-import { commands, QuickPickItemKind, window, type QuickPickItem } from "vscode";
+import { commands, extensions, QuickPickItemKind, window, type QuickPickItem } from "vscode";
 import { remedies } from "./remedies";
 import type { Condition } from "./service";
-import { SECTION, withOurNames } from "./settings";
+import { SECTION, signed, withOurNames } from "./settings";
 import { switches } from "./switches";
 
 interface Choice extends QuickPickItem {
@@ -10,9 +10,20 @@ interface Choice extends QuickPickItem {
     readonly argument?: string;
 }
 
-/** Show what can be done: first what mends a problem, which the title names. */
+const SNOOZE: Choice = { label: "$(bell-slash) Snooze for 5 minutes", command: "efim-ls.snooze" };
+const LOG: Choice = { label: "$(output) Show the log", command: "efim-ls.showLog" };
+
+/** Show what can be done: first what mends a problem, which the title names. What Enter chooses does no harm. */
 export async function showMenu(condition: Condition, running: boolean): Promise<void> {
-    const choices = [...mending(condition), ...toggles(), ...(running ? ofServer(condition) : []), ...always()];
+    const { on, off } = toggles();
+    const groups = [
+        mending(condition),
+        on,
+        [...(running ? ofSuggestions() : []), settings()],
+        [...(running && condition.kind !== "snoozed" ? [SNOOZE] : []), ...off],
+        [LOG, ...(running ? ofServer() : [])],
+    ];
+    const choices = groups.filter((each) => each.length > 0).flatMap((each) => [separator(), ...each]).slice(1);
     const options = { title: title(condition), placeHolder: "Choose what to do" };
     const chosen = await window.showQuickPick(choices, options);
     if (chosen?.command !== undefined) {
@@ -23,7 +34,7 @@ export async function showMenu(condition: Condition, running: boolean): Promise<
 function title(condition: Condition): string {
     switch (condition.kind) {
         case "failed":
-            return `efim-ls: ${condition.message}`;
+            return signed(condition.message);
         case "running": {
             const { state, fallback, notice, message } = condition.status;
             const problem = state === "error" || state === "off" || fallback ? message : (notice ?? "");
@@ -35,42 +46,50 @@ function title(condition: Condition): string {
 }
 
 function mending(condition: Condition): Choice[] {
-    const first = remedies(condition).map(({ title: label, icon, ...rest }) => ({ label: `$(${icon}) ${label}`, ...rest }));
-    return first.length === 0 ? [] : [...first, separator()];
+    return remedies(condition).map(({ title: label, icon, ...rest }) => ({ label: `$(${icon}) ${label}`, ...rest }));
 }
 
-function toggles(): Choice[] {
+/** Return what turns suggestions on, the whole first, and what turns them off, the least first. */
+function toggles(): { readonly on: Choice[]; readonly off: Choice[] } {
     const { off, offForUser, offForLanguage, language } = switches();
-    const all = offForUser
-        ? { label: "$(zap) Enable", command: "efim-ls.enable" }
-        : { label: "$(circle-slash) Disable", command: "efim-ls.disable" };
-    const workspace = off
-        ? { label: "$(zap) Enable in this workspace", command: "efim-ls.enableForWorkspace" }
-        : { label: "$(circle-slash) Disable in this workspace", command: "efim-ls.disableForWorkspace" };
-    const forLanguage = offForLanguage
-        ? { label: `$(zap) Enable for ${language}`, command: "efim-ls.enableForLanguage" }
-        : { label: `$(circle-slash) Disable for ${language}`, command: "efim-ls.disableForLanguage" };
-    const switching = [all, workspace, ...(language === undefined ? [] : [forLanguage])];
-    const isOn = ({ label }: Choice): boolean => label.startsWith("$(circle-slash)");
-    return [...switching.filter((each) => !isOn(each)), ...switching.filter(isOn), separator()];
+    const named = language === undefined ? "" : languageName(language);
+    const all = [
+        ...(language === undefined ? [] : [toggle(offForLanguage, `for ${named}`, "ForLanguage")]),
+        toggle(off, "in this workspace", "ForWorkspace"),
+        toggle(offForUser, "everywhere", ""),
+    ];
+    return { on: all.filter(({ isOff }) => isOff).toReversed(), off: all.filter(({ isOff }) => !isOff) };
 }
 
-function ofServer(condition: Condition): Choice[] {
+function toggle(isOff: boolean, where: string, command: string): Choice & { readonly isOff: boolean } {
+    return isOff
+        ? { isOff, label: `$(zap) Enable ${where}`, command: `efim-ls.enable${command}` }
+        : { isOff, label: `$(circle-slash) Disable ${where}`, command: `efim-ls.disable${command}` };
+}
+
+/** Return the name of a language as VS Code shows it. */
+function languageName(id: string): string {
+    const declared = extensions.all.flatMap(({ packageJSON }) => packageJSON?.contributes?.languages ?? []);
+    const named = declared.find((each: { id?: string; aliases?: string[] }) => each.id === id && each.aliases?.[0]);
+    return named?.aliases[0] ?? id;
+}
+
+function ofSuggestions(): Choice[] {
     return [
-        ...(condition.kind === "snoozed" ? [] : [{ label: "$(bell-slash) Snooze for 5 minutes", command: "efim-ls.snooze" }]),
-        { label: "$(library) Choose a model...", command: "efim-ls.chooseModel" },
         { label: "$(question) Explain the suggestion at the cursor", command: "efim-ls.explain" },
         { label: "$(graph) Show statistics", command: "efim-ls.showStatistics" },
-        { label: "$(refresh) Restart the server", command: "efim-ls.restart" },
-        { label: "$(trash) Clear the cache", command: "efim-ls.clearCache" },
-        separator(),
+        { label: "$(library) Choose a model...", command: "efim-ls.chooseModel" },
     ];
 }
 
-function always(): Choice[] {
+function settings(): Choice {
+    return { label: "$(gear) Settings", command: "workbench.action.openSettings", argument: `@ext:efim-ls.${SECTION}` };
+}
+
+function ofServer(): Choice[] {
     return [
-        { label: "$(output) Show the log", command: "efim-ls.showLog" },
-        { label: "$(gear) Settings", command: "workbench.action.openSettings", argument: `@ext:efim-ls.${SECTION}` },
+        { label: "$(refresh) Restart the server", command: "efim-ls.restart" },
+        { label: "$(trash) Clear the cache", command: "efim-ls.clearCache" },
     ];
 }
 
