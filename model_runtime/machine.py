@@ -26,7 +26,7 @@ def cuda_missing() -> str | None:
     if not has_cuda_driver():
         return "there is no NVIDIA GPU with a driver"
     if not find_spec("torch"):
-        return "torch is not installed: run pip install torch"
+        return f"torch is not installed: run {install_command('torch')}"
     import torch
 
     if torch.version.cuda is None:
@@ -39,6 +39,14 @@ def cuda_missing() -> str | None:
     if not find_spec("xformers"):
         return "xformers is not installed: run pip install -c constraints-gpu.txt '.[gpu]' in a clone of efim-ls"
     return None
+
+
+def install_command(package: str) -> str:
+    """Return the command that installs a package where this process finds it: the user's `pip` may be another's."""
+    python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+    if find_spec("pip"):
+        return f"{python} -m pip install {package}"
+    return f"uv pip install --python {python} {package}"  # which leaves pip out of the environments that it makes
 
 
 def has_cuda_driver() -> bool:

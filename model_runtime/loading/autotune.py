@@ -25,7 +25,7 @@ from model_runtime.decoder.native.library import library_hash
 from model_runtime.decoder.quantization import Format, int8_too_wide
 from model_runtime.errors import ModelError
 from model_runtime.loading.memo import Memo
-from model_runtime.machine import cpu_name
+from model_runtime.machine import cpu_name, install_command
 
 TIMED_CONTEXT = 256  # tokens before the timed ones
 PASS_COUNTS = {
@@ -102,7 +102,8 @@ def torch_missing(config: ModelConfig, wanted: str) -> str | None:
     if find_spec("torch"):
         return None
     reason = native_missing(config) or f"it does not compute weights {wanted!r}"
-    return f"the compiled decoder cannot be used ({reason}), and torch is not installed: run pip install torch"
+    lack = f"the compiled decoder cannot be used ({reason}), and torch is not installed"
+    return f"{lack}: run {install_command('torch')}"
 
 
 def remembered_times(config: ModelConfig, threads: int, notes: Memo | None) -> dict[str, PassTimes]:

@@ -21,7 +21,8 @@ export interface Lack {
 
 /** Return what the server says that it lacks, if that is a package which the extension can install. */
 export function lackIn(message: string): Lack | undefined {
-    const [, why = "", name] = /^(?:efim-ls: )?(.*): run pip install (torch|huggingface_hub)\b/s.exec(message) ?? [];
+    const [, why = "", name] =
+        /^(?:efim-ls: )?(.*): run (?:.* )?pip install (?:.* )?(torch|huggingface_hub)\b/s.exec(message) ?? [];
     return name === undefined ? undefined : { name, why };
 }
 

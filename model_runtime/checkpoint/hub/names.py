@@ -11,6 +11,7 @@ from pathlib import Path
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.checkpoint.weight_files import weight_files
 from model_runtime.errors import ModelError
+from model_runtime.machine import install_command
 
 # As the hub's client accepts them, but always in two parts: for others it raises errors of its own.
 NAME_PART = r"\w(?:[\w.-]{0,94}\w)?"
@@ -48,9 +49,8 @@ def cached_folder(name: str, revision: str) -> Path | None:
     ModelError if the hub's client is not installed, without which nothing can be fetched either.
     """
     if not find_spec("huggingface_hub"):
-        raise ModelError(
-            f"{name} is a model of the hub, whose client is not installed: run pip install huggingface_hub"
-        )
+        how = install_command("huggingface_hub")
+        raise ModelError(f"{name} is a model of the hub, whose client is not installed: run {how}")
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(name, REQUIRED_FILES[0], revision=checked_revision(revision))

@@ -159,7 +159,11 @@ def test_beside_a_gpu_a_torch_that_is_missing_is_told_with_the_remedy(monkeypatc
     assert machine.cuda_missing() is not None, "no GPU is pretended yet"
     monkeypatch.setattr(machine, "has_cuda_driver", lambda: True)
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
-    assert machine.cuda_missing() == cuda_state() == "torch is not installed: run pip install torch"
+    assert (
+        machine.cuda_missing()
+        == cuda_state()
+        == (f"torch is not installed: run uv pip install --python {sys.executable} torch")
+    )
 
 
 def refusing(reason: str) -> Callable[..., None]:

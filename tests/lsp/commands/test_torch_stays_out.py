@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from model_runtime.machine import install_command
 from tests.compiled import require_compiled
 from tests.lsp.wire import ENV, HANG
 from tests.models import CODE
@@ -132,7 +133,8 @@ def test_where_torch_is_not_installed_a_weight_format_of_its_own_is_refused_with
     code = "from efim_ls.completion.completer import Completer; from efim_ls.settings import Settings\n"
     code += "Completer.load(Settings(weights='fp32', persist=False), print)"
     done = subprocess.run([sys.executable, "-c", code], env=WITH_IMPORTS, capture_output=True, text=True, check=False)
-    assert "it does not compute weights 'fp32'), and torch is not installed: run pip install torch" in done.stderr
+    assert "it does not compute weights 'fp32'), and torch is not installed: run " in done.stderr
+    assert done.stderr.endswith(f"{install_command('torch')}\n")
 
 
 def session(path: Path) -> tuple[str, int]:

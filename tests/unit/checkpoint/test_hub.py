@@ -27,6 +27,7 @@ from model_runtime.checkpoint.hub.names import REPOSITORY_NAME as NAMES
 from model_runtime.checkpoint.hub.names import cached_folder, cached_models, hub_origin, local_folder
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.errors import ModelError
+from model_runtime.machine import install_command
 from tests.hub_server import COMMIT, TOKEN, Hub, serving
 from tests.models import make, shard
 
@@ -394,5 +395,6 @@ def test_a_damaged_file_is_fetched_again_once_it_is_removed(hub: Hub) -> None:
 def test_without_the_hubs_client_its_models_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "find_spec", lambda name: None)
     assert names.cached_models() == []
-    with pytest.raises(ModelError, match="owner/tiny is a model of the hub.*: run pip install huggingface_hub"):
+    remedy = re.escape(install_command("huggingface_hub"))
+    with pytest.raises(ModelError, match=f"owner/tiny is a model of the hub.*: run {remedy}$"):
         names.cached_folder("owner/tiny", "")

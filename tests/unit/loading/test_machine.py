@@ -18,6 +18,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_runtime import machine
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.gpu.device import (
     GPU_RESERVE,
@@ -256,3 +257,12 @@ def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPat
     for form in ("bf16", "int8"):
         with pytest.raises(ModelError, match=r"are free: set device to 'auto' or 'cpu'"):
             choose_device("cuda", config, 512, form)
+
+
+def test_what_is_missing_is_installed_by_the_interpreter_that_misses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/home/me/own venv/bin/python")
+    assert machine.install_command("torch") == '"/home/me/own venv/bin/python" -m pip install torch'
+    monkeypatch.setattr(sys, "executable", "/venv/bin/python")
+    assert machine.install_command("torch") == "/venv/bin/python -m pip install torch"
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    assert machine.install_command("torch") == "uv pip install --python /venv/bin/python torch"
