@@ -6,13 +6,14 @@ import argparse
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
 
 
+EMBEDDED = ("model_runtime", "embedded")  # the end of the embedded model's path
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 
 
@@ -141,6 +142,11 @@ def number(text: str) -> float:
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, which takes an s: `1 file`, `1,204 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def model_name(name: str) -> str:
+    """Return a model's name or folder for people; that of the embedded one is a path, of any installation."""
+    return "embedded model" if PurePath(name).parts[-2:] == EMBEDDED else name
 
 
 class FilePlace(NamedTuple):

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from efim_ls.commands.arguments import counted, model_name
 from efim_ls.completion.frame_notes import uri_of
 from efim_ls.paths import HASHES, SPEED, document_tag, file_path
 from efim_ls.repository.database.inspection import find_damage
@@ -57,13 +58,15 @@ def show(cache: Path) -> int:
         size = sum(each.bytes for each in by_document.values()) / MB
         print(f"{model.model}: {size:.1f} MB in {model.folder / BLOCKS}")
         table = Table("file", "tokens", "MB", "last used")
-        for document in dict.fromkeys((*by_document, *model.notes.documents())):
-            table.add_row(*_row(_document_name(model, document), by_document.get(document, UNUSED)))
+        for document, used in by_document.items():
+            table.add_row(*_row(_document_name(model, document), used))
         if table.rows:
             console.print(table)
+        if more := len(set(model.notes.documents()) - by_document.keys()):
+            print(f"and notes of {counted(more, 'more file')}, without tokens of their own")
     for path in _indexes(cache):
         found = read_summary(path)
-        what = f"{_index_name(found)}: {found.total:,} files," if found else "a damaged index:"
+        what = f"{_index_name(found)}: {counted(found.total, 'file')}," if found else "a damaged index:"
         print(f"{what} {index_size(path) / MB:.1f} MB in {path}")
     if not any((*_folders(cache), *_indexes(cache))):
         print(f"nothing is cached in {cache}")
@@ -180,7 +183,7 @@ def _models(cache: Path) -> Iterator[ModelCache]:
 
 def _model_name(folder: Path) -> str:
     try:
-        return str(json.loads((folder / ABOUT).read_bytes())["model"])
+        return model_name(str(json.loads((folder / ABOUT).read_bytes())["model"]))
     except (OSError, ValueError, KeyError, TypeError):
         return "a model of unknown name"
 

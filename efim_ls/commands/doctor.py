@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.table import Table
 
 from efim_ls.access.reasons import refusal
-from efim_ls.commands.arguments import Failure, check_model, counted
+from efim_ls.commands.arguments import Failure, check_model, counted, model_name
 from efim_ls.languages import ANY, name_of
 from efim_ls.paths import cache_folder
 from efim_ls.repository.database.origin import read_summary
@@ -89,6 +89,7 @@ def _examine(model: str, began: float, status: Status) -> Examination:
     status.update("measuring keystrokes")
     found = _measure(completer, began)
     described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
+    described["model"] = model_name(described["model"])
     described["languages"] = ", ".join(completer.languages)
     completer.close(CLOSING)
     facts = {name.replace("_", " "): value for name, value in described.items() if value}

@@ -22,6 +22,7 @@ from efim_ls.usage.levels import DAYS, LearntLevel, learnt_levels
 
 PERIODS = {"today": 1, "last 7 days": 7, "last 30 days": 30, "all": date.max.toordinal()}  # days
 ALL = "all languages"
+COUNTED: tuple[Count, ...] = ("shown", "accepted", "partially_accepted", "characters_accepted")
 COLUMNS = ("shown", "accepted", "in part", "taken", "kept")
 EXPLANATION = """
 taken: the share of shown suggestions that were accepted, whole or in part
@@ -94,8 +95,9 @@ def _distinct(found: Mapping[str, Languages]) -> Iterator[tuple[str, Languages]]
 
 
 def _rows(period: str, languages: Languages) -> Iterator[tuple[str, Counts]]:
-    """Yield a period's total and then its languages, or its only language."""
+    """Yield a period's total and then its languages with something to count, or its only one."""
     (_, total), *each = languages.items()
+    each = [(language, counts) for language, counts in each if any(counts[name] for name in COUNTED)]
     if len(each) == 1:
         yield f"{period}, {each[0][0]}", total
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from time import time
 from typing import Any, TypedDict
 
-from efim_ls.commands.arguments import Failure
+from efim_ls.commands.arguments import Failure, counted, model_name
 from efim_ls.daemon.address import Address, NoDaemon
 
 HANG = 20.0  # seconds after which a daemon that does not answer is named
@@ -37,7 +37,7 @@ def show(as_json: bool) -> int:
 def stop(are_all: bool) -> int:
     """End the daemons of this installation and cache folder, or all of the user's, and wait until they are gone."""
     count = len(list(_ask_all("stop", all=are_all)))
-    print(f"ended {count} server{'s' * (count != 1)}" if count else "no server is running")
+    print(f"ended {counted(count, 'server')}" if count else "no server is running")
     return 0
 
 
@@ -55,8 +55,8 @@ def _ask_all(want: str, **more: object) -> Iterator[DaemonStatus]:
 
 
 def _described(status: DaemonStatus) -> str:
-    minutes = (time() - status["since"]) / 60
-    lines = [f"efim-ls {status['version']}, process {status['pid']}, {status['mib']} MiB, for {minutes:.0f} minutes"]
-    lines += [f"  model {each['model']}: clients {each['clients']}" for each in status["models"]]
-    lines += [f"  {each['name']}: open documents {each['documents']}" for each in status["clients"]]
+    minutes = counted(round((time() - status["since"]) / 60), "minute")
+    lines = [f"efim-ls {status['version']}, process {status['pid']}, {status['mib']} MiB, for {minutes}"]
+    lines += [f"  {model_name(each['model'])}: {counted(each['clients'], 'client')}" for each in status["models"]]
+    lines += [f"  {each['name']}: {counted(each['documents'], 'open document')}" for each in status["clients"]]
     return "\n".join(lines)

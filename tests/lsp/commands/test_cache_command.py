@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.commands.arguments import model_name
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings
+from kv_store.notes import Notes
 from tests.lsp.wire import ENV, HANG
 from tests.models import CODE, make
 
@@ -63,11 +66,29 @@ def test_ls_tells_models_files_and_sizes(cache: Path, model: Path) -> None:
 
 def test_ls_tells_names_with_brackets_as_they_are(tmp_path: Path, model: Path) -> None:
     completer = serve(model, tmp_path)
-    for uri in ("file:///app/[slug]/page.py", "file:///app/x[/b].py"):
-        completer.complete(Request(uri, CODE, 700), lambda: False)
+    for uri, text in (("file:///app/[slug]/page.py", CODE), ("file:///app/x[/b].py", CODE[::-1])):
+        completer.complete(Request(uri, text, 700), lambda: False)
     completer.close(10)
     code, shown = run("ls", "--folder", str(tmp_path))
     assert code == 0 and "/app/[slug]/page.py" in shown and "/app/x[/b].py" in shown
+
+
+def test_ls_counts_files_of_which_it_has_notes_alone(cache: Path) -> None:
+    [notes] = cache.glob("*/notes")
+    for count, told in ((1, "and notes of 1 more file, without"), (2, "and notes of 2 more files, without")):
+        Notes(notes, 1 << 20).write(count, b"{}")
+        lines = run("ls", "--folder", str(cache))[1].splitlines()
+        assert any(line.startswith(told) for line in lines)
+        assert len([line for line in lines if "│" in line]) == 2, "rows of the two files that have tokens"
+
+
+def test_the_embedded_model_has_a_name_wherever_it_is_installed(cache: Path, model: Path) -> None:
+    [about] = cache.glob("*/about.json")
+    assert f"{model}: " in run("ls", "--folder", str(cache))[1]
+    embedded = Path("some", "python", "model_runtime", "embedded")
+    about.write_text(json.dumps({"model": str(embedded)}))
+    assert run("ls", "--folder", str(cache))[1].startswith("embedded model: ")
+    assert model_name(str(embedded / "mine")) == str(embedded / "mine")
 
 
 def test_ls_of_nothing_says_so(tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ async def test_the_table_can_be_read(folder: Path) -> None:
 
 
 def test_the_first_day_is_one_block_and_one_language_one_line(tmp_path: Path) -> None:
-    add_counts(tmp_path / STATISTICS, {(day(0), "python"): counts(401, 120, 14, 3210, 2871)})
+    only = {(day(0), "python"): counts(401, 120, 14, 3210, 2871), (day(0), "dotenv"): counts(0, 0, 0, 0, 0)}
+    add_counts(tmp_path / STATISTICS, only)
     assert shown(tmp_path) == (GOLDEN / "stats_first_day.txt").read_text("utf-8")
 
 
@@ -103,6 +104,7 @@ def test_a_year_fits_into_80_columns(tmp_path: Path) -> None:
     counted = {
         (day(0), "python"): counts(401, 120, 14, 3210, 2871),
         (day(0), "typescriptreact"): counts(3, 0, 0, 0, 0),
+        (day(0), "json"): {"requests": 7},
         (day(3), "[red]rust"): counts(1204, 12, 1, 404, 10),
         (day(300), "python"): counts(182401, 50120, 10014, 1203210, 1002871),
     }
