@@ -56,15 +56,26 @@ def source_files(folder: Path, rules: Rules) -> Iterator[SourceFile]:
     Left out is what git ignores, what the rules forbid, and what is hidden, vendored, too large or no regular file. A
     folder that cannot be read, or is gone, is left out.
     """
+    for _, ignored, files in _walked(folder):
+        for path in files:
+            if not ignored.holds(path, is_folder=False) and (found := _judged(path, rules)):
+                yield found
+
+
+def entered_folders(folder: Path) -> Iterator[str]:
+    """Yield the folders that a walk of a workspace folder enters, by absolute paths without links."""
+    return (here for here, _, _ in _walked(folder))
+
+
+def _walked(folder: Path) -> Iterator[tuple[str, Ignored, list[str]]]:
+    """Yield each folder that a walk enters, what git ignores in it, and its files that may be sources."""
     top = os.path.realpath(folder)
     folders = [(top, Ignored.above(os.path.dirname(top)))]
     while folders:
         here, ignored = folders.pop()
         ignored = ignored.within(here)
         below, files = _listed(here)
-        for path in files:
-            if not ignored.holds(path, is_folder=False) and (found := _judged(path, rules)):
-                yield found
+        yield here, ignored, files
         folders += [(path, ignored) for path in reversed(below) if not ignored.holds(path, is_folder=True)]
 
 

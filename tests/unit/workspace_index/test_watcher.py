@@ -1,0 +1,125 @@
+"""Watching takes in what a walk of the workspace enters, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from time import monotonic
+
+import pytest
+
+from efim_ls.repository.watcher import FileWatcher, _explained
+
+HANG = 60  # seconds after which a change that is not reported fails its test
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="only Linux tells what is watched")
+
+
+@contextmanager
+def watching(folder: Path) -> Iterator[Callable[[Path], None]]:
+    """Watch a folder; yields what waits until a path is reported, or a folder above it."""
+    reports = SimpleQueue[list[str]]()
+
+    def wait_for(path: Path) -> None:
+        while not set(reports.get(timeout=HANG)) & {str(path), *map(str, path.parents)}:
+            pass
+
+    before = watched()
+    with closing(FileWatcher([folder], reports.put)):
+        until(lambda: watched() > before)
+        yield wait_for
+    until(lambda: all(each.name != "watcher" for each in threading.enumerate()))
+
+
+def watched() -> int:
+    """Return how many folders this process watches."""
+    count = 0
+    for each in os.listdir("/proc/self/fdinfo"):
+        try:
+            count += Path("/proc/self/fdinfo", each).read_text().count("inotify wd:")
+        except OSError:
+            continue
+    return count
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = monotonic() + HANG
+    while not condition():
+        assert monotonic() < end, "it does not happen"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for name in (
+        "outside/deep/deeper",
+        "work/src/app",
+        "work/node_modules/left",
+        "work/build/out",
+        "work/.git/objects",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "work/.gitignore").write_text("build/\n")
+    (tmp_path / "work/src/link").symlink_to(tmp_path / "outside")
+    return tmp_path / "work"
+
+
+def test_only_folders_that_a_walk_enters_are_watched(workspace: Path):
+    before = watched()
+    with watching(workspace) as wait_for:
+        until(lambda: watched() - before == 3)  # work, src, app
+        (workspace / "src/app/a.py").write_text("a = 1\n")
+        wait_for(workspace / "src/app/a.py")
+        assert watched() - before == 3
+
+
+def test_what_git_ignores_is_watched_as_soon_as_it_does_not(workspace: Path):
+    before = watched()
+    with watching(workspace) as wait_for:
+        until(lambda: watched() - before == 3)
+        (workspace / ".gitignore").write_text("src/app\n")
+        wait_for(workspace / "build/out")  # reported, so that its files are read
+        until(lambda: watched() - before == 4)  # work, src, build, out
+
+
+def test_files_in_folders_that_are_new_are_reported(workspace: Path):
+    with watching(workspace) as wait_for:
+        for number in range(3):
+            folder = workspace / f"new{number}" / "deep" / "deeper"
+            folder.mkdir(parents=True)
+            wait_for(folder)
+            (folder / "a.py").write_text("a = 1\n")
+            wait_for(folder / "a.py")
+
+
+def test_a_workspace_that_was_removed_is_watched_again_when_it_is_back(
+    workspace: Path, caplog: pytest.LogCaptureFixture
+):
+    with watching(workspace) as wait_for:
+        (workspace / "src/a.py").write_text("a = 1\n")
+        wait_for(workspace / "src/a.py")
+        shutil.rmtree(workspace)
+        wait_for(workspace / "src")
+        (workspace / "src").mkdir(parents=True)
+        wait_for(workspace / "src")
+        (workspace / "src/a.py").write_text("a = 2\n")
+        wait_for(workspace / "src/a.py")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("told", "remedy"),
+    [
+        ('OS file watch limit reached. about ["/w"]', "raise fs.inotify.max_user_watches, or open a smaller folder"),
+        (
+            "Error creating recommended watcher: Too many open files (os error 24)",
+            "raise fs.inotify.max_user_instances",
+        ),
+        ("something else", "restart the server"),
+    ],
+)
+def test_the_remedy_is_that_of_the_cause(told: str, remedy: str):
+    assert _explained(OSError(told))[1].startswith(remedy)
