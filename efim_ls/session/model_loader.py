@@ -239,7 +239,17 @@ def _failure(error: Exception) -> str:
     if isinstance(error, ModelError):
         return str(error)
     logger.error("the model could not be loaded", exc_info=error)
-    return f"loading the model failed ({type(error).__name__}): see the log"
+    match error:
+        case MemoryError():
+            return "there is not enough memory to load the model: end other programs or choose a smaller model"
+        case OSError(strerror=str(why), filename=str(path)):
+            return (
+                f"loading the model failed, since {path} cannot be used ({why}): check its disk and its permissions"
+            )
+        case OSError(strerror=str(why)):
+            return f"loading the model failed, since the system refused a part of it ({why}): end other programs"
+        case _:
+            return f"loading the model failed by an error of the server ({type(error).__name__}): see its log"
 
 
 def _rising(progress: Progress) -> Progress:

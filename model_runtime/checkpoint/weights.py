@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ def read_weights(folder: Path, config: ModelConfig) -> Weights:
         try:
             stored.update(_stored(path))
         except (SafetensorError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+                raise MemoryError(str(error)) from error  # the file is whole, and cannot be mapped
             remedy = (
                 f"remove {path.resolve()}, and it is fetched again"
                 if hub_origin(folder)[1]

@@ -32,7 +32,10 @@ def start_hashing(files: Sequence[Path], notes: Memo | None = None) -> Future[li
             hashed.set_exception(error)
 
     # A daemon: if the weights turn out to be damaged nothing waits for it, and it must not keep the process alive.
-    threading.Thread(target=work, name="hashing", daemon=True).start()
+    try:
+        threading.Thread(target=work, name="hashing", daemon=True).start()
+    except RuntimeError:  # the system has no thread left, or no memory for its stack
+        work()
     return hashed
 
 

@@ -42,7 +42,7 @@ from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
 from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memo import Memo
-from model_runtime.loading.memory_fit import kv_bytes, usable_formats
+from model_runtime.loading.memory_fit import kv_bytes, model_size, no_memory, usable_formats
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -164,12 +164,26 @@ def load(
     open_source: OpenSource | None = None,
     **options: Unpack[LoadOptions],
 ) -> Model:
-    """Load a checkpoint's weights; ModelError says what is wrong with it.
+    """Load a checkpoint's weights; ModelError says what is wrong with it, or with this machine.
 
     `open_source` opens the store from which the engine reads keys and values back, if there is one.
     """
-    folder, config, tokenizer, template = checkpoint
     plan = plan_load(checkpoint, **options)
+    try:
+        return _load(checkpoint, plan, local_cache, progress, open_source, options)
+    except MemoryError as error:
+        raise no_memory(model_size(checkpoint.config, checkpoint.folder), plan.forms) from error
+
+
+def _load(
+    checkpoint: Checkpoint,
+    plan: LoadPlan,
+    local_cache: bool,
+    progress: Callable[[str, int], None],
+    open_source: OpenSource | None,
+    options: LoadOptions,
+) -> Model:
+    folder, config, tokenizer, template = checkpoint
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)

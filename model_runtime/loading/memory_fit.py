@@ -22,7 +22,7 @@ from model_runtime.machine import available_memory, cuda_missing, free_gpu_memor
 FORMAT_BYTES: dict[Format, int] = {"fp32": 4, "fp16": 2, "int8": 1}  # of a parameter
 PACKING_BYTES = 8  # extra bytes for each element of the largest matrix: its parts in fp32, and these joined
 GPU_FORMATS: tuple[GpuFormat, ...] = get_args(GpuFormat)
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 class ModelSize(NamedTuple):
@@ -117,6 +117,13 @@ def does_not_fit(
         needed = _gib(memory_need(size, instead[0], kv).total)
         return ModelError(f"{told}: set weights to {instead[0]!r}, which needs {needed}, or to 'auto'")
     return ModelError(f"{told}: {_advice(size, [*forms, *others], kv, free)}")
+
+
+def no_memory(size: ModelSize, forms: Collection[Format]) -> ModelError:
+    """Return an error for a model that seemed to fit, and for which the system then had no memory."""
+    least = min((memory_need(size, form, 0).total for form in forms), default=FORMAT_BYTES["int8"] * size.parameters)
+    how = "end other programs or choose a smaller model"
+    return ModelError(f"there is not enough memory for the model ({-(-least // MIB):,} MiB): {how}")
 
 
 def _advice(size: ModelSize, forms: Collection[Format], kv: int, free: int) -> str:

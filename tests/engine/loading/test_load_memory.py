@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import subprocess
@@ -32,6 +33,7 @@ from model_runtime.loading.load import (
 )
 from model_runtime.loading.memory_fit import kv_bytes, memory_need, model_size
 from tests.compiled import require_compiled
+from tests.lsp.wire import HANG
 from tests.models import Tiny, config, make
 
 ROOMY = Tiny(context=4096)  # a frame of it takes two MiB
@@ -165,3 +167,45 @@ def test_a_file_of_weights_is_mapped_once_and_released_once_it_is_packed(tmp_pat
     [released] = entries()
     assert "Rss:                   0 kB" in released
     assert all(np.array_equal(weights[name], weight) for name, weight in before.items())
+
+
+WITHOUT_MEMORY = """
+import resource, sys
+from pathlib import Path
+import psutil
+from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.errors import ModelError
+from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.load import load
+from model_runtime.decoder.native.decoder import NativeDecoder
+checkpoint = read_checkpoint(EMBEDDED)
+most = psutil.Process().memory_info().vms + int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+try:
+    load(checkpoint, weights="int8", threads=1, capacity=2048, kv_memory_mib=64, local_cache=False, speed_notes=None,
+         progress=lambda stage, percent: None)
+except ModelError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound what is mapped")
+@pytest.mark.parametrize("spare", [4 * MIB, 24 * MIB, 60 * MIB])  # no weights can be mapped, none packed, or not all
+def test_a_system_without_memory_is_told_with_what_the_model_takes_and_the_remedy(spare: int) -> None:
+    require_compiled()
+    command = [sys.executable, "-c", WITHOUT_MEMORY, str(spare)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
+    told = r"there is not enough memory for the model \(\d+ MiB\): end other programs or choose a smaller model\n"
+    assert re.fullmatch(told, done.stdout), done.stderr
+
+
+def test_weights_that_cannot_be_mapped_are_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    folder = make(tmp_path, ROOMY)
+    monkeypatch.setattr("model_runtime.checkpoint.weights.mmap.mmap", refuse)
+    with pytest.raises(ModelError, match=r"^there is not enough memory for the model \(1 MiB\): end other programs"):
+        load_within(folder, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -82,3 +83,31 @@ async def test_a_model_that_comes_as_another_is_asked_for_is_let_go_of(session, 
     assert [model.closed for model in models] == [True, False]
     assert session.close(10)
     assert models[1].closed
+
+
+NO_MEMORY = "there is not enough memory to load the model: end other programs or choose a smaller model"
+UNUSABLE = (
+    "loading the model failed, since /models/a.json cannot be used (Input/output error): check its disk and its"
+)
+REFUSED = "loading the model failed, since the system refused a part of it"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), NO_MEMORY),
+        (OSError(errno.EIO, "Input/output error", "/models/a.json"), f"{UNUSABLE} permissions"),
+        (
+            OSError(errno.EMFILE, "Too many open files"),
+            f"{REFUSED} (Too many open files): end other programs",
+        ),
+        (KeyError("x"), "loading the model failed by an error of the server (KeyError): see its log"),
+    ],
+)
+async def test_a_failure_that_nobody_foresaw_has_a_cause_and_a_remedy(error: Exception, told: str) -> None:
+    def refuse(settings: Settings, progress: Callable[[str, int], None]) -> Any:
+        raise error
+
+    session = Session(refuse)
+    await load(session, Settings())
+    assert (session.status.state, session.status.message) == ("error", told)
