@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from efim_lab.errors import WorkError
+from model_runtime.regular_files import check_regular
 
 REMEDY = "make it with `efim-ls train corpus`"
 
@@ -27,10 +28,11 @@ def package_of(document: CodeDocument) -> str:
 def read_documents(path: Path) -> list[CodeDocument]:
     """Read a .jsonl file of documents; raises WorkError if it is missing or damaged."""
     try:
+        check_regular(path)
         with path.open(encoding="utf-8") as lines:
             documents = [CodeDocument(**json.loads(line)) for line in lines]
     except OSError as error:
-        raise WorkError(f"{path} cannot be read ({error.strerror}): {REMEDY}, or check the path") from error
+        raise WorkError(f"{path} cannot be read ({error.strerror or error}): {REMEDY}, or check the path") from error
     except (ValueError, TypeError) as error:
         raise WorkError(f"{path} is damaged ({error}): {REMEDY}") from error
     if any(type(document.text) is not str for document in documents):

@@ -174,6 +174,8 @@ def _is_unicode(text: str) -> bool:
 
 def _read(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():  # a pipe would hold all requests
+            raise OSError("it is not a regular file")
         return path.read_bytes().decode()
     except (OSError, ValueError) as error:
         raise Refused("unreadable", f"{path}: {error}") from error

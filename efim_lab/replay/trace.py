@@ -15,7 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from model_runtime.regular_files import MIB, read_regular
+
 REST = 1.0  # seconds without an edit, after which the cursor is taken to rest
+MOST_BYTES = 256 * MIB
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -132,7 +135,7 @@ def _apply(text: str, event: Event) -> str:
 
 def _load(path: Path) -> object:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MOST_BYTES)
         if data.startswith(GZIP_MAGIC):
             data = gzip.decompress(data)
         return json.loads(data)

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
+from model_runtime.regular_files import UnfitFile, check_regular
+
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
 
@@ -158,9 +160,13 @@ class FilePlace(NamedTuple):
 
 
 def check_file(path: Path) -> None:
-    """Raise Mistake unless a path is a file."""
-    if not path.is_file():
-        raise Mistake(f"{path} is not a file: check the path")
+    """Raise Mistake unless a path is a regular file."""
+    try:
+        check_regular(path)
+    except UnfitFile:
+        raise Mistake(f"{path} is not a regular file: check the path") from None
+    except (OSError, ValueError):
+        raise Mistake(f"{path} is not a file: check the path") from None
 
 
 def check_model(name: str) -> None:

@@ -24,7 +24,9 @@ from efim_ls.text.document import Document
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
+from model_runtime.regular_files import read_regular
 
+BYTES_OF_A_CHARACTER = 4  # at most, in UTF-8
 Told = dict[str, Any]  # what `complete` prints, as JSON can hold it
 
 
@@ -61,7 +63,7 @@ def read(path: Path) -> Document:
     verdict = rules.verdict(path.absolute().as_uri(), language)
     _allow(verdict.refusal(0))
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_regular(path, BYTES_OF_A_CHARACTER * verdict.most_characters).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read as UTF-8 text: {error}") from error
     _allow(verdict.refusal(len(text)))

@@ -13,7 +13,9 @@ from model_runtime.checkpoint.fields import Fields
 from model_runtime.checkpoint.rope_parameters import Rope, RopeKind
 from model_runtime.errors import ModelError
 from model_runtime.isolated import Mask
+from model_runtime.regular_files import MIB, read_regular
 
+MOST_JSON = 16 * MIB  # bytes of a model's JSON: an index names each tensor
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # the model that ships in the package
 EXCERPTS_KEY = "isolated_excerpts"  # of `config.json`: the mask that a model was trained with, and the room's tokens
 ROOM_UNIT = 64  # tokens of a block of attention
@@ -88,7 +90,7 @@ def read_languages(folder: Path) -> tuple[str, ...]:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object of a checkpoint; ModelError if there is none."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(read_regular(path, MOST_JSON).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise ModelError(f"{path} does not exist: name a folder that holds a model") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from model_runtime.checkpoint.config import read_json
 from model_runtime.errors import ModelError
+from model_runtime.regular_files import check_regular
 
 SINGLE_FILE = "model.safetensors"
 ADAPTER_FILE = "adapter_config.json"
@@ -19,15 +20,24 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / ADAPTER_FILE).is_file():  # transformers would add it to the weights, unasked
         how = "use the model that merge_and_unload of peft makes of it"
         raise ModelError(f"{folder} holds an adapter ({ADAPTER_FILE}), which is not read: {how}")
-    if (folder / SINGLE_FILE).is_file():
-        return [folder / SINGLE_FILE]
-    if not (folder / INDEX_FILE).is_file():
+    if (folder / SINGLE_FILE).exists():
+        return [regular_file(folder / SINGLE_FILE)]
+    if not (folder / INDEX_FILE).exists():
         raise ModelError(_without_weights(folder))
     paths = [folder / name for name in shard_names(folder / INDEX_FILE)]
     for path in paths:
-        if not path.is_file():
+        if not path.exists():
             raise ModelError(f"shard {path} is missing: fetch the model again")
-    return paths
+    return [regular_file(path) for path in paths]
+
+
+def regular_file(path: Path) -> Path:
+    """Return the path of a file of a model; ModelError if it is a pipe, a device or anything else but a file."""
+    try:
+        check_regular(path)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error}): fetch the model again") from None
+    return path
 
 
 def shard_names(index: Path) -> list[str]:

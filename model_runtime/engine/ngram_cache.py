@@ -22,6 +22,7 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.memory.lookup import NO_IDS, NOTHING, Followers
 from model_runtime.memory.view import MemoryView
+from model_runtime.regular_files import MIB, read_regular
 
 LOCAL_CACHE_FILE = "local_cache.json"
 MOST_SHARES = 64
@@ -155,7 +156,7 @@ def read_ngram_cache(folder: Path) -> NgramCache | None:
     """Read the figures fitted to the model in a folder, or None if it has none; ModelError if they are damaged."""
     path = folder / LOCAL_CACHE_FILE
     try:
-        raw: object = json.loads(path.read_text(encoding="utf-8"))
+        raw: object = json.loads(read_regular(path, MIB).decode("utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -28,7 +28,9 @@ from model_runtime.prompt.spelling import (
     token_speller,
     without_rewriting,
 )
+from model_runtime.regular_files import MIB, read_regular
 
+MOST_BYTES = 128 * MIB  # of a tokenizer.json: one of 262,000 tokens takes 33 MiB
 LONGEST_FRAGMENT = 256  # characters; longer lines are cut at multiples of it
 
 # Between a line end and a line that is not blank: pre-tokenizers like Qwen's and DeepSeek's always cut there.
@@ -274,7 +276,7 @@ class Tokenizer:
 def _read(path: Path) -> tuple[JsonObject, SpellToken, tokenizers.Tokenizer, bytes]:
     """Read the file's content, how its tokens spell bytes, the tokenizer that reads texts unchanged, and a digest."""
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, MOST_BYTES)
         content = cast(JsonObject, json.loads(raw.decode("utf-8")))
         spell = token_speller(content)
         bpe = tokenizers.Tokenizer.from_str(json.dumps(without_rewriting(content)))
@@ -292,7 +294,7 @@ def _config(folder: Path) -> JsonObject:
     """Read the `tokenizer_config.json` beside a tokenizer, or nothing if there is none."""
     path = folder / "tokenizer_config.json"
     try:
-        return cast(JsonObject, dict(json.loads(path.read_text(encoding="utf-8"))))
+        return cast(JsonObject, dict(json.loads(read_regular(path, MOST_BYTES).decode("utf-8"))))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, RecursionError) as error:

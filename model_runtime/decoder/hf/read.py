@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
-from model_runtime.checkpoint.weight_files import weight_files
+from model_runtime.checkpoint.weight_files import regular_file, weight_files
 from model_runtime.errors import ModelError
 
 logging.set_verbosity_error()  # its other messages are advice to programmers
@@ -30,6 +30,8 @@ def read_hf_config(folder: Path) -> Any:
 def read_hf_model(folder: Path, dtype: torch.dtype | Literal["auto"], attention: str | None = None) -> Any:
     """Load the model as stored or in another number format; ModelError if a tensor is missing or damaged."""
     weight_files(folder)  # without safetensors, transformers would look for other formats
+    for path in sorted(folder.glob("*.json")):  # it reads several of them
+        regular_file(path)
     config = read_hf_config(folder)
     try:
         model, found = cast(Any, AutoModelForCausalLM).from_pretrained(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,6 +58,17 @@ def test_a_pass_beyond_a_window_is_refused(tmp_path: Path) -> None:
     model = Model(make(tmp_path, "mistral", **GROUPED, sliding_window=64))
     with pytest.raises(ModelError, match="its attention needs a mask of its own"):
         model.decoder.forward(TOKENS[:65], model.arena())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such files")
+def test_no_file_that_transformers_may_read_is_a_device_or_a_pipe(tmp_path: Path) -> None:
+    folder = make(tmp_path, "mistral", **GROUPED)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    (folder / "generation_config.json").symlink_to(os.devnull)
+    with pytest.raises(
+        ModelError, match=r"generation_config\.json cannot be read \(it is not a regular file\): fetch"
+    ):
+        load(folder)
 
 
 MLA = {"qk_rope_head_dim": 8, "qk_nope_head_dim": 12, "v_head_dim": 16, "kv_lora_rank": 16, "q_lora_rank": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import shutil
@@ -23,6 +24,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings, parse
 from model_runtime.checkpoint.config import ModelConfig, parse_config
+from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
@@ -228,6 +230,34 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, damage: str) -> None:
     folder = make(tmp_path / "model")
     DAMAGES[damage][0](folder)
     assert REMEDY.search(refusal(folder))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such files")
+@pytest.mark.parametrize("kind", ["device", "pipe", "endless"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json", "tokenizer.json", "tokenizer_config.json", LOCAL_CACHE_FILE, "model.safetensors",
+        "model.safetensors.index.json", SHARD,
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_file_or_has_no_end_is_refused(kind: str, name: str, tmp_path: Path) -> None:
+    folder = make(tmp_path / "model")
+    if name in (SHARD, "model.safetensors.index.json"):
+        shard(folder)
+    path = folder / name
+    path.unlink(missing_ok=True)
+    if kind == "device":
+        path.symlink_to(os.devnull)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)  # a hole, which takes no room on the disk
+    told = refusal(folder)
+    assert str(path) in told and REMEDY.search(told)
+    of_json = "it is larger than" if name.endswith(".json") else name  # weights may be large
+    assert (of_json if kind == "endless" else "it is not a regular file") in told
 
 
 @pytest.mark.parametrize(("entries", "padded"), [(32_022, 32_256), (49_152, 49_152), (151_665, 152_064)])

@@ -60,6 +60,10 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
         (["complete", "a.py"], "write FILE:LINE:COLUMN, both counted from 1"),
         (["complete", "a.py:0:1"], "write FILE:LINE:COLUMN, both counted from 1"),
         (["complete", "none.py:1:1"], "none.py is not a file: check the path"),
+        (["complete", "/dev/null:1:1"], "/dev/null is not a regular file: check the path"),
+        (["complete", "pipe:1:1"], "pipe is not a regular file: check the path"),
+        (["context", "pipe:1:1"], "pipe is not a regular file: check the path"),
+        (["replay", "pipe"], "pipe is not a regular file: check the path"),
         (["replay", "none.json"], "none.json is not a file: check the path"),
         (["replay", "bad.json"], "bad.json cannot be replayed: not JSON"),
         (["replay", "python.json", "--policy", "best"], "invalid choice: 'best'"),
@@ -78,6 +82,7 @@ def test_a_mistake_is_one_line(
     monkeypatch.chdir(tmp_path)
     trace(tmp_path, (0, 0, "x"))
     (tmp_path / "bad.json").write_text("{")
+    os.mkfifo("pipe")
     assert status(argv) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -198,6 +198,7 @@ def test_both_sides_hold_the_same_text_whatever_is_edited(ask: Asker, seed: int)
         ('{"id": 3, "op": "open", "path": "x.py", "text": null}', 3, "bad-request"),
         ('{"id": 3, "op": "open", "path": "x.py", "text": "\\ud800"}', 3, "bad-request"),
         ('{"id": 3, "op": "open", "path": "no/such/file.py"}', 3, "unreadable"),
+        ('{"id": 3, "op": "open", "path": "/dev/null"}', 3, "unreadable"),
         ('{"id": 4, "op": "close", "path": "never.py"}', 4, "unknown-document"),
         ('{"id": 5, "op": "edit", "path": "h.py", "at": "0"}', 5, "bad-request"),
         ('{"id": 5, "op": "edit", "path": "h.py", "at": true}', 5, "bad-request"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -119,11 +120,16 @@ def test_the_rules_of_the_editor_that_indexed_the_repository_hold(
 
 async def test_a_daemon_refuses_the_same_places(tmp_path: Path) -> None:
     ask = "from efim_ls.daemon.address import Address; import sys; print(Address.here().ask('complete', 60, path=sys"
+    code = f"{ask}.argv[1], line=2, column=17, is_asked=False).decode())"
+    env = {**ENV, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     async with clients(tmp_path / "cache", 1):
         for name, why in PLACES:
-            code = f"{ask}.argv[1], line=2, column=17, is_asked=False).decode())"
             command = [sys.executable, "-c", code, str(written(tmp_path / name))]
-            env = {**ENV, "XDG_CACHE_HOME": str(tmp_path / "cache")}
             told = json.loads(subprocess.run(command, env=env, capture_output=True, timeout=HANG, check=True).stdout)
             assert told.pop("failure").startswith(why)
             assert told == {"status": 1}
+        os.mkfifo(pipe := tmp_path / "pipe.py")
+        command = [sys.executable, "-c", code, str(pipe)]
+        told = json.loads(subprocess.run(command, env=env, capture_output=True, timeout=HANG, check=True).stdout)
+        why = f"{pipe} cannot be read as UTF-8 text: it is not a regular file"
+        assert told == {"failure": why, "status": 2}
