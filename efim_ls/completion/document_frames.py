@@ -50,13 +50,13 @@ class DocumentFrames:
     def memory_for(self, request: Request) -> MemoryView | None:
         """Return the view of the repository that is in effect for a request; changes nothing.
 
-        A new view takes effect where no suggestion is typed through that was made under the one before, so that a
-        suggestion does not change while it is typed; no view at all, at once.
+        A new view takes effect where nothing has been typed of a suggestion that was made under the one before, so that
+        a suggestion does not change while it is typed; no view at all, at once.
         """
         if request.memory is None or request.memory == self._memory:
             return request.memory
-        left = self.suggestions.left(request.text, request.cursor, request.others, self._memory)
-        return self._memory if left else request.memory
+        place = (request.text, request.cursor, request.others)
+        return self._memory if self.suggestions.is_typed_through(*place, self._memory) else request.memory
 
     def in_effect(self, request: Request) -> Request:
         """Return a request with the view of the repository that is in effect from it on."""

@@ -108,6 +108,10 @@ class RecentSuggestions:
         """
         return next(self._left(text, cursor, others, memory, excerpts), None)
 
+    def is_typed_through(self, text: str, cursor: int, others: tuple[str, ...], memory: MemoryView | None) -> bool:
+        """Return whether a part of a suggestion stands before the cursor, and the rest of it is left."""
+        return any(left.typed for left in self._left(text, cursor, others, memory, None))
+
     def _left(
         self,
         text: str,

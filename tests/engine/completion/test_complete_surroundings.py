@@ -145,6 +145,17 @@ def test_a_new_view_takes_effect_where_the_suggestion_is_not_typed_through(
     assert completer.complete(asked(HEAD, None), never).text != "agga(emu)", "none takes effect at once"
 
 
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_new_view_takes_effect_where_nothing_of_a_suggestion_has_been_typed(
+    counting: Make, tokenizer: Tokenizer, explicit: bool
+) -> None:
+    completer, _ = counting()
+    old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
+    assert completer.complete(asked(HEAD, old), never).text == "agga(wombat, 77)"
+    assert completer.complete(asked(HEAD, new, explicit=explicit), never).text == "agga(emu)"
+    assert completer.complete(asked(HEAD, old, "ag", explicit=explicit), never).text == "ga(emu)", "typed through"
+
+
 def test_an_explicit_request_keeps_the_view_of_the_suggestion_that_stands(
     counting: Make, tokenizer: Tokenizer
 ) -> None:
