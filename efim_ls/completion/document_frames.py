@@ -50,8 +50,8 @@ class DocumentFrames:
     def memory_for(self, request: Request) -> MemoryView | None:
         """Return the view of the repository that is in effect for a request; changes nothing.
 
-        A new view takes effect where nothing has been typed of a suggestion that was made under the one before, so that
-        a suggestion does not change while it is typed; no view at all, at once.
+        A new view takes effect where nothing has been typed of a suggestion that was made under the one before, so
+        that a suggestion does not change while it is typed; no view at all, at once.
         """
         if request.memory is None or request.memory == self._memory:
             return request.memory
