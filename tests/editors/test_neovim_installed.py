@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -159,6 +159,10 @@ def test_a_program_that_is_no_server(program: Path, tmp_path: Path) -> None:
     with neovim(program, tmp_path, RECORDER + SETUP.replace("OPTIONS", 'cmd = { "false" }')) as editor:
         editor.edit("a.py", TEXT)
         editor.until("a notice", lambda: "ended when it was started" in editor.notices)
+        editor.until("Neovim's own", lambda: "quit with exit code 1" in editor.notices)
+        _, _, last = editor.notices.partition("quit with exit code 1")
+        assert "ended when it was started" in last, "what Neovim says does not cover it"
+        assert editor.efim("status()") == "efim no server"
         assert "`false --version` does not run efim-ls" in health(editor)
 
 
@@ -170,6 +174,7 @@ def told_once_that_it_is_not_there(program: Path, folder: Path, init: str) -> No
         editor.edit("a.py", TEXT)
         editor.edit("b.py", TEXT)
         said = editor.until("a notice", lambda: editor.notices)
+        assert editor.efim("status()") == "efim no server"
         assert said.count("cannot run /no/such/efim-ls") == 1 and ":help efim-ls-installing" in said
         assert "traceback" not in editor.api.command_output("messages")
         assert re.search("ERROR.* cannot run /no/such/efim-ls", health(editor))
@@ -198,22 +203,17 @@ def test_help_is_found(program: Path, tmp_path: Path) -> None:
     assert [name for name in wanted + [f"hl-{name}" for name in groups] if f"{name}\t" not in tags] == []
 
 
+Screen = tuple[Callable[[], str], Callable[..., None]]
+
+
 @contextmanager
-def terminal(socket: Path, env: dict[str, str], *command: str) -> Iterator[None]:
-    tmux = ("tmux", "-S", str(socket), "-f", "/dev/null")
-    subprocess.run([*tmux, "new-session", "-d", "-x", "90", "-y", "20", *command], env=env, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*tmux, "kill-server"], check=False)
-
-
-def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
-    need(TMUX)
-    (tmp_path / "init.lua").write_text(SETUP.replace("OPTIONS", 'keys = { accept = "<Tab>" }'), "utf-8")
-    (tmp_path / "area.py").write_text(TEXT, "utf-8")
-    socket = tmp_path / "tmux"  # a test's own: a server that is still ending refuses the next one's window
-    tmux = ("tmux", "-S", str(socket))
+def screen_of(program: Path, folder: Path) -> Iterator[Screen]:
+    """Edit a folder's area.py in a terminal; yield what shows the screen, and what types."""
+    tmux = (
+        "tmux",
+        "-S",
+        str(folder / "tmux"),
+    )  # a test's own: one that is still ending refuses the next one's window
 
     def screen() -> str:
         return subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
@@ -221,9 +221,33 @@ def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
     def keys(*words: str) -> None:
         subprocess.run([*tmux, "send-keys", *words], check=True)
 
-    words = [str(program), "-n", "--clean", "-u", str(tmp_path / "init.lua")]
+    words = [str(program), "-n", "--clean", "-u", str(folder / "init.lua")]
     status = "+set laststatus=2 statusline=%f\\ %=%{%v:lua.require'efim_ls'.status()%}"
-    with terminal(socket, environment(tmp_path), *words, status, str(tmp_path / "area.py")):
+    new = ["-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20", *words, status, str(folder / "area.py")]
+    subprocess.run([*tmux, *new], env=environment(folder), check=True)
+    try:
+        yield screen, keys
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+
+
+def test_a_person_sees_that_there_is_no_server(program: Path, tmp_path: Path) -> None:
+    """The message is no error of init.lua, and stands when Neovim has said what it has to say of the file."""
+    need(TMUX)
+    (tmp_path / "init.lua").write_text(SETUP.replace("OPTIONS", NOWHERE), "utf-8")
+    (tmp_path / "area.py").write_text(TEXT, "utf-8")
+    with screen_of(program, tmp_path) as (screen, keys):
+        eventually(lambda: "cannot run /no/such/efim-ls: there is no such program." in screen(), screen)
+        assert "init.lua" not in screen()
+        keys("Enter")
+        eventually(lambda: "efim no server" in screen(), screen)
+
+
+def test_a_person_sees_it_in_a_terminal(program: Path, tmp_path: Path) -> None:
+    need(TMUX)
+    (tmp_path / "init.lua").write_text(SETUP.replace("OPTIONS", 'keys = { accept = "<Tab>" }'), "utf-8")
+    (tmp_path / "area.py").write_text(TEXT, "utf-8")
+    with screen_of(program, tmp_path) as (screen, keys):
         eventually(lambda: "efim ready" in screen(), screen)
         keys("G", "o")
         keys("-l", "def area_of_ci")

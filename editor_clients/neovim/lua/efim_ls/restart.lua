@@ -17,6 +17,7 @@ local crashes = {} ---@type integer[] when, in seconds
 function M.attached(client)
   if not attached[client.id] then
     attached[client.id] = client
+    server.try_again()
     if not server.enabled or next(server.choices) then
       server.tell_choices(client)
     end
@@ -57,7 +58,7 @@ local function after_end(client, buffers, died)
   elseif died then
     local what = client and "ended too often" or "ended when it was started"
     local remedy = ":Efim log and :checkhealth efim_ls say why; :Efim restart starts it"
-    server.warn_once(("the server %s and is not started again. %s"):format(what, remedy))
+    server.fail(("the server %s and is not started again. %s"):format(what, remedy))
   end
 end
 
@@ -79,7 +80,7 @@ end
 function M.restart()
   local clients = lsp.clients()
   crashes = {}
-  server.say_again()
+  server.try_again()
   if #clients == 0 and server.check() then
     server.start_all()
   end

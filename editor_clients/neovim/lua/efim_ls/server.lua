@@ -3,7 +3,7 @@ local api = vim.api
 local lsp = require("efim_ls.lsp")
 local M = {}
 
-local warned ---@type string? what was said last
+local failure ---@type string? why there is no server, as it was said
 local has_enable = vim.lsp.enable ~= nil
 
 M.enabled = true
@@ -51,17 +51,42 @@ function M.command(...)
   return vim.list_extend(command, { ... })
 end
 
----@param message string
-function M.warn_once(message)
-  if warned ~= message then
-    warned = message
-    vim.notify("efim-ls: " .. message, vim.log.levels.ERROR)
+--- Do something once Neovim has started, and has said what it is about to say: that would cover a message.
+local function later(act)
+  if vim.v.vim_did_enter == 1 then
+    vim.schedule(act)
+  else
+    api.nvim_create_autocmd("VimEnter", { once = true, callback = vim.schedule_wrap(act) })
   end
 end
 
---- Allow the last message to be shown again: the user has done something about it.
-function M.say_again()
-  warned = nil
+--- Say why there is no server, and say it once.
+---@param message string
+function M.fail(message)
+  if failure ~= message then
+    failure = message
+    later(function()
+      vim.notify("efim-ls: " .. message, vim.log.levels.ERROR)
+      vim.cmd.redrawstatus({ bang = true })
+    end)
+  end
+end
+
+--- Forget why there was no server: one is there, or the user has done something about it.
+function M.try_again()
+  failure = nil
+end
+
+---@return boolean whether a server was to be there, and is not
+function M.has_failed()
+  return failure ~= nil
+end
+
+--- Return whether the server is meant for a buffer.
+---@param buf integer
+function M.is_for(buf)
+  local filetypes = M.current().filetypes
+  return vim.bo[buf].buftype == "" and (not filetypes or vim.list_contains(filetypes, vim.bo[buf].filetype))
 end
 
 --- Return why the command cannot be run; nil if it can.
@@ -81,7 +106,7 @@ end
 function M.check()
   local problem = M.problem()
   if problem then
-    M.warn_once(problem)
+    M.fail(problem)
   end
   return problem == nil
 end

@@ -51,13 +51,24 @@ function M.of_client(client)
   return by_client[client.id]
 end
 
---- Return a short text for a status line; empty if no server is attached to the buffer, or about to be.
+---@param buf integer
+---@return string
+local function without_status(buf)
+  local server = require("efim_ls.server")
+  if not server.is_for(buf) then
+    return ""
+  elseif is_starting or lsp.client(buf) then
+    return "efim starting"
+  end
+  return server.has_failed() and "efim no server" or ""
+end
+
+--- Return a short text for a status line; empty if no server is meant for the buffer.
 ---@return string
 function M.text()
   local status = M.info()
   if not status then
-    local served = is_starting or lsp.client(api.nvim_get_current_buf())
-    return served and vim.bo.buftype == "" and "efim starting" or ""
+    return without_status(api.nvim_get_current_buf())
   end
   local limited = status.state == "ready" and is_set(status.notice)
   local words = { "efim", status.busy and "busy" or limited and "limited" or status.state }
