@@ -121,9 +121,9 @@ def opened(browser: Browser, installed: tuple[Path, Path], tmp_path: Path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """Save screenshots of the windows of a failed test."""
+    """Save screenshots of the windows of a test that failed, or whose set-up did."""
     report = yield
-    if call.when == "call" and report.failed:
+    if report.failed:
         for each in OPEN:
             each.picture(f"failed-{item.name}")
     return report

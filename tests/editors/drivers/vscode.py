@@ -31,6 +31,7 @@ SETTINGS = {
     "chat.disableAIFeatures": True,
     "security.workspace.trust.enabled": False,
     "extensions.autoUpdate": False,
+    "files.autoSave": "off",  # in a browser VS Code saves after a second, over what a test has written meanwhile
     "editor.minimap.enabled": False,
     "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
     "editor.accessibilitySupport": "off",

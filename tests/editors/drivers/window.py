@@ -77,8 +77,11 @@ class Window:
     def show(self, text: str) -> None:
         """Set the file's text, on disk and here, and move the cursor to its end."""
         self.press("Escape")
+        self.type(" ")
+        self.page.locator(".tab.active.dirty").wait_for()  # so that its end tells when the file has been read
         self.file.write_text(text, "utf-8")
         self.command("File: Revert File")
+        self.page.locator(".tab.active:not(.dirty)").wait_for()
         lines = text.split("\n")
         place = f"Ln {len(lines)}, Col {len(lines[-1]) + 1}"
 
@@ -86,7 +89,6 @@ class Window:
             self.press("Control+End")
             return self.line == lines[-1] and self.place == place
 
-        # VS Code reads the file later than it says.
         eventually(at_end, lambda: f"the cursor is at {self.place}, not {place}, and the line is {self.line!r}")
 
     def see_saved(self, text: str) -> None:
@@ -187,9 +189,10 @@ def open_window(browser: Browser, code: VSCode, file: Path, scale: float = 1) ->
     context = browser.new_context(viewport=SIZE, device_scale_factor=scale)
     try:
         page = context.new_page()
+        page.set_default_timeout(1000 * HANG)
         page.add_init_script(LOOKING)
         page.goto(address(code, file.parent, openFile=f"{code.authority}{file}"))
-        page.locator(".monaco-editor .view-lines").click(timeout=1000 * HANG)
+        page.locator(".monaco-editor .view-lines").click()
         page.keyboard.press("Control+End")
         yield Window(code, page, file)
     finally:
