@@ -7,13 +7,11 @@ steps of another may be taken.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path, PurePath
 from time import monotonic
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from efim_ls.access.rules import Rules
 from efim_ls.access.secrets import may_reach_disk
@@ -27,9 +25,10 @@ from efim_ls.repository.discovery import KnownFolders, SourceFile, is_entered, r
 from efim_ls.repository.excerpts.chooser import ExcerptChooser
 from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.repository.index_file import IndexFile
+from efim_ls.repository.workspace_memory import IndexedText, WorkspaceMemory, nearest
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.ids import Ids
-from model_runtime.memory.memory import EMPTY, Memory, MemoryDocument
+from model_runtime.memory.memory import Memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -90,18 +89,6 @@ class IndexStatus:
         return 100 * self.done // self.total if self.total else 0
 
 
-class IndexedText(NamedTuple):
-    """A text that counts: of a file as it was last read, or of an open document in its place.
-
-    `stamp` are a file's size and time of change (ns) when it was read.
-    """
-
-    family: str
-    digest: bytes
-    tokens: int
-    stamp: tuple[int, int] = (0, 0)
-
-
 class WorkspaceIndex:
     """The index of one scope. Used on one thread, except `snapshot` and `status`."""
 
@@ -113,7 +100,6 @@ class WorkspaceIndex:
         on_excerpts: Callable[[], None] = lambda: None,
     ) -> None:
         """Take over the scope's index file; `on_status` and `on_excerpts` are called when these change."""
-        self.snapshot: Mapping[str, Memory] = {}  # by family; replaced whole
         self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
         self._scope, self._on_status, self._told_at, self._is_built = scope, on_status, 0.0, False
         self._file = file
@@ -124,10 +110,16 @@ class WorkspaceIndex:
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""
-        self._room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
+        room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
+        self._memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
         folders = [str(folder) for folder in scope.folders]
         chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
         self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
+
+    @property
+    def snapshot(self) -> Mapping[str, Memory]:
+        """The memory of each family; never changed, but replaced."""
+        return self._memory.snapshot
 
     def build(self) -> Steps:
         """Publish what the index file holds, then bring it up to date with the disk."""
@@ -149,7 +141,7 @@ class WorkspaceIndex:
             yield
         self._skipped = dict(self._file.skipped())
         gone, unpublished, least, known = list[str](), 0, FIRST_TOKENS, KnownFolders()
-        for count, path in enumerate(self._nearest(entries)):
+        for count, path in enumerate(nearest(entries, self._focus)):
             file, entry = self._readable(path, known), entries[path]
             if file is None or self._is_private(path):
                 gone.append(path)
@@ -252,8 +244,8 @@ class WorkspaceIndex:
                 if count % FILES_A_STEP == 0:
                     yield
         self._forget([path for path in before - found if self._readable(path) is None])
-        nearest = {path: at for at, path in enumerate(self._nearest([file.path for file in changed]))}
-        yield from self._read(sorted(changed, key=lambda file: nearest[file.path]))
+        order = {path: at for at, path in enumerate(nearest([file.path for file in changed], self._focus))}
+        yield from self._read(sorted(changed, key=lambda file: order[file.path]))
 
     def _read(self, files: Sequence[SourceFile]) -> Steps:
         """Read files, write them to the index file, and publish them now and then."""
@@ -327,58 +319,17 @@ class WorkspaceIndex:
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""
-        while missing := self._missing(wanted := self._wanted()):
+        while missing := (planned := self._memory.plan(self._files, self._open, self._focus)).missing(self._ids):
             for start in range(0, len(missing), FILES_A_STEP):
                 part = missing[start : start + FILES_A_STEP]
                 self._ids.update(self._file.ids(part))
                 if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
                     self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
                 yield
-        snapshot = dict(self.snapshot)  # no step from here on: what is wanted may not change
-        for family in {*snapshot, *wanted}:
-            memory, there = snapshot.get(family, EMPTY), wanted.get(family, {})
-            held = memory.paths
-            removed = [path for path, digest in held.items() if there.get(path) != digest]
-            added = [path for path, digest in there.items() if held.get(path) != digest]
-            documents = [MemoryDocument(path, there[path], self._ids[there[path]]) for path in added]
-            memory = memory.with_changes(removed, documents)
-            snapshot[family] = memory.merged() if memory.needs_merge else memory
-        self.snapshot = snapshot
+        self._memory.publish(planned, self._ids)  # no step before it: what is planned may not change
         kept = {each.digest for each in (*self._open.values(), *self._unwritten.values())}
         self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
         self._tell()
-
-    def _missing(self, wanted: Mapping[str, Mapping[str, bytes]]) -> list[bytes]:
-        """Return the digests that are wanted and neither in a memory nor at hand."""
-        held = {path: digest for memory in self.snapshot.values() for path, digest in memory.paths.items()}
-        new = {digest for there in wanted.values() for path, digest in there.items() if held.get(path) != digest}
-        return sorted(new - self._ids.keys())
-
-    def _wanted(self) -> dict[str, dict[str, bytes]]:
-        """Return the digests of what memory has room for, by family and path; the nearest folders come first."""
-        room, found = self._room, defaultdict[str, dict[str, bytes]](dict)
-        sources = self._files | self._open
-        fits = sum(source.tokens for source in sources.values()) <= room
-        for path in sources if fits else self._nearest(sources):
-            room -= sources[path].tokens
-            if room < 0:
-                break
-            found[sources[path].family][path] = sources[path].digest
-        return found
-
-    def _nearest(self, paths: Iterable[str]) -> list[str]:
-        """Return paths in the order of their folders' distance from where the user works, then by name."""
-        focus, distances = PurePath(self._focus).parts, dict[str, int]()
-
-        def distance(path: str) -> tuple[int, str]:
-            folder = path.rpartition("/")[0]
-            if folder not in distances:
-                parts = PurePath(folder).parts
-                shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(focus, parts, strict=False)))
-                distances[folder] = len(focus) + len(parts) - 2 * shared
-            return distances[folder], path
-
-        return sorted(paths, key=distance)
 
     def _tell(self, done: int = 0, total: int = 0) -> None:
         """Report the status, and progress not too often."""

@@ -185,7 +185,7 @@ def test_memory_is_given_back_after_much_work_and_not_after_little(
     repository: Repository, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = list[bool]()
-    monkeypatch.setattr(module, "_give_back_memory", lambda: given.append(True))
+    monkeypatch.setattr(module, "release_memory", lambda: given.append(True))
     repository.adopt(scope_of(folder, tmp_path))
     assert repository.wait(SOON) and len(given) == 1, "once it is built"
     (folder / "new.py").write_text("x = 1\n")

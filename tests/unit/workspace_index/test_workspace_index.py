@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from efim_ls.access.rules import Rules
+from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.workspace_index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
@@ -162,22 +168,39 @@ class Workspace(RuleBasedStateMachine):
         take(other.build())
         for name, text in self.open.items():
             take(other.open(str(self.folder / name), "python", text))
-        families = {*self.index.snapshot, *other.snapshot}
-        for family in families:
-            mine, fresh = self.index.snapshot.get(family, EMPTY), other.snapshot.get(family, EMPTY)
+        self.assert_same(self.index, other, self.open)
+        other.close()
+
+    @rule(name=st.sampled_from(NAMES), text=texts)
+    def another_window_opens(self, name: str, text: str) -> None:
+        """A second window of the workspace counts what it would alone, and changes nothing in the first."""
+        before = {family: memory.version for family, memory in self.index.snapshot.items()}
+        window, alone = made(self.scope(self.place / "cache")), made(self.scope(self.place / f"cache-{id(object())}"))
+        for index in (window, alone):
+            take(index.build())
+            take(index.open(str(self.folder / name), "python", text))
+        self.assert_same(window, alone, {name: text})
+        window.close()
+        alone.close()
+        assert before == {family: memory.version for family, memory in self.index.snapshot.items()}
+
+    def assert_same(self, index: WorkspaceIndex, other: WorkspaceIndex, opened: dict[str, str]) -> None:
+        """Check that two indexes hold and say the same, and that it is what the texts say."""
+
+        def text_of(path: str) -> str:
+            name = Path(path).relative_to(self.folder).as_posix()
+            return opened[name] if name in opened else Path(path).read_text("utf-8")
+
+        for family in {*index.snapshot, *other.snapshot}:
+            mine, fresh = index.snapshot.get(family, EMPTY), other.snapshot.get(family, EMPTY)
             assert dict(mine.paths) == dict(fresh.paths)
             assert mine.version == fresh.version
             ends = [TOKENIZER.encode("".join(LINES[at:] + LINES[:at]).rstrip()) for at in range(len(LINES))]
             assert followers(mine, ends) == followers(fresh, ends) == followers(mine.merged(), ends)
-            read = [TOKENIZER.encode(self.text_of(path)) for path in fresh.paths]
+            read = [TOKENIZER.encode(text_of(path)) for path in fresh.paths]
             for end, said in zip(ends, followers(mine, ends), strict=True):
                 tokens, lengths, counts = said
                 assert dict(zip(zip(lengths, tokens, strict=True), counts, strict=True)) == counted(read, end)
-        other.close()
-
-    def text_of(self, path: str) -> str:
-        name = Path(path).relative_to(self.folder).as_posix()
-        return self.open[name] if name in self.open else Path(path).read_text("utf-8")
 
     @invariant()
     def nothing_excluded_is_published(self) -> None:
@@ -192,3 +215,87 @@ class Workspace(RuleBasedStateMachine):
 
 TestWorkspace = Workspace.TestCase
 TestWorkspace.settings = settings(deadline=None, max_examples=40, stateful_step_count=25)
+
+
+LARGE = "".join(f"def total_{n}(values):\n    return sum(values[{n}:])\n\n\n" for n in range(1200))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Scope:
+    """A workspace of several files, so large that a change does not index all of them again."""
+    (tmp_path / "project").mkdir()
+    for number in range(4):
+        (tmp_path / "project" / f"m{number}.py").write_text(LARGE.replace("total", f"total{number}"))
+    chosen = Settings(cache_folder=str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    return Scope.of(chosen, Rules(chosen, [folder.as_uri()]), [folder], TOKENIZER)
+
+
+@pytest.fixture
+def window(project: Scope) -> Iterator[Callable[[], WorkspaceIndex]]:
+    """Open windows of the project; all are closed at the end."""
+    opened = list[WorkspaceIndex]()
+
+    def open_one() -> WorkspaceIndex:
+        opened.append(made(project))
+        take(opened[-1].build())
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        each.close()
+
+
+def own_tokens(index: WorkspaceIndex, other: WorkspaceIndex) -> int:
+    """How many tokens the arrays of an index have that are not another one's, too."""
+    held, others = (each.snapshot["python"]._segments for each in (index, other))
+    return sum(segment.tokens for segment in held if segment not in others)
+
+
+def test_windows_hold_the_same_arrays_whatever_each_has_open(
+    window: Callable[[], WorkspaceIndex], project: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, path = window(), project.folders[0] / "m1.py"
+    take(first.open(str(path), "python", LARGE + "x = 1\n"))
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexFile, "ids", lambda *_: pytest.fail("what the first window holds is not read again"))
+        second = window()
+    unsaved = len(TOKENIZER.encode_file(LARGE + "x = 1\n"))
+    assert own_tokens(second, first) == 0 and 0 < own_tokens(first, second) <= 2 * unsaved
+    path.write_text("y = 1\n")
+    for each in (second, first):
+        take(each.refresh([str(path)]))
+    assert own_tokens(second, first) <= 100 and own_tokens(first, second) <= 2 * unsaved
+
+
+def test_an_index_of_other_settings_holds_arrays_of_its_own(
+    window: Callable[[], WorkspaceIndex], project: Scope
+) -> None:
+    first = window()
+    other = made(replace(project, settings=replace(project.settings, disabled_files=("*/m1.py",))))
+    take(other.build())
+    assert own_tokens(first, other) == first.snapshot["python"].tokens + 5  # the breaks
+    other.close()
+
+
+def test_a_merge_of_one_window_is_taken_up_by_the_other(
+    window: Callable[[], WorkspaceIndex], project: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, new = window(), window(), project.folders[0] / "new.py"
+    before = first.snapshot["python"]._segments
+    new.write_text("z = 1\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Memory, "needs_merge", True)
+        take(second.refresh([str(new)]))
+    take(first.refresh([str(new)]))
+    assert first.snapshot["python"]._segments == second.snapshot["python"]._segments != before
+
+
+def test_what_no_window_holds_any_more_is_gone(project: Scope) -> None:
+    index = made(project)
+    take(index.build())
+    held = weakref.ref(index.snapshot["python"])
+    index.close()
+    del index
+    gc.collect()
+    assert held() is None
