@@ -190,7 +190,7 @@ except ModelError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound what is mapped")
-@pytest.mark.parametrize("spare", [4 * MIB, 24 * MIB, 60 * MIB])  # no weights can be mapped, none packed, or not all
+@pytest.mark.parametrize("spare", [4 * MIB, 24 * MIB, 44 * MIB])  # no weights can be mapped, none packed, or not all
 def test_a_system_without_memory_is_told_with_what_the_model_takes_and_the_remedy(spare: int) -> None:
     require_compiled()
     command = [sys.executable, "-c", WITHOUT_MEMORY, str(spare)]
