@@ -220,13 +220,13 @@ class Settings:
         least=0,
     )
     kv_memory_mib: int = setting(
-        512,
+        128,
         "Memory, in MiB, for the keys and values of the places where you work. One place always has room; the least "
-        "recently used ones are dropped.",
+        "recently used ones are dropped. Larger models use more than the default well.",
         "Memory and disk",
     )
     host_memory_mib: int = setting(
-        256, "Memory, in MiB, for keys and values of places that were dropped.", "Memory and disk"
+        64, "Memory, in MiB, for keys and values of places that were dropped.", "Memory and disk"
     )
     memory_mib: int = setting(
         32,
