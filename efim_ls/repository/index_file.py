@@ -253,19 +253,29 @@ class IndexFile:
 
 
 class _OpenFile:
-    """The file on disk: a connection that changes it and one that only reads, which never waits for the other."""
+    """The file on disk: a connection that changes it and one that only reads, which never waits for the other.
+
+    The latter is made when it is first needed: most clients ask for no excerpts, and each takes two open files.
+    """
 
     def __init__(self, path: Path, origin: str, tokenizer: Tokenizer) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
         self._inode = create_for_owner(path)
-        where = f"{path.absolute().as_uri()}?mode=rw"
-        self.tables = _tables(where, tokenizer)
+        self._where = f"{path.absolute().as_uri()}?mode=rw"
+        self._queries: IndexQueries | None = None
+        self.tables = _tables(self._where, tokenizer)
         try:
             self.tables.keep_origin(origin)
-            self.queries = IndexQueries(_connect(where))
         except BaseException:
             self.tables.connection.close()
             raise
+
+    @property
+    def queries(self) -> IndexQueries:
+        """What reads the file on any thread; raises sqlite3.Error or OSError."""
+        if self._queries is None:
+            self._queries = IndexQueries(_connect(self._where))
+        return self._queries
 
     def is_at(self, path: Path) -> bool:
         """Return whether this file still stands at its path."""
@@ -275,8 +285,8 @@ class _OpenFile:
             return False
 
     def close(self) -> None:
-        """Close both connections; what cannot be written to the file any more stays in its log."""
-        for each in (self.queries, self.tables):
+        """Close its connections; what cannot be written to the file any more stays in its log."""
+        for each in filter(None, (self._queries, self.tables)):
             with suppress(sqlite3.Error):
                 each.connection.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -214,3 +215,15 @@ def test_entries_come_in_parts(names: set[str], most: int, hidden: int) -> None:
             last = max(page)
         assert found == index.entries() and found.keys() == {each.file.path for each in files}
         index.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="only Linux lists open files so")
+def test_until_it_is_searched_an_index_takes_two_open_files(open_index: Open) -> None:
+    kept = open_index()  # the third file, of shared memory, is one for all that a process opens
+    before = len(os.listdir("/proc/self/fd"))
+    index = open_index()
+    index.put([indexed("/project/a.py", "x = 1\n")])
+    assert len(os.listdir("/proc/self/fd")) == before + 2
+    assert has_name(index, "x")
+    assert len(os.listdir("/proc/self/fd")) == before + 4
+    kept.close()
