@@ -92,10 +92,14 @@ class UsageHistory:
                 self._write(settings.cache_folder, counted, bins)
 
     def _start_timer(self) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(self._interval, self.write)
-            self._timer.daemon = True
+        if self._timer is not None:
+            return
+        self._timer = threading.Timer(self._interval, self.write)
+        self._timer.daemon = True
+        try:
             self._timer.start()
+        except RuntimeError:  # the system has no thread left: what is counted waits for a later one
+            self._timer = None
 
     def _write(
         self,

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -59,6 +60,22 @@ def counted(folder: Path) -> dict[str, dict[str, int]]:
         return read(folder)
     except sqlite3.OperationalError:
         return {}
+
+
+def test_without_a_thread_for_writing_nothing_fails_and_the_counts_wait(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    server = Server(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Timer, "start", refused)
+        server.add(shown=1)
+    server.add(shown=2)
+    assert server.history._timer is not None, "the next count starts one"
+    server.history.write()
+    assert read(folder) == {"python": {"shown": 3}} and not server.warnings
 
 
 def test_counts_add_up_by_language(folder: Path) -> None:
