@@ -104,6 +104,7 @@ class WorkspaceIndex:
         self._scope, self._on_status, self._told_at, self._is_built = scope, on_status, 0.0, False
         self._file = file
         self._generation = self._file.generation
+        self._has_gone = True  # whether the index file may keep something of files that are gone
         self._files: dict[str, IndexedText] = {}  # by path, as they were last read
         self._skipped: dict[str, tuple[int, int]] = {}  # by path: stamps of files that were no sources when read
         self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
@@ -127,7 +128,7 @@ class WorkspaceIndex:
         yield from self._walk()
         yield from self._publish()
         yield from self._write_again()
-        self._file.remove([], for_good=True)  # what was kept for files that had only been renamed
+        self._wipe()
         self._is_built = True
         yield from self.excerpts.renew(rebuilt=True)
         self._tell()
@@ -203,13 +204,17 @@ class WorkspaceIndex:
         self._file.close()
 
     def _update(self, changed: Sequence[SourceFile], gone: Sequence[str], walks: bool = False) -> Steps:
-        """Read files that changed, forget those that are gone, and publish what is left."""
+        """Read files that changed, forget those that are gone, and publish what is left.
+
+        What was only renamed is not derived again; of all else that is gone, nothing stays on disk.
+        """
         self._forget(gone)
         yield from self._read(changed)
         if walks:
             yield from self._walk()
         yield from self._publish()
         yield from self._write_again()
+        self._wipe()
 
     def _readable(self, path: str, known: KnownFolders | None = None) -> SourceFile | None:
         """Return a file if it lies in one of the folders and may be read."""
@@ -313,9 +318,17 @@ class WorkspaceIndex:
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
         self.excerpts.withdraw(excluded)
-        self._file.remove(sorted(set(paths) - set(excluded)), for_good=False)
+        if gone := sorted(set(paths) - set(excluded)):
+            self._file.remove(gone, for_good=False)
+            self._has_gone = True
         if excluded:  # what may have to be wiped takes as long as the index is large
             self._file.remove(excluded, for_good=True)
+
+    def _wipe(self) -> None:
+        """Remove what was kept of files that are gone, in case that they had only been renamed."""
+        if self._has_gone:
+            self._file.remove([], for_good=True)
+            self._has_gone = False
 
     def _publish(self) -> Steps:
         """Make the memories hold what is wanted."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository import index_file
+from efim_ls.repository import index_file, workspace_index
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
 from efim_ls.settings import Settings
@@ -22,7 +22,11 @@ SOURCE = f"import {SECRET}_module\n\n\nclass {SECRET}:\n    {SECRET}_field = 1\n
 
 def update(index: IndexFile, folder: Path, settings: Settings) -> None:
     scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], TOKENIZER)
-    for _ in WorkspaceIndex(scope, index, lambda _: None).build():
+    take(WorkspaceIndex(scope, index, lambda _: None).build())
+
+
+def take(steps: Iterable[None]) -> None:
+    for _ in steps:
         pass
 
 
@@ -112,6 +116,39 @@ def test_a_file_that_was_renamed_or_deleted_before_leaves_too(place: Path, open_
     assert traces(place.parent), "kept in case that it was renamed"
     index.remove([], for_good=True)
     assert traces(place.parent) == set() and index.entries().keys() == {"/project/b.py"}
+
+
+@pytest.mark.parametrize("name", [None, ".env.local", "id_rsa", "ignored/a.py"])
+def test_the_text_of_a_file_that_is_deleted_or_renamed_leaves_at_once(
+    name: str | None, place: Path, open_index: Open, folder: Path
+) -> None:
+    (folder / "ignored").mkdir()
+    (folder / ".gitignore").write_text("ignored/\n")
+    (folder / "a.py").write_text(SOURCE)
+    scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZER)
+    index = WorkspaceIndex(scope, open_index(), lambda _: None)
+    take(index.build())
+    assert traces(place.parent)
+    changed = [folder / "a.py"]
+    if name is None:
+        changed[0].unlink()
+    else:
+        changed.append(changed[0].rename(folder / name))
+    take(index.refresh([str(path) for path in changed]))
+    assert traces(place.parent) == set()
+
+
+def test_a_file_that_is_renamed_while_it_is_indexed_is_not_derived_again(
+    place: Path, open_index: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.py").write_text(SOURCE)
+    scope = Scope.of(Settings(), Rules(Settings(), [folder.as_uri()]), [folder], TOKENIZER)
+    index = WorkspaceIndex(scope, open_index(), lambda _: None)
+    take(index.build())
+    monkeypatch.setattr(workspace_index, "content_of", lambda *_: pytest.fail("it is derived again"))
+    (folder / "a.py").rename(folder / "b.py")
+    take(index.refresh([str(folder / "a.py"), str(folder / "b.py")]))
+    assert has_name(open_index(), SECRET) and "token ids" in traces(place.parent)
 
 
 def test_the_same_text_in_an_allowed_file_stays(open_index: Open) -> None:
