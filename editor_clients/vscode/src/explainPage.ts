@@ -32,7 +32,7 @@ const COSTS: Readonly<Record<Part["cost"], string>> = {
     recomputed: "recomputed",
 };
 const PARTS: Readonly<Record<Part["part"], string>> = {
-    marker: "marker",
+    marker: "markers",
     preamble: "preamble: signatures of the workspace",
     definitions: "definitions: what this file imports",
     head: "head: before the lines you work on",
@@ -67,6 +67,7 @@ ul { list-style: none; padding: 0; }
 pre span { background: color-mix(in srgb, var(--colour, transparent) 16%, transparent); }
 .hidden { color: var(--vscode-descriptionForeground); font-style: italic; }
 .none { text-decoration: none; }
+details { margin-top: 1em; } summary { cursor: pointer; }
 small { color: var(--vscode-descriptionForeground); }
 `;
 
@@ -78,9 +79,10 @@ export function explanationPage(found: Explanation, { title, actions, named }: S
         `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
         `<title>Explain Suggestion</title><style nonce="${nonce}">${STYLE}</style></head><body>`,
         `<h1>Suggestion at ${escaped(title)}</h1>`,
-        `<p role="status">${escaped(outcome(found))}</p>`,
+        ...(found.suggestion ? suggested(found.suggestion) : []),
+        `<p role="status">${outcome(found).map(escaped).join("<br>")}</p>`,
+        ...(found.suggestion?.words.length ? speakers(found.suggestion, named) : []),
         `<nav aria-label="Actions">${actions.map(button).join("")}</nav>`,
-        ...(found.suggestion ? suggestion(found.suggestion, named) : []),
         ...(found.parts.length > 0 ? prompt(found) : []),
         `</body></html>`,
     ].join("\n");
@@ -91,33 +93,46 @@ export function sources({ suggestion }: Explanation): string[] {
     return [...new Set(suggestion?.words.flatMap(({ from }) => from.map(({ path }) => path)) ?? [])];
 }
 
-function outcome({ why, reason, notice, suggestion }: Explanation): string {
+/** Return a sentence on the place, and what else there is to know about suggestions in such a file. */
+function outcome({ why, reason, notice, suggestion }: Explanation): string[] {
     const cause = why ?? reason;
     if (cause) {
-        return `No suggestion: ${withOurNames(cause)}`;
+        return [`No suggestion: ${withOurNames(cause)}`];
     }
-    return notice
-        ? withOurNames(notice)
-        : suggestion
-          ? "This is what was suggested here."
+    const told = suggestion
+        ? "This is what was suggested here."
+        : notice
+          ? "Nothing was suggested here yet."
           : "The model is asked for a suggestion here.";
+    return notice ? [told, withOurNames(notice)] : [told];
 }
 
-function suggestion({ shown, words }: Suggestion, named: (path: string) => string): string[] {
-    if (words.length === 0) {
-        return [`<h2>What is suggested</h2><pre>${escaped(shown)}</pre>`];
-    }
+function suggested(suggestion: Suggestion): string[] {
+    const { shown, hidden, words } = suggestion;
+    const text =
+        words.length === 0
+            ? escaped(shown + hidden)
+            : seenWords(suggestion).map(({ word, hidden }) => wordInText(word, hidden)).join("");
+    return [`<h2>${shown === "" ? "What would have been suggested" : "What is suggested"}</h2>`, `<pre>${text}</pre>`];
+}
+
+/** Return each word with whether it is too unlikely to be shown. */
+function seenWords({ shown, words }: Suggestion): { readonly word: Word; readonly hidden: boolean }[] {
     let place = 0;
-    const seen = words.map((word) => {
+    return words.map((word) => {
         const hidden = place >= shown.length;
         place += word.text.length;
         return { word, hidden };
     });
+}
+
+function speakers(suggestion: Suggestion, named: (path: string) => string): string[] {
+    const { words } = suggestion;
+    const seen = seenWords(suggestion);
     const hides = seen.some(({ hidden }) => hidden);
     const spoken = (Object.keys(SPEAKERS) as Speaker[]).filter((who) => words.some((word) => speaker(word) === who));
     return [
-        `<h2>What is suggested, and who says it</h2>`,
-        `<pre>${seen.map(({ word, hidden }) => wordInText(word, hidden)).join("")}</pre>`,
+        `<h2>Who says it</h2>`,
         `<ul aria-label="Legend">`,
         ...spoken.map((who) => `<li><span class="${who}">${who}</span>: ${SPEAKERS[who]}</li>`),
         ...(hides
@@ -174,8 +189,9 @@ function prompt({ parts, rest, spent, costs }: Explanation): string[] {
         `<ul aria-label="Legend">`,
         ...(Object.keys(COSTS) as Part["cost"][]).map((cost) => legend(cost, parts)),
         `</ul>`,
-        ...grouped(parts).map(part),
+        ...grouped(parts.filter((each) => each.part !== "marker")).map(part),
         ...(rest.trim() === "" ? [] : [`<h3>rest of the line, which it does not read</h3><pre class="none">${escaped(rest.trimEnd())}</pre>`]),
+        `<details><summary>The whole prompt, with its markers</summary><pre>${pieces(parts)}</pre></details>`,
     ];
 }
 
@@ -198,14 +214,20 @@ function grouped(parts: readonly Part[]): Part[][] {
     return groups;
 }
 
-function part(pieces: readonly Part[]): string {
-    const [first] = pieces;
-    const costs = pieces.map(({ cost, tokens }) => `${tokens.toLocaleString("en")} ${cost}`).join(", ");
-    const text = pieces.map(({ cost, tokens, text }) => {
-        const tag = pieces.length > 1 ? `<small>[${cost}]</small>` : "";
+function part(group: readonly Part[]): string {
+    const [first] = group;
+    const costs = group.map(({ cost, tokens }) => `${tokens.toLocaleString("en")} ${cost}`).join(", ");
+    return `<h3>${first === undefined ? "" : PARTS[first.part]} <small>(tokens: ${costs})</small></h3><pre>${pieces(group)}</pre>`;
+}
+
+/** Return the texts of parts, each with its colour; where the cost changes, it is told in words. */
+function pieces(parts: readonly Part[]): string {
+    const several = new Set(parts.map(({ cost }) => cost)).size > 1;
+    const texts = parts.map(({ cost, tokens, text }, number) => {
+        const tag = several && parts[number - 1]?.cost !== cost ? `<small>[${cost}]</small>` : "";
         return `${tag}<span class="${cost}" title="${counted(tokens)} ${COSTS[cost]}">${escaped(text)}</span>`;
     });
-    return `<h3>${first === undefined ? "" : PARTS[first.part]} <small>(tokens: ${costs})</small></h3><pre>${text.join("")}</pre>`;
+    return texts.join("");
 }
 
 function button({ title, command, argument }: Action): string {

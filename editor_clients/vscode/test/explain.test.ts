@@ -62,7 +62,7 @@ describe("explanations", () => {
         await least(0.84);
         await open(BEGUN.slice(0, -1));
         await commands.executeCommand("type", { text: BEGUN.slice(-1) });
-        const page = await eventually("a suggestion", async () => /<h2>What is suggested[^]*/.exec(await explanation())?.[0]);
+        const page = await eventually("a suggestion", async () => /<h2>What (is|would have been) suggested[^]*/.exec(await explanation())?.[0]);
         await least();
         assert.match(page, /<span class="" title="\d+ % sure">asured<\/span>|<span class="\w+" title="\d+ % sure, [^"]*">asured</);
         assert.match(page, /<span class="[a-z ]*hidden" title="[^"]*hidden"> reading<\/span>/);
@@ -83,6 +83,26 @@ describe("explanations", () => {
         assert.ok(page.includes(`<a href="command:efim-ls.openSource?${place}"`), page);
         assert.match(page, />\/a\/b c\.py:12<\/a>/);
         assert.deepEqual(sources(EXPLAINED), ["/a/b c.py"]);
+    });
+
+    it("begin with the answer, and hide the markers behind a fold", () => {
+        const unlikely = { ...EXPLAINED, reason: "low confidence", why: "the model is only 11% sure" };
+        const page = explanationPage({ ...unlikely, suggestion: { ...EXPLAINED.suggestion!, shown: "", hidden: "area<T>(r)" } }, AROUND, "nonce");
+        const order = ["What would have been suggested", "area&lt;T&gt;</span>", "No suggestion: ", "Who says it", "Refresh", "What the model reads"];
+        const places = order.map((each) => page.indexOf(each));
+        assert.ok(!places.includes(-1), page);
+        assert.deepEqual(places, places.toSorted((one, other) => one - other));
+        const [before = "", behind = ""] = page.split("<details>");
+        assert.ok(!before.includes("fim_prefix") && behind.includes("&lt;|fim_prefix|&gt;"), page);
+    });
+
+    it("say something of the place, and not of the language alone", () => {
+        const notice = "the model knows Python only";
+        const there = { ...EXPLAINED, parts: [], rest: "", notice };
+        const said = />This is what was suggested here\.<br>the model knows Python only</;
+        assert.match(explanationPage(there, AROUND, "nonce"), said);
+        const page = explanationPage({ ...there, suggestion: null }, AROUND, "nonce");
+        assert.match(page, />Nothing was suggested here yet\.<br>the model knows Python only</);
     });
 
     it("count the tokens of each cost, and show where it changes within a part", () => {

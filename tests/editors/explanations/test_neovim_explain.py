@@ -25,6 +25,12 @@ SHOW = """
 local explained, title = ...
 require("efim_ls.explain").show(vim.json.decode(explained), title, vim.api.nvim_get_current_win())
 """
+FOLDED = """
+local window, line = ...
+return vim.api.nvim_win_call(window, function()
+  return vim.fn.foldclosed(line)
+end)
+"""
 MARKS = """
 local page, found = require("efim_ls.page"), {}
 local buf = vim.fn.bufnr("efim-ls://explain")
@@ -103,6 +109,35 @@ def test_the_page_tells_costs_and_speakers_in_words(editor: Neovim) -> None:
     assert editor.explanation + "\n" == GOLDEN.read_text("utf-8")
 
 
+def test_the_page_begins_with_the_answer_even_where_it_is_hidden(editor: Neovim) -> None:
+    hidden = {"shown": "", "hidden": "area", "words": [word("area", 0.125)]}
+    unlikely = explained("/shapes.py") | {"why": "the model is only 12% sure", "suggestion": hidden}
+    editor.lua(SHOW, json.dumps(unlikely), "a.py:3:5")
+    begun = (
+        "efim-ls at a.py:3:5\n\nWhat would have been suggested\narea\n\nNo suggestion: the model is only 12% sure\n"
+    )
+    assert editor.explanation.startswith(begun)
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_the_page_of_another_language_tells_of_the_place_as_well(editor: Neovim, said: bool) -> None:
+    suggestion = {"shown": "area", "hidden": "", "words": []} if said else None
+    notice = {"notice": "the model knows Python only", "suggestion": suggestion, "parts": [], "rest": ""}
+    editor.lua(SHOW, json.dumps(explained("/shapes.py") | notice), "a.rs:3:5")
+    told = "This is what was suggested here." if said else "Nothing was suggested here yet."
+    assert f"\n{told}\nthe model knows Python only\n" in editor.explanation
+
+
+def test_the_whole_prompt_with_its_markers_is_folded(editor: Neovim) -> None:
+    editor.lua(SHOW, json.dumps(explained("/shapes.py")), "a.py:3:5")
+    closed = [each for each in editor.explanation.split("\n") if "<|fim_" in each]
+    [window] = [each for each in editor.api.windows if each.buffer.name == "efim-ls://explain"]
+    for line in closed:
+        number = window.buffer[:].index(line) + 1
+        assert editor.lua(FOLDED, window.handle, number) != -1
+    assert len(closed) == 3 and editor.lua(FOLDED, window.handle, 1) == -1
+
+
 def test_the_page_tells_them_in_colours_as_well(editor: Neovim) -> None:
     editor.lua(SHOW, json.dumps(explained("/home/me/shapes.py")), "a.py:3:5")
     marks = {tuple(each) for each in editor.lua(MARKS)}
@@ -134,8 +169,8 @@ def test_the_place_where_insert_mode_ended_is_explained(editor: Neovim, keys: st
     editor.type("A", OPEN_ENDED[-1])
     editor.ghost()
     editor.type(keys)
-    place = f".py:{ROW}:{COLUMN + 1}\n"
-    editor.until("the explanation", lambda: f"{place}This is what was suggested here." in editor.explanation)
+    editor.until("the explanation", lambda: f".py:{ROW}:{COLUMN + 1}\n" in editor.explanation)
+    assert "\nThis is what was suggested here." in editor.explanation
     editor.type("<Esc>")
 
 

@@ -110,6 +110,9 @@ function M.show(explained, title, from)
     shown.win = api.nvim_open_win(shown.buf, false, { split = "below", win = from })
     vim.wo[shown.win].wrap = true
   end
+  if api.nvim_win_is_valid(shown.win) then
+    pages.fold(page, shown.win)
+  end
 end
 
 return M

@@ -68,19 +68,40 @@ end
 local function add_suggestion(page, suggestion)
   local place = 0
   pages.gap(page)
-  pages.line(page, "What is suggested, and who says it", "EfimHeading")
-  pages.line(page)
-  if #suggestion.words == 0 then
-    pages.add(page, suggestion.shown)
-    return
-  end
+  pages.line(page, suggestion.shown == "" and "What would have been suggested" or "What is suggested", "EfimHeading")
+  pages.line(page, #suggestion.words == 0 and suggestion.shown .. suggestion.hidden or "")
   for _, word in ipairs(suggestion.words) do
     pages.add(page, word.text, place < #suggestion.shown and SPEAKERS[speaker(word)] or "EfimHidden")
     place = place + #word.text
   end
   pages.gap(page)
+end
+
+--- Say something of the place, and what else there is to know about suggestions in such a file.
+---@param page efim_ls.Page
+---@param explained table
+local function add_outcome(page, explained)
+  local notice = is_set(explained.notice)
+  if is_set(explained.why) then
+    pages.line(page, "No suggestion: " .. explained.why)
+    return
+  elseif is_set(explained.suggestion) then
+    pages.line(page, "This is what was suggested here.")
+  else
+    pages.line(page, notice and "Nothing was suggested here yet." or "The model is asked here.")
+  end
+  if notice then
+    pages.line(page, explained.notice)
+  end
+end
+
+---@param page efim_ls.Page
+---@param suggestion table
+local function add_speakers(page, suggestion)
+  local place = 0
+  pages.gap(page)
+  pages.line(page, "Who says it", "EfimHeading")
   pages.line(page, "  sure  model   file  repository")
-  place = 0
   for _, word in ipairs(suggestion.words) do
     if place == #suggestion.shown and suggestion.hidden ~= "" then
       pages.line(page, "hidden, until it is likely enough (min_confidence), or shown by key:", "EfimHidden")
@@ -109,20 +130,40 @@ end
 
 ---@param page efim_ls.Page
 ---@param parts table[]
-local function add_prompt(page, parts)
+local function add_parts(page, parts)
   local before
   for _, part in ipairs(parts) do
-    if part.part ~= before then
-      pages.gap(page)
-      pages.line(page, PARTS[part.part] and ("-- %s "):format(PARTS[part.part]) or "", "EfimHeading")
+    if PARTS[part.part] then
+      local begins = part.part ~= before
+      if begins then
+        pages.gap(page)
+        pages.line(page, ("-- %s "):format(PARTS[part.part]), "EfimHeading")
+      end
+      pages.add(page, ("[%s %d]"):format(part.cost, part.tokens), "EfimHidden")
+      if begins then
+        pages.line(page)
+      end
+      pages.add(page, part.text, COSTS[part.cost])
+      before = part.part
     end
-    pages.add(page, ("[%s %d]"):format(part.cost, part.tokens), "EfimHidden")
-    if part.part ~= before and PARTS[part.part] then
-      pages.line(page)
+  end
+end
+
+---@param page efim_ls.Page
+---@param parts table[]
+local function add_prompt(page, parts)
+  local before
+  pages.gap(page)
+  local first = pages.line(page, "-- the whole prompt, with its markers (zo opens, zc closes)", "EfimHeading")
+  pages.line(page)
+  for _, part in ipairs(parts) do
+    if part.cost ~= before then
+      pages.add(page, ("[%s]"):format(part.cost), "EfimHidden")
     end
     pages.add(page, part.text, COSTS[part.cost])
-    before = part.part
+    before = part.cost
   end
+  page.fold = { first, #page.lines }
 end
 
 --- Return what is suggested or why nothing is, and what the model reads, in its order.
@@ -131,21 +172,26 @@ end
 ---@return efim_ls.Page
 function M.page(explained, title)
   local page = pages.new()
-  local asked = is_set(explained.suggestion) and "This is what was suggested here." or "The model is asked here."
-  local notice = is_set(explained.notice) and explained.notice
+  local suggestion = is_set(explained.suggestion) and explained.suggestion
   pages.line(page, "efim-ls at " .. title, "EfimHeading")
-  pages.line(page, is_set(explained.why) and "No suggestion: " .. explained.why or notice or asked)
-  if is_set(explained.suggestion) then
-    add_suggestion(page, explained.suggestion)
+  if suggestion then
+    add_suggestion(page, suggestion)
+  end
+  add_outcome(page, explained)
+  if suggestion and #suggestion.words > 0 then
+    add_speakers(page, suggestion)
   end
   if #explained.parts > 0 then
     add_costs(page, explained)
-    add_prompt(page, explained.parts)
+    add_parts(page, explained.parts)
   end
   if explained.rest ~= "" then
     pages.gap(page)
     pages.line(page, "-- rest of the line, which the model does not read", "EfimHeading")
     pages.line(page, explained.rest, "EfimHidden")
+  end
+  if #explained.parts > 0 then
+    add_prompt(page, explained.parts)
   end
   return page
 end

@@ -12,6 +12,7 @@ M.namespace = api.nvim_create_namespace("efim_ls.page")
 ---@class efim_ls.Page
 ---@field lines string[]
 ---@field marks { row: integer, col: integer, last: integer, group: string }[] from 0, as extmarks count
+---@field fold integer[]? first and last of the lines that are shown as one until they are opened, counted from 1
 ---@field sources table<integer, efim_ls.Source> by line, counted from 1
 
 ---@return efim_ls.Page
@@ -23,9 +24,12 @@ end
 ---@param page efim_ls.Page
 ---@param text string?
 ---@param group string?
+---@return integer its number, counted from 1
 function M.line(page, text, group)
   page.lines[#page.lines + 1] = ""
+  local number = #page.lines
   M.add(page, text or "", group)
+  return number
 end
 
 --- Continue the last line with a text, which may go on over several lines.
@@ -66,6 +70,19 @@ function M.show(page, buf)
     local place = { end_col = mark.last, hl_group = mark.group }
     api.nvim_buf_set_extmark(buf, M.namespace, mark.row, mark.col, place)
   end
+end
+
+--- Close a page's fold in the window that shows it.
+---@param page efim_ls.Page
+---@param win integer
+function M.fold(page, win)
+  vim.wo[win].foldmethod, vim.wo[win].foldenable = "manual", true
+  api.nvim_win_call(win, function()
+    vim.cmd("normal! zE")
+    if page.fold then
+      vim.cmd.fold({ range = page.fold })
+    end
+  end)
 end
 
 return M
