@@ -48,7 +48,7 @@ def take(window: Window) -> None:
     keep(window, "ghost-text", window.page.locator(".editor-instance"))
     item, tooltip = window.page.locator(r"#efim-ls\.efim-ls\.status"), window.page.locator(".workbench-hover")
     item.hover()
-    tooltip.get_by_text("recomputed").wait_for()
+    tooltip.get_by_text("A typical key").wait_for()
     keep(window, "status-bar", tooltip, item)
     window.page.set_viewport_size(LARGE)
     window.command("efim-ls: Explain Suggestion")

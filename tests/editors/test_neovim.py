@@ -325,13 +325,17 @@ def at(editor: Neovim) -> object:
 
 
 def test_commands_tell(editor: Neovim) -> None:
-    editor.type("G")
+    editor.type("o", "def area_of_ci")
+    editor.ghost()
+    editor.type("<Esc>", "G")
     editor.api.command("Efim stats")
     assert "tokens reused" in editor.until("the counters", lambda: editor.floating)
     editor.type("k")
     editor.until("its end", lambda: not editor.floating)
     editor.api.command("Efim status")
-    assert "efim-ls: ready" in editor.until("the state", lambda: editor.floating)
+    told = editor.until("the state", lambda: editor.floating)
+    assert "efim-ls: ready" in told and "- model: the embedded model\n" in told
+    assert re.search(r"- a typical key: \d+\.\d ms\n", told), told
     editor.api.command("Efim nonsense")
     assert "Use one of clear-cache, disable, enable, explain, leave-out, log" in editor.notices
     assert editor.api.funcs.getcompletion("Efim re", "cmdline") == ["repository", "restart"]

@@ -30,6 +30,7 @@ def test_a_wrong_model_is_told_and_mended_by_choosing_another(opened: Opening, t
     assert "/no/such/model" in window.page.locator(".quick-input-title").inner_text()
     window.choices.first.click()
     window.page.locator(".quick-input-title", has_text="Choose a Model").wait_for()
+    assert not window.page.locator(".quick-input-widget input[type=text]").get_attribute("placeholder")
     embedded = window.choices.filter(has_text="the embedded model")
     embedded.wait_for()
     assert "million parameters" in embedded.inner_text() and "Fits this machine as" in embedded.inner_text()

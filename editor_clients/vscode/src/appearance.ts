@@ -4,7 +4,7 @@ import { escaped } from "./markdown";
 import { remedies, type Remedy } from "./remedies";
 import type { Condition } from "./service";
 import { SECTION, signed, withOurNames } from "./settings";
-import type { Status } from "./status";
+import { modelName, OUTCOMES, type Status } from "./status";
 
 export interface Appearance {
     readonly text: string;
@@ -89,19 +89,20 @@ function snoozed(until: Date): string {
     return `Suggestions are snoozed until ${time}. Those that you ask for with a key still come.`;
 }
 
-function details({ model, device, last, counters }: Status): string[] {
-    const lines = [`Model: ${model?.split(/[/\\]/).at(-1)}, on ${device}`];
+function details({ model, device, last, typical_ms, counters }: Status): string[] {
+    const lines = [`Model: ${modelName(model ?? "")}, on ${device === "cpu" ? "the CPU" : device}`];
+    if (typeof typical_ms === "number") {
+        lines.push(`A typical key: ${typical_ms.toFixed(1)} ms`);
+    }
     if (last) {
-        const costs = `${last.reused} tokens reused, ${last.recomputed} recomputed, ${last.ms.toFixed(1)} ms`;
-        lines.push(`Last answer: ${costs}${last.reason === null ? "" : ` (nothing to show: ${last.reason})`}`);
+        const { reason, ms } = last;
+        lines.push(reason === null ? `Last suggestion: ${ms.toFixed(1)} ms` : `No suggestion at the last key: ${OUTCOMES[reason] ?? reason}`);
     }
     if (counters?.shown) {
-        const { shown: seen, accepted, acceptance_rate, kept_rate } = counters;
-        lines.push(`Suggestions: ${seen} seen, ${accepted} accepted${share(acceptance_rate, "at least in part")}`);
+        const { shown: seen, accepted, partially_accepted, kept_rate } = counters;
+        lines.push(`Suggestions: ${seen} seen, ${accepted} taken whole, ${partially_accepted} in part`);
         lines.push(
-            ...(kept_rate === null
-                ? []
-                : [`After 30 s, ${rounded(kept_rate)} of the accepted characters were still there.`]),
+            ...(kept_rate === null ? [] : [`Of the characters you took, ${rounded(kept_rate)} were still there after 30 s`]),
         );
     }
     return lines;
@@ -109,10 +110,6 @@ function details({ model, device, last, counters }: Status): string[] {
 
 function percent(value: number | null | undefined): string {
     return typeof value === "number" ? ` ${value} %` : "";
-}
-
-function share(rate: number | null, what: string): string {
-    return rate === null ? "" : `, ${rounded(rate)} ${what}`;
 }
 
 function rounded(rate: number): string {

@@ -73,7 +73,7 @@ async function showStatistics({ service, pages }: Parts): Promise<void> {
     if (condition.kind !== "running" || running === undefined) {
         throw new Error(NOT_RUNNING);
     }
-    await pages.show("Statistics", await statistics(running, condition.server));
+    await pages.show("Statistics", statistics(running, condition.server));
 }
 
 async function clearCache({ service }: Parts): Promise<void> {

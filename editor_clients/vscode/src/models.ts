@@ -45,10 +45,9 @@ async function pick(server: Server): Promise<Choice | undefined> {
     const list = window.createQuickPick<Choice>();
     const stopping = new AbortController();
     list.title = "efim-ls: Choose a Model";
-    list.placeholder = "Looking at what fits this machine...";
     list.matchOnDescription = list.matchOnDetail = true;
-    list.busy = true;
-    list.items = [...named(), note("the models that are known are listed in a moment")];
+    list.busy = true; // no placeholder: VS Code shows it again as a hint, over the title
+    list.items = [...named(), note("looking at what fits this machine...")];
     const chosen = new Promise<Choice | undefined>((resolve) => {
         list.onDidAccept(() => resolve(list.selectedItems[0]));
         list.onDidHide(() => resolve(undefined));
@@ -71,7 +70,6 @@ async function fill(list: QuickPick<Choice>, { command, args }: Server, stopped:
         return;
     }
     list.busy = false;
-    list.placeholder = "Choose a model";
     if (told.code !== 0) {
         list.items = [...named(), note(`the models could not be listed: ${lastLine(told.errors)}`)];
         return;

@@ -3,7 +3,7 @@ import type { LanguageClient } from "vscode-languageclient/node";
 import type { Server } from "./finding";
 import { lastLine, run } from "./process";
 import { configuration } from "./settings";
-import { STATUS, type Status } from "./status";
+import { OUTCOMES, STATUS, type Status } from "./status";
 
 interface Stats {
     readonly requests: number;
@@ -31,30 +31,6 @@ interface Level {
 }
 
 const PATIENCE = 30_000; // ms
-/** What the server's reasons mean; one that is not here is shown as it is. */
-const OUTCOMES: Readonly<Record<string, string>> = {
-    suggestion: "there was a suggestion",
-    "low confidence": "not even the first word was likely enough",
-    empty: "the model expected no more text",
-    duplicate: "the suggestion only repeated text around the cursor",
-    "no fit": "the suggestion did not fit the text around the cursor",
-    "no phrase": "the model does not know the language, and the file has no phrase that fits",
-    superseded: "a newer request replaced it",
-    cancelled: "it was cancelled, because you typed on or moved away",
-    loading: "the model was still loading",
-    "no model": "no model was loaded",
-    disabled: "suggestions were turned off",
-    "workspace off": "suggestions were off in the workspace",
-    "language off": "suggestions were off for the language",
-    "file off": "suggestions were off for the file",
-    "secret file": "the file looked like one with secrets",
-    "file too large": "the file was too large",
-    "binary text": "the text looked like binary data",
-    "line too long": "the lines around the cursor were too long for the model",
-    "unknown document": "the server did not know the document",
-    error: "computing the suggestion failed: see the log",
-};
-
 export async function statistics(client: LanguageClient, server: Server): Promise<string> {
     const stats = await client.sendRequest<Stats>("efim/stats", {}); // first: the server then writes its counts to disk
     const [status, ever] = await Promise.all([
@@ -79,11 +55,11 @@ function ofTheSession({ requests, answered, tokens, ms }: Stats, { counters }: S
         `| suggestions seen | ${counters?.shown ?? 0} |`,
         `| accepted | ${counters?.accepted ?? 0} |`,
         `| accepted in part | ${counters?.partially_accepted ?? 0} |`,
-        `| share of the suggestions seen that were accepted, whole or in part | ${percent(counters?.acceptance_rate)} |`,
-        `| share of the accepted characters still there after 30 s | ${percent(counters?.kept_rate)} |`,
-        `| share of the prompt tokens that were reused | ${share(tokens.reused, tokens.recomputed + tokens.reused)} |`,
-        `| time to an answer, median | ${milliseconds(ms.p50)} |`,
-        `| time to an answer, 95th percentile | ${milliseconds(ms.p95)} |`,
+        cells(["share of the suggestions seen that were accepted, whole or in part", percent(counters?.acceptance_rate)]),
+        cells(["share of the accepted characters still there after 30 s", percent(counters?.kept_rate)]),
+        cells(["share of the prompt tokens that were reused", share(tokens.reused, tokens.recomputed + tokens.reused)]),
+        cells(["a typical key: time to an answer, median", milliseconds(ms.p50)]),
+        cells(["time to an answer, 95th percentile", milliseconds(ms.p95)]),
         "\n### What became of the requests\n",
         ...outcomes(answered),
     ];
@@ -134,7 +110,7 @@ export function explained(language: string, { level, default: usually, shown, ke
 }
 
 function cells(texts: readonly string[]): string {
-    return `| ${texts.join(" | ")} |`;
+    return `| ${texts.join(" | ").replace(/(?<=\d) (?=%|ms)/g, "\u00a0")} |`; // a figure and its unit on one line
 }
 
 function share(part: number, whole: number): string {

@@ -28,8 +28,41 @@ export interface Status {
     readonly model?: string;
     readonly device?: string;
     readonly last?: Costs | null;
+    /** Milliseconds of a typical key, the median of the last answers. */
+    readonly typical_ms?: number | null;
     readonly counters?: Counters;
 }
 
 export const STATUS = "efim/status";
 export const DID_CHANGE_STATUS = "efim/didChangeStatus";
+
+/** What the server's reasons mean; one that is not here is shown as it is. */
+export const OUTCOMES: Readonly<Record<string, string>> = {
+    suggestion: "there was a suggestion",
+    "low confidence": "not even the first word was likely enough",
+    empty: "the model expected no more text",
+    duplicate: "the suggestion only repeated text around the cursor",
+    "no fit": "the suggestion did not fit the text around the cursor",
+    "no phrase": "the model does not know the language, and the file has no phrase that fits",
+    superseded: "a newer request replaced it",
+    cancelled: "it was cancelled, because you typed on or moved away",
+    loading: "the model was still loading",
+    "no model": "no model was loaded",
+    disabled: "suggestions were turned off",
+    "workspace off": "suggestions were off in the workspace",
+    "language off": "suggestions were off for the language",
+    "file off": "suggestions were off for the file",
+    "secret file": "the file looked like one with secrets",
+    "file too large": "the file was too large",
+    "binary text": "the text looked like binary data",
+    "line too long": "the lines around the cursor were too long for the model",
+    "unknown document": "the server did not know the document",
+    error: "computing the suggestion failed: see the log",
+};
+
+const EMBEDDED = /[/\\]model_runtime[/\\]embedded$/;
+
+/** Return the name of a model for people, by its folder or its name on the hub. */
+export function modelName(model: string): string {
+    return EMBEDDED.test(model) ? "the embedded model" : (model.split(/[/\\]/).at(-1) ?? model);
+}

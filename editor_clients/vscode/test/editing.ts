@@ -63,7 +63,7 @@ export async function page(command: string): Promise<string> {
     const before = Math.max(0, ...pages().map(numberOf));
     await commands.executeCommand(`efim-ls.${command}`);
     const shown = await eventually("a page", async () => pages().find((each) => numberOf(each) > before));
-    return shown.getText();
+    return await eventually("its text", async () => !shown.getText().includes("Reading...") && shown.getText());
 }
 
 /** The page that explains the suggestion at the cursor, as HTML. */

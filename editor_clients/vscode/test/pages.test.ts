@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { workspace, type TextDocument } from "vscode";
 import { escaped } from "../src/markdown";
+import { Pages } from "../src/pages";
 import { withOurNames } from "../src/settings";
 import { explained } from "../src/statistics";
-import { ALL, BEGUN, open, page, take } from "./editing";
+import { ALL, BEGUN, eventually, open, page, take } from "./editing";
 
 describe("pages", () => {
     it("show a message of the server as it is, with the names of settings that VS Code has", () => {
@@ -16,11 +18,26 @@ describe("pages", () => {
         assert.equal(explained("python", level), text);
     });
 
+    it("are opened at once, and say later what is read meanwhile", async () => {
+        const pages = new Pages();
+        let tell = (_: string): void => {};
+        const shown = pages.show("Anything", new Promise<string>((resolve) => (tell = resolve)));
+        const found = (): TextDocument | undefined =>
+            workspace.textDocuments.find(({ uri }) => uri.path.endsWith("/Anything.md"));
+        const page = await eventually("a page", async () => found());
+        assert.match(page.getText(), /Reading\.\.\./);
+        tell("what was read");
+        await shown;
+        await eventually("what was read", async () => found()?.getText() === "what was read");
+        pages.dispose();
+    });
+
     it("tell what became of the suggestions", async () => {
         await take(await open(BEGUN), ALL);
         const text = await page("showStatistics");
         assert.match(text, /^\| requests \| [1-9]\d* \|$/m);
         assert.match(text, /^\| there was a suggestion \| [1-9]\d* \|$/m);
+        assert.match(text, /^\| a typical key: time to an answer, median \| \d+\.\d\u00a0ms \|$/m);
         assert.match(text, /^\| all \| python \| \d+ \|/m);
     });
 });

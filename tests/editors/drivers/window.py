@@ -123,7 +123,7 @@ class Window:
 
         eventually(seen, lambda: f"the status bar tells {self.status!r}, not {state!r} with {message!r}")
 
-    def hover_status(self, having: str = "recomputed") -> str:
+    def hover_status(self, having: str = "A typical key") -> str:
         """Return the tooltip of the status bar item, once it has a word.
 
         VS Code hides it when the item or the focus changes, and shows it again only to a pointer that has left.

@@ -27,6 +27,12 @@ local function of_tokens(costs)
   return ("%d tokens reused, %d recomputed"):format(costs.reused, costs.recomputed)
 end
 
+--- Return the name of a model for people, by its folder or its name on the hub.
+---@param model string
+local function model_name(model)
+  return model:find("[/\\]model_runtime[/\\]embedded$") and "the embedded model" or model
+end
+
 --- Return the state, what runs, and the last answer.
 ---@param status table
 ---@return string[]
@@ -38,13 +44,14 @@ function M.status(status)
   if M.is_set(status.notice) then
     lines[#lines + 1] = "- " .. status.notice
   end
-  for _, name in ipairs({ "model", "device" }) do
-    if M.is_set(status[name]) then
-      lines[#lines + 1] = ("- %s: %s"):format(name, status[name])
-    end
+  if M.is_set(status.model) then
+    vim.list_extend(lines, { "- model: " .. model_name(status.model), "- device: " .. status.device })
+  end
+  if M.is_set(status.typical_ms) then
+    lines[#lines + 1] = ("- a typical key: %.1f ms"):format(status.typical_ms)
   end
   if M.is_set(status.last) then
-    lines[#lines + 1] = ("- last answer: %.1f ms, %s"):format(status.last.ms, of_tokens(status.last))
+    lines[#lines + 1] = ("- last answer: %.1f ms"):format(status.last.ms)
   end
   if M.is_set(status.counters) then
     lines[#lines + 1] = "- suggestions: " .. of_suggestions(status.counters)
@@ -61,7 +68,7 @@ function M.stats(stats)
   end
   vim.list_extend(lines, { "- suggestions: " .. of_suggestions(stats), "- " .. of_tokens(stats.tokens) })
   if M.is_set(stats.ms.p50) then
-    lines[#lines + 1] = ("- answers: %.1f ms (median), %.1f ms (95th percentile)"):format(stats.ms.p50, stats.ms.p95)
+    lines[#lines + 1] = ("- a typical key: %.1f ms (median), %.1f ms (95th percentile)"):format(stats.ms.p50, stats.ms.p95)
   end
   return lines
 end
