@@ -16,7 +16,8 @@ from .fetching.programs import CHROMIUM
 from .fetching.vscode import NEWEST
 
 IMAGES = EXTENSION / "images"
-SMALL, LARGE = ViewportSize(width=860, height=430), ViewportSize(width=1400, height=700)
+SMALL, LARGE = ViewportSize(width=860, height=430), ViewportSize(width=1400, height=1000)
+PERSON = 150  # milliseconds from key to key
 PLAIN = {
     "editor.scrollbar.horizontal": "hidden",
     "editor.scrollbar.vertical": "hidden",
@@ -43,7 +44,7 @@ def take(window: Window) -> None:
     window.see_status("ready")
     window.command("View: Toggle Primary Side Bar Visibility")
     window.page.set_viewport_size(SMALL)
-    window.type(HEAD + BEGUN)
+    window.type(HEAD + BEGUN, delay=PERSON)  # so that a typical key is one
     window.see_ghost(REST)
     keep(window, "ghost-text", window.page.locator(".editor-instance"))
     item, tooltip = window.page.locator(r"#efim-ls\.efim-ls\.status"), window.page.locator(".workbench-hover")
