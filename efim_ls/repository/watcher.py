@@ -51,7 +51,8 @@ class FileWatcher:
     def _watch(self) -> None:
         """Report what changes in the folders that a walk enters, whichever these are at the time.
 
-        Other folders are watched before the earlier ones no longer are, so that nothing is missed between.
+        Other folders are watched before the earlier ones no longer are, so that nothing is missed between. A folder
+        that was removed and made again is watched no longer: those that a report names count as not watched.
         """
         watched: frozenset[str] = frozenset()
         reports: Generator[frozenset[str]] = self._nothing()
@@ -61,21 +62,20 @@ class FileWatcher:
             if not entered or entered != watched:
                 later = self._reports(entered) if entered else self._nothing()
                 try:
-                    paths = next(later, NOTHING)
+                    since = next(later, NOTHING)
                 except FileNotFoundError:  # a folder is gone since the walk
                     later.close()
                     self._ended.wait(STEP / 1000)
                     continue
-                if is_begun:
-                    paths |= (next(reports, NOTHING) if watched else NOTHING) | (entered - watched)
+                before = next(reports, NOTHING) if watched else NOTHING
                 reports.close()
-                watched, reports, is_begun = entered, later, True
-                self._tell(paths)
+                self._tell(since | before | (entered - watched if is_begun else NOTHING))
+                watched, reports, is_begun = entered - since, later, True
                 continue  # with another walk: a folder may have come before the one that holds it was watched
             for paths in reports:
                 self._tell(paths)
                 if any(self._may_decide(path, watched) for path in paths):
-                    watched -= paths  # a folder that was removed and made again is watched no longer
+                    watched -= paths
                     break
 
     def _entered(self) -> frozenset[str]:
