@@ -276,7 +276,7 @@ async def test_status_says_what_runs_and_why(editor: Editor):
 
 async def test_stats_add_up(editor: Editor):
     before = await editor.stats()
-    page = editor.open(AREA)
+    page = editor.open("# that no other test has opened\n" + AREA)
     await page.ghost()
     await page.ghost()
     after = await editor.stats()

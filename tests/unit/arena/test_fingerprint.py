@@ -38,6 +38,7 @@ HARMLESS = {
     "model_runtime.logits",
     "model_runtime.machine",
     "model_runtime.mapped_memory",
+    "model_runtime.regular_files",
 }
 
 
