@@ -80,7 +80,8 @@ class SegmentedLru:
         """Begin with `slots` free slots."""
         self._size = slots
         self._entries: dict[Name, _Entry] = {}
-        self._children: dict[Name, set[Name]] = {}  # of every parent that has any, whether it is here or not
+        # Of every parent that has any, whether it is here or not; nearly all have one, for which a set is large.
+        self._children: dict[Name, list[Name]] = {}
         self._pinned: frozenset[Name] = frozenset()
         self._protected: OrderedDict[Name, None] = OrderedDict()  # least recently used first
         self._protected_slots = 0
@@ -202,7 +203,10 @@ class SegmentedLru:
             self._lowest.push(slot)
 
     def _link(self, name: Name, parent: Name) -> None:
-        self._children.setdefault(parent, set()).add(name)
+        if (children := self._children.get(parent)) is None:
+            self._children[parent] = [name]
+        else:
+            children.append(name)
 
     def _unlink(self, name: Name, parent: Name) -> None:
         children = self._children[parent]

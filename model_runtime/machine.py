@@ -17,6 +17,7 @@ import numpy.typing as npt
 import psutil
 
 LEAST_CAPABILITY = (8, 0)  # before that, GPUs have no bf16
+M_ARENA_MAX = -8  # of glibc's malloc.h: how many heaps there may be
 PROBE_BYTES = 128 << 20  # bytes: more than most caches hold
 CUDA_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
@@ -126,6 +127,15 @@ def releasable_memory() -> int:
         memory = process.memory_info()
         return memory.rss - memory.shared
     return process.memory_full_info().uss  # on Linux it would take milliseconds, and count unchanged pages of files
+
+
+def share_heap() -> None:
+    """Let all threads of this process allocate from one heap, where the C library is glibc.
+
+    It would give each thread a heap of its own, where a few things that stay keep what threads that ended have freed.
+    """
+    with suppress(OSError, AttributeError):  # other C libraries
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def release_memory() -> None:

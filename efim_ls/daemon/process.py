@@ -40,7 +40,7 @@ from efim_ls.session.request_queue import TURN
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
 from model_runtime.errors import ModelError
-from model_runtime.machine import release_memory
+from model_runtime.machine import release_memory, share_heap
 
 GREETING = 10.0  # seconds that a client may take for its first line
 UNREAD = 1 << 24  # bytes that a client may leave unread before it is cut off: it may come back and begin again
@@ -331,6 +331,7 @@ def _has_waiting(listener: socket.socket) -> bool:
 def main(descriptor: int) -> None:
     """Run the daemon on an inherited socket that listens."""
     faulthandler.enable()
+    share_heap()
     _raise_limit_of_files()
     logging.getLogger("pygls").setLevel(logging.WARNING)  # below that it logs whole messages
     listener = socket.socket(fileno=descriptor)

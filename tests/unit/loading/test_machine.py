@@ -266,3 +266,26 @@ def test_what_is_missing_is_installed_by_the_interpreter_that_misses_it(monkeypa
     assert machine.install_command("torch") == "/venv/bin/python -m pip install torch"
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
     assert machine.install_command("torch") == "uv pip install --python /venv/bin/python torch"
+
+
+HEAPS = """if True:
+    import ctypes, threading
+    from model_runtime.machine import share_heap
+    {share}
+    lib, waiting = ctypes.CDLL(None), threading.Barrier(4)
+    lib.fopen.restype = ctypes.c_void_p
+    threads = [threading.Thread(target=lambda: (waiting.wait(), lib.malloc(100), waiting.wait())) for _ in range(4)]
+    [each.start() for each in threads]
+    [each.join() for each in threads]
+    out = ctypes.c_void_p(lib.fopen(b"/dev/stdout", b"w"))
+    lib.malloc_info(0, out), lib.fclose(out)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is another")
+@pytest.mark.parametrize(("share", "one"), [("share_heap()", True), ("", False)])
+def test_threads_share_a_heap_where_they_are_told_to(share: str, one: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HEAPS.format(share=share)], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout.count("<heap nr=") == 1) is one
