@@ -82,7 +82,7 @@ def test_what_has_to_be_fetched_is_told_first(opened: Opening, tmp_path: Path):
     window = opened(python="", env=OFFLINE | lacking | {"PIP_FIND_LINKS": str(shelf)})
     dialog = asked_to_install(window)
     told = dialog.inner_text()
-    assert "pip fetches 1 small packages" in told and "to download" in told and "on disk" in told
+    assert "pip fetches 1 small package that" in told and "to download" in told and "on disk" in told
     assert str(tmp_path / OWN_ENVIRONMENT) in told
     window.picture("install")
     press(dialog, "Cancel")
@@ -160,7 +160,7 @@ def test_what_a_named_model_needs_is_installed_by_a_button(opened: Opening, tmp_
     message.get_by_role("button", name="Install huggingface_hub").click()
     dialog = window.page.locator(".monaco-dialog-box", has_text="Install huggingface_hub?")
     dialog.wait_for(timeout=1000 * PATIENCE)
-    assert "pip fetches 1 small packages" in dialog.inner_text()
+    assert "pip fetches 1 small package." in dialog.inner_text()
     press(dialog, "Install")
     installed = "lib/python*/site-packages/huggingface_hub-*.dist-info/RECORD"
     eventually(lambda: list((tmp_path / OWN_ENVIRONMENT).glob(installed)), lambda: "not installed", within=PATIENCE)

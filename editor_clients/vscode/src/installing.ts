@@ -214,7 +214,7 @@ class Installation {
 function ofServer({ packages }: Plan): string {
     const server = "The server comes with this extension.";
     return packages > 0
-        ? `${server} pip fetches ${packages} small packages that it needs: ${LIGHT}. If it needs PyTorch on this machine, you are asked again.`
+        ? `${server} pip fetches ${small(packages)} that it needs: ${LIGHT}. If it needs PyTorch on this machine, you are asked again.`
         : `${server} All packages that it needs are there already.`;
 }
 
@@ -223,7 +223,7 @@ function ofAddition({ packages, torch, hasCuda }: Plan): string {
         return `Your package index has PyTorch for GPUs only, which takes several gigabytes. The program uv, which pip fetches, installs PyTorch for CPUs from PyTorch's own index instead: ${HEAVY}.`;
     }
     return torch === undefined
-        ? `pip fetches ${packages} small packages.`
+        ? `pip fetches ${small(packages)}.`
         : `pip fetches ${packages} packages: ${HEAVY}, most of it PyTorch ${torch}.`;
 }
 
@@ -244,4 +244,8 @@ function cause({ output, errors }: Finished): string {
     }
     const told = errors.split(/\r?\n/).filter((line) => /^error: ?/i.test(line));
     return (told[0] ?? lastLine(errors || output)).replace(/^error: ?/i, "").trim();
+}
+
+function small(packages: number): string {
+    return packages === 1 ? "1 small package" : `${packages} small packages`;
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import FrameLocator
+from playwright.sync_api import FrameLocator, TimeoutError
 
 from ..conftest import Opening, newest_only
 from ..drivers.waiting import HANG, eventually
@@ -41,7 +42,8 @@ def explained(window: Window) -> FrameLocator:
         window.page.locator(".editor-instance .view-lines").first.click()
         window.press("Control+End", "Backspace")
         window.type("p")
-        window.page.wait_for_timeout(1000)
+        with suppress(TimeoutError):
+            link.wait_for(timeout=1000)
         return link.is_visible()
 
     eventually(named, lambda: view(window).locator("body").inner_text(), within=2 * HANG)
