@@ -12,6 +12,7 @@ from benchmarks import excerpts, memory, start_up, store
 from benchmarks.decoding import contexts, hf, speed
 from benchmarks.keystrokes import (
     busy_machine,
+    day,
     first_token,
     large_workspace,
     policies,
@@ -50,6 +51,7 @@ def main(path: Path | None = None) -> None:
         "excerpts": excerpts.measure(),
         "busy": busy_machine.measure(),
         "workspace": large_workspace.measure(),
+        "day": day.measure(),
     }
     print(json.dumps(results))
 

@@ -32,7 +32,7 @@ KEYS = "    value = self.compute("
 
 def measure() -> dict[str, Any]:
     """Measure starts and memory, with sockets and a cache of their own."""
-    with _own_folders() as folder:
+    with own_folders() as folder:
         files = _repository(folder / "repository")
         _completed(files[0])  # writes what later starts read
         results = {"complete": _times(files[0])}
@@ -107,7 +107,7 @@ async def _mib(settings: Mapping[str, object], repository: Path, files: list[Pat
             await _type(headless, file, KEYS)
             await headless.settled()
             pids = {each.pid for each in psutil.Process().children(recursive=True)} | {
-                each["pid"] for each in _daemons()
+                each["pid"] for each in daemons()
             }
             found.append(sum(psutil.Process(pid).memory_info().rss for pid in pids) / 2**20)
     return found
@@ -119,7 +119,7 @@ async def _after_kills(file: Path) -> list[float]:
     async with editor(SHARED) as headless:
         await _type(headless, file, KEYS)
         for _ in range(KILLS):
-            [daemon] = _daemons()
+            [daemon] = daemons()
             os.kill(daemon["pid"], signal.SIGKILL)
             began = perf_counter()
             await headless.status()
@@ -138,7 +138,8 @@ async def _type(headless: Editor, file: Path, keys: str) -> None:
         await headless.complete(uri, at)
 
 
-def _daemons() -> list[dict[str, Any]]:
+def daemons() -> list[dict[str, Any]]:
+    """Return what `efim-ls status` tells of the daemons that run."""
     told = subprocess.run([*COMMAND, "status", "--json"], check=True, capture_output=True)
     return [json.loads(line) for line in told.stdout.splitlines()]
 
@@ -156,7 +157,7 @@ def _repository(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _own_folders() -> Iterator[Path]:
+def own_folders() -> Iterator[Path]:
     """Keep daemons and caches apart from the user's."""
     with TemporaryDirectory(prefix="efim-bench-") as folder:
         mine = {"XDG_RUNTIME_DIR": folder, "XDG_CACHE_HOME": f"{folder}/cache"}
