@@ -8,6 +8,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -45,7 +46,7 @@ def cuda_missing() -> str | None:
 def install_command(package: str) -> str:
     """Return the command that installs a package where this process finds it: the user's `pip` may be another's."""
     python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
-    if find_spec("pip"):
+    if PathFinder.find_spec("pip"):  # any other way to ask would make setuptools unfit for this process
         return f"{python} -m pip install {package}"
     return f"uv pip install --python {python} {package}"  # which leaves pip out of the environments that it makes
 

@@ -260,11 +260,13 @@ def test_a_refusal_of_the_gpu_tells_what_would_fit(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_missing_is_installed_by_the_interpreter_that_misses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import model_runtime.machine as m; m.install_command('torch'); import setuptools"
+    subprocess.run([sys.executable, "-c", code], check=True)  # which asking for pip can make impossible
     monkeypatch.setattr(sys, "executable", "/home/me/own venv/bin/python")
     assert machine.install_command("torch") == '"/home/me/own venv/bin/python" -m pip install torch'
     monkeypatch.setattr(sys, "executable", "/venv/bin/python")
     assert machine.install_command("torch") == "/venv/bin/python -m pip install torch"
-    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine.PathFinder, "find_spec", lambda name: None)
     assert machine.install_command("torch") == "uv pip install --python /venv/bin/python torch"
 
 
