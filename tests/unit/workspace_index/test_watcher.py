@@ -13,10 +13,17 @@ from time import monotonic
 
 import pytest
 
+from efim_ls.repository import watcher
 from efim_ls.repository.watcher import FileWatcher, _explained
 
 HANG = 60  # seconds after which a change that is not reported fails its test
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="only Linux tells what is watched")
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "STEP", 50)
+    monkeypatch.setattr(watcher, "SETTLED", 200)
 
 
 @contextmanager
