@@ -179,9 +179,10 @@ class WorkspaceIndex:
         if self._readable(path) is None:
             return
         source = self._source(family_of(language), text)
+        ids = self._ids[source.digest]
         yield
         if self._open.get(path) != source:
-            self._open[path] = source
+            self._open[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
             self.excerpts.open(path, language, text)
             yield from self._publish()
         if self._is_built:

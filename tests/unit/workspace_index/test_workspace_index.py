@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from efim_ls.access.rules import Rules
+from efim_ls.repository.content import digest_of
 from efim_ls.repository.index_file import IndexFile
 from efim_ls.repository.workspace_index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.settings import Settings
@@ -289,6 +290,19 @@ def test_a_merge_of_one_window_is_taken_up_by_the_other(
         take(second.refresh([str(new)]))
     take(first.refresh([str(new)]))
     assert first.snapshot["python"]._segments == second.snapshot["python"]._segments != before
+
+
+def test_a_publication_while_a_document_is_opened_loses_nothing(project: Scope) -> None:
+    index, path = made(project), project.folders[0] / "m1.py"
+    take(index.build())
+    opening = index.open(str(path), "python", "only = 'in the editor'\n")
+    next(opening)
+    (project.folders[0] / "new.py").write_text("z = 1\n")
+    take(index.refresh([str(project.folders[0] / "new.py")]))
+    take(opening)
+    digest = index.snapshot["python"].paths[str(path)]
+    assert index.snapshot["python"].tokens and digest == digest_of("only = 'in the editor'\n")
+    index.close()
 
 
 def test_what_no_window_holds_any_more_is_gone(project: Scope) -> None:
