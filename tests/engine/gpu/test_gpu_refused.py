@@ -159,11 +159,8 @@ def test_beside_a_gpu_a_torch_that_is_missing_is_told_with_the_remedy(monkeypatc
     assert machine.cuda_missing() is not None, "no GPU is pretended yet"
     monkeypatch.setattr(machine, "has_cuda_driver", lambda: True)
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
-    assert (
-        machine.cuda_missing()
-        == cuda_state()
-        == (f"torch is not installed: run uv pip install --python {sys.executable} torch")
-    )
+    told = f"torch is not installed: run {machine.install_command('torch')}"
+    assert machine.cuda_missing() == cuda_state() == told
 
 
 def refusing(reason: str) -> Callable[..., None]:
