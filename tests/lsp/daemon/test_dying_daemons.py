@@ -98,6 +98,7 @@ async def test_a_client_whose_daemons_die_before_they_serve_gets_a_server_of_its
         await editor.start(GHOST_TEXT)
         await editor.logged("gets a server of its own, because the daemon ended before it served anybody")
         assert await editor.open(HEAD + "‸").item(1) is not None
-        [log] = daemons.FOLDER.glob("*.log")
-        assert log.read_text("utf-8").count("import of psutil halted") == HOPELESS, "what each said is kept"
+        logs = [log.read_text("utf-8") for log in daemons.FOLDER.glob("*.log")]  # killed daemons leave theirs
+        [log] = [log for log in logs if "import of psutil halted" in log]
+        assert log.count("import of psutil halted") == HOPELESS, "what each said is kept"
         assert await editor.close() == 0
