@@ -89,7 +89,7 @@ clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
-.venv/runs: pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] model_runtime/memory/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
+.venv/runs: pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
 	@echo "installing into .venv: a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch

@@ -31,13 +31,11 @@ from efim_lab.evaluation.figures.intervals import Estimate, mean, proportion, ra
 from efim_lab.evaluation.measured_model import LINE, MEASURED_OWNER
 from efim_lab.evaluation.places.cursors import Context, context_at, line_at, shuffled_lines
 from efim_lab.evaluation.report import cell
-from efim_ls.completion.model_from_settings import fit_budget
-from efim_ls.completion.window import Window
+from efim_ls.completion.models.open import fit_budget
+from efim_ls.completion.planning.window import Window
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder, Floats, codec_at
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
@@ -45,6 +43,8 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import Pool
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer

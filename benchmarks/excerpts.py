@@ -17,15 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.table import show
-from efim_ls.completion.document_frames import DocumentFrames
-from efim_ls.completion.kv_persistence import KvPersistence
-from efim_ls.completion.planner import Frame, Plan
-from efim_ls.completion.window import Budget
+from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.planning.planner import Frame, Plan
+from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
-from model_runtime.arena.kv_format import KvFormat
-from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.output import StopRule
+from model_runtime.kv.format import KvFormat
+from model_runtime.kv.pool import Owner
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.prompt import Prompt, build, with_isolated

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 
 from benchmarks.table import show
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder
@@ -29,6 +28,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.decoder.quantization import Format
+from model_runtime.kv.arena import Arena
 
 ROWS, CONTEXTS = (1, 4, 8, 64), (1100, 256)  # the longest first: a pass leaves what lies before it as it is
 TURNS, REPEATS = 15, 5

@@ -22,17 +22,17 @@ import numpy as np
 import torch
 
 from benchmarks.table import show
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY
+from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.engine.ngram_cache import NgramCache, read_ngram_cache
 from model_runtime.engine.sampler import Sampler
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.loading.autotune import CpuMethod
-from model_runtime.memory.memory import EMPTY
-from model_runtime.memory.segment import MemoryDocument
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENS = 3_000_000

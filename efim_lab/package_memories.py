@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from efim_lab.documents import CodeDocument, package_of
 from efim_ls.languages import language_of
-from model_runtime.memory.memory import Memory, MemoryDocument, MemoryView
+from model_runtime.counts.snapshot import Memory, MemoryDocument, MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 
 DIGEST_BYTES = 16

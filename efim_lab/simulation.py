@@ -1,7 +1,7 @@
 """Counts what the engine would recompute, on sequences without tensors."""
 
-from model_runtime.arena.sequence import TokenSequence
 from model_runtime.ids import Ids
+from model_runtime.kv.sequence import TokenSequence
 
 
 def simulate_prefill(sequence: TokenSequence, ids: Ids) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from model_runtime.memory.view import MemoryView
+from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, it stays true

@@ -12,7 +12,6 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel, StaticCache
 from transformers.cache_utils import StaticLayer
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import CHUNK, AnyDecoder
@@ -20,6 +19,7 @@ from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.native.decoder import native_missing
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.loading.autotune import CpuMethod
 
 OURS, TRANSFORMERS, LLAMA = "ours", "transformers", "llama.cpp"

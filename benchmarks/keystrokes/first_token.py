@@ -21,8 +21,8 @@ from efim_lab.replay import trace
 from efim_lab.replay.policies import NO_IDS, POLICIES, Policy, PolicyPrompt
 from efim_lab.replay.report import percentile
 from efim_lab.replay.trace import Keystroke, Trace
-from efim_ls.completion.model_from_settings import fit_budget
-from efim_ls.completion.window import Budget
+from efim_ls.completion.models.open import fit_budget
+from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights

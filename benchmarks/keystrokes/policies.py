@@ -10,7 +10,7 @@ from benchmarks.table import show
 from efim_lab.replay import trace
 from efim_lab.replay.policies import POLICIES, count_radix_rows, count_rows
 from efim_lab.replay.report import summary
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.window import Budget
 
 FOREGROUND = ("mean", "p50", "p90", "p95", "p99")
 HEADER = ("policy", "mean in all", "foreground", *FOREGROUND[1:], "background", "given up", "re-anchors")

@@ -12,7 +12,7 @@ from benchmarks.table import show
 from efim_lab.replay.report import percentile
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
-from efim_ls.session.background import accepted
+from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 
 SUGGESTIONS = 60

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from efim_lab.evaluation.places.cursors import Context
-from efim_ls.completion.planner import new_anchor
-from efim_ls.completion.window import Budget, Window
+from efim_ls.completion.planning.planner import new_anchor
+from efim_ls.completion.planning.window import Budget, Window
 from model_runtime.prompt.prompt import Prompt, assemble, build, heal
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer

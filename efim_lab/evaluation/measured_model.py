@@ -14,17 +14,17 @@ import numpy.typing as npt
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
-from efim_ls.completion.planner import never
-from model_runtime.arena.pool import Owner
+from efim_ls.completion.planning.planner import never
+from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.output import StopRule
 from model_runtime.ids import Ids
+from model_runtime.kv.pool import Owner
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 
 CAPACITY = 2048  # tokens of a prompt and its completion, if the model's context allows

@@ -9,7 +9,7 @@ from efim_lab.evaluation.arms import ARMS
 from efim_lab.evaluation.measured_model import MeasuredModel
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.simulation import simulate_prefill
-from model_runtime.arena.sequence import TokenSequence
+from model_runtime.kv.sequence import TokenSequence
 from model_runtime.prompt.prompt import Prompt
 
 COUNTED = tuple(arm for arm in ARMS if arm.chooser == "model")  # the other arms share the prompts of one of these

@@ -20,9 +20,9 @@ from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.evaluation.typist.measurement import TypingReport
 from efim_lab.package_memories import PackageMemories
+from efim_ls.completion.answerers.phrases import SURE, PhraseSpeaker
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.phrase_speaker import SURE, PhraseSpeaker
-from efim_ls.completion.planner import never
+from efim_ls.completion.planning.planner import never
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.languages import ANY, name_of
 from efim_ls.request import Request

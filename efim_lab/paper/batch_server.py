@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from model_runtime.arena.arena import Arena
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 
 class Answer(NamedTuple):

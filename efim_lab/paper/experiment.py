@@ -11,9 +11,9 @@ import numpy as np
 
 from efim_lab.paper.batch_server import Answer, BatchServer
 from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, Scheme
-from model_runtime.arena.arena import Arena
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 REPEATS = 3
 WARM_UP = 2  # tokens of an answer generated before measuring

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from efim_ls.completion.cache_file import CacheFile
-from model_runtime.arena.arena import arena_bytes
+from efim_ls.completion.models.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
 from model_runtime.decoder.gpu.device import choose_device
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import arena_bytes
 from model_runtime.loading.load import DecoderOptions, load_on_cpu
 from model_runtime.loading.memory_fit import kv_bytes, usable_formats
 

@@ -15,12 +15,12 @@ import numpy as np
 from efim_lab.replay.policies import NO_IDS, POLICIES, PolicyPrompt
 from efim_lab.replay.report import KeystrokeRow, row_of
 from efim_lab.replay.trace import Keystroke
-from efim_ls.completion.model_from_settings import load_model
+from efim_ls.completion.models.open import load_model
 from efim_ls.request import Costs, Milliseconds
 from efim_ls.settings import Settings
-from model_runtime.arena.pool import Owner
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import StopRule
+from model_runtime.kv.pool import Owner
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt
 

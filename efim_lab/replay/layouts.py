@@ -18,9 +18,9 @@ from efim_lab.replay.policies import Policy, PolicyPrompt, StickyWindow, count_w
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.simulated_repository import SimulatedRepository, files_of
 from efim_lab.replay.trace import Trace, keystrokes
-from efim_ls.completion.model_from_settings import FULL_EXCERPTS
-from efim_ls.completion.planner import FRAMES, Frame, Plan, Planner
-from efim_ls.completion.window import Budget
+from efim_ls.completion.models.open import FULL_EXCERPTS
+from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
+from efim_ls.completion.planning.window import Budget
 from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.excerpt_layout import PlainLayout, excerpt_ids

@@ -15,12 +15,12 @@ from efim_lab.replay.radix_cache import RadixCache
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.trace import Keystroke
 from efim_lab.simulation import simulate_prefill
-from efim_ls.completion.planner import FRAMES, Frame, Plan, Planner
-from efim_ls.completion.window import Budget, Window
-from model_runtime.arena.pool import Owner, Pool
-from model_runtime.arena.sequence import TokenSequence
+from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
+from efim_ls.completion.planning.window import Budget, Window
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
+from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.sequence import TokenSequence
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.prompt import Prompt, build, order_parts
 from model_runtime.prompt.template import Template

@@ -19,12 +19,12 @@ from efim_lab.reuse.network import Network
 from efim_lab.reuse.places import ReusePlace
 from efim_lab.reuse.scenarios import Scenario, scenarios
 from efim_lab.reuse.subject import NEW_TOKENS, ReuseSubject, Rows, Target
-from efim_ls.completion.planner import never
-from model_runtime.arena.arena import Arena, arena_bytes
+from efim_ls.completion.planning.planner import never
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import CompositionMethod
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena, arena_bytes
 
 EXACT = "exact"
 FOLLOWED = 8  # tokens of the exact completion after which distributions are compared

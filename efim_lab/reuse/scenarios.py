@@ -11,8 +11,8 @@ import numpy as np
 from efim_lab.evaluation.places.cursors import Context, line_at
 from efim_lab.reuse.places import EARLIER, ReusePlace
 from efim_lab.reuse.subject import NEW_TOKENS, ReuseSubject, Target
-from model_runtime.arena.arena import Arena
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 BEFORE, AFTER = 1600, 800  # characters of a window before the cursor and after its line
 ORDER = (3, 0, 4, 1)  # of the excerpts that stay when the context changes; the spare one comes second

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.reuse.places import Excerpt
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.prompt.prompt import build
 

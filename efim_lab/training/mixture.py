@@ -28,9 +28,9 @@ from efim_lab.training.observation import (
     Observer,
     TargetPlace,
 )
+from model_runtime.counts.segment import LEAST
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
-from model_runtime.memory.segment import LEAST
 
 FITTED, JUDGED = 2000, 400  # cursors
 SWEEPS = 6  # over all shares; further ones together gain less than a nat

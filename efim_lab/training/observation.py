@@ -14,16 +14,16 @@ import torch
 from efim_lab.documents import CodeDocument, package_of
 from efim_lab.errors import WorkError
 from efim_lab.package_memories import PackageMemories
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.counts.snapshot import EMPTY, MemoryView
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import matches, recency
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import Owner, Pool
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.memory.memory import EMPTY, MemoryView
 from model_runtime.prompt import prompt
 
 Floats = npt.NDArray[np.float64]

@@ -171,7 +171,7 @@ def check_file(path: Path) -> None:
 
 def check_model(name: str) -> None:
     """Raise Failure if a model's name or folder cannot be used; imports no torch."""
-    from efim_ls.completion.model_check import check_model_files
+    from efim_ls.completion.models.check import check_model_files
     from efim_ls.settings import Settings
     from model_runtime.errors import ModelError
 

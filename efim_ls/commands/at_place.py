@@ -14,13 +14,13 @@ from efim_ls.commands.arguments import Failure, FilePlace, Mistake
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
-from efim_ls.repository.database.origin import read_summary
-from efim_ls.repository.database.place import index_path
-from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
-from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
 from efim_ls.request import Answer, Request, ShouldStop
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
+from efim_ls.workspace.database.origin import read_summary
+from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer

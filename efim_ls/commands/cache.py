@@ -16,12 +16,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.commands.arguments import counted, model_name
-from efim_ls.completion.frame_notes import uri_of
+from efim_ls.completion.planning.notes import uri_of
 from efim_ls.paths import HASHES, SPEED, document_tag, file_path
-from efim_ls.repository.database.inspection import find_damage
-from efim_ls.repository.database.origin import IndexSummary, read_summary
-from efim_ls.repository.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
-from efim_ls.repository.index_file import remove_file
+from efim_ls.workspace.database.inspection import find_damage
+from efim_ls.workspace.database.origin import IndexSummary, read_summary
+from efim_ls.workspace.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
+from efim_ls.workspace.index_file import remove_file
 from kv_store.atomic_files import TEMPORARY_PREFIX
 from kv_store.block import BLOCK_TOKENS
 from kv_store.disk.block_file import BlockFile

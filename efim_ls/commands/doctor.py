@@ -19,12 +19,12 @@ from efim_ls.access.reasons import refusal
 from efim_ls.commands.arguments import Failure, check_model, counted, model_name
 from efim_ls.languages import ANY, name_of
 from efim_ls.paths import cache_folder
-from efim_ls.repository.database.origin import read_summary
-from efim_ls.repository.database.place import index_path, index_size
 from efim_ls.request import Answer, Request
-from efim_ls.session.model_loader import CLOSING
+from efim_ls.session.loader import CLOSING
 from efim_ls.settings import Settings
 from efim_ls.version import installed_version
+from efim_ls.workspace.database.origin import read_summary
+from efim_ls.workspace.database.place import index_path, index_size
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
 from model_runtime.loading.key_costs import duration, key_costs

@@ -12,10 +12,10 @@ from rich.console import Console
 from efim_ls.access.rules import Rules
 from efim_ls.commands.arguments import Failure, counted
 from efim_ls.languages import name_of
-from efim_ls.repository.database.origin import IndexSummary, read_summary
-from efim_ls.repository.database.place import index_path, index_size, remove_index
-from efim_ls.repository.workspace_index import IndexStatus, Scope, WorkspaceIndex, open_index
 from efim_ls.settings import DEFAULTS, Settings
+from efim_ls.workspace.database.origin import IndexSummary, read_summary
+from efim_ls.workspace.database.place import index_path, index_size, remove_index
+from efim_ls.workspace.index import IndexStatus, Scope, WorkspaceIndex, open_index
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture, read_tokenizer

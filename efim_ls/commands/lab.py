@@ -169,7 +169,7 @@ def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
     check_model(arguments.model)
     from efim_lab.replay import report
     from efim_lab.replay.layouts import count_layouts
-    from efim_ls.completion.window import Budget
+    from efim_ls.completion.planning.window import Budget
     from model_runtime.checkpoint.hub.names import model_folder
 
     if arguments.excerpts and not Path(arguments.excerpts).is_dir():
@@ -205,7 +205,7 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
     from efim_lab.replay.player import replay
     from efim_lab.replay.policies import count_rows
     from efim_lab.replay.trace import keystrokes
-    from efim_ls.completion.window import Budget
+    from efim_ls.completion.planning.window import Budget
     from efim_ls.settings import Settings
     from model_runtime.checkpoint.hub.names import model_folder
     from model_runtime.errors import ModelError

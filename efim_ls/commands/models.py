@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.completion.cache_file import CacheFile
-from efim_ls.completion.model_from_settings import capacity, fit_budget
+from efim_ls.completion.models.cache_file import CacheFile
+from efim_ls.completion.models.open import capacity, fit_budget
 from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
-from model_runtime.arena.arena import FP32
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.checkpoint.hub.names import CachedModel, cached_models
 from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import FP32
 from model_runtime.loading.autotune import remembered_times, supported_formats
 from model_runtime.loading.checkpoint_reader import read_architecture
 from model_runtime.loading.key_costs import KeyCosts, duration, key_costs

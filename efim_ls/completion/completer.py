@@ -11,25 +11,23 @@ from dataclasses import asdict, replace
 from time import perf_counter
 
 from efim_ls.access.reasons import without_prompt
+from efim_ls.completion.answerers.phrases import REACH, PhraseSpeaker
 from efim_ls.completion.costs import CostMeter
-from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.document_state import DocumentFrames
 from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
-from efim_ls.completion.kv_persistence import KvPersistence
-from efim_ls.completion.model_from_settings import open_model
-from efim_ls.completion.phrase_speaker import REACH, PhraseSpeaker
-from efim_ls.completion.planner import Frame, Plan, Planner, PlanStopped
-from efim_ls.completion.suggestions.beginning import Beginning, likely_beginning
+from efim_ls.completion.models.open import open_model
+from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.planning.planner import Frame, Plan, Planner, PlanStopped
+from efim_ls.completion.planning.window import Budget
 from efim_ls.completion.suggestions.explanation import Spoken, explained, suggestion
 from efim_ls.completion.suggestions.recent import Remainder
-from efim_ls.completion.window import Budget
+from efim_ls.completion.suggestions.shown import Beginning, likely_beginning
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
@@ -37,6 +35,8 @@ from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import stop_rule
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import Owner
 from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts

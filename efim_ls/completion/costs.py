@@ -6,7 +6,7 @@ from dataclasses import asdict
 from time import perf_counter
 from typing import Literal
 
-from efim_ls.completion.planner import Frame
+from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Costs, FrameKind, Milliseconds
 from model_runtime.engine.engine import Generation
 

@@ -25,7 +25,7 @@ import psutil
 from efim_ls.commands import at_place
 from efim_ls.commands.arguments import Failure, FilePlace
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.loading.shared_models import SharedModels
+from efim_ls.completion.models.shared import SharedModels
 from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade, shares_cache
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
@@ -35,8 +35,8 @@ from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
 from efim_ls.request import ShouldStop
 from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, TurnOver
-from efim_ls.session.model_loader import CLOSING, LOADING
-from efim_ls.session.request_queue import TURN
+from efim_ls.session.loader import CLOSING, LOADING
+from efim_ls.session.requests import TURN
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
 from model_runtime.errors import ModelError

@@ -26,7 +26,7 @@ from efim_ls.lsp.protocol import (
 from efim_ls.lsp.text_sync import changes_of, document_uri, language_and_text, version_of
 from efim_ls.lsp.wire import TEXT
 from efim_ls.request import Request
-from efim_ls.session.open_documents import OpenDocument
+from efim_ls.session.documents import OpenDocument
 from efim_ls.settings import SECTIONS, parse
 from efim_ls.text.document import Change
 

@@ -16,13 +16,13 @@ from pygls.lsp.server import LanguageServer
 from efim_ls.lsp.protocol import DID_CHANGE_STATUS, EfimProtocol, converter
 from efim_ls.lsp.status import StatusReporter
 from efim_ls.lsp.transport import parent_gone
-from efim_ls.repository.workspace_index import IndexStatus
 from efim_ls.session.engine_thread import EngineThread
-from efim_ls.session.model_loader import Fetch, Load
+from efim_ls.session.loader import Fetch, Load
 from efim_ls.session.session import Session
 from efim_ls.settings import parse
 from efim_ls.text.document import Encoding
 from efim_ls.version import installed_version
+from efim_ls.workspace.index import IndexStatus
 
 OUT_OF_STEP = (
     "the editor sent an edit that cannot be understood, so its document gets no suggestions: save it, or close and "

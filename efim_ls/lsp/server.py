@@ -22,7 +22,7 @@ from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.transport import MessageReader, StdinSource, StdoutWriter
 from efim_ls.session.engine_thread import EngineThread
-from efim_ls.session.model_loader import CLOSING, CompletionBackend, Fetch, Load, Progress
+from efim_ls.session.loader import CLOSING, CompletionBackend, Fetch, Load, Progress
 from efim_ls.settings import Settings
 
 # The last is a terminal's that closes; Windows lacks it.
@@ -57,10 +57,10 @@ def load_completer(settings: Settings, progress: Progress) -> CompletionBackend:
 
 def fetch_model(settings: Settings, progress: Progress, beside: bool) -> None:
     """Download the configured model if needed; raises ModelError if that fails or it cannot be used here."""
-    from efim_ls.completion.model_check import check_model_files
+    from efim_ls.completion.models.check import check_model_files
 
     check_model_files(settings)
-    from efim_ls.completion.model_from_settings import fetch  # imported late, likewise
+    from efim_ls.completion.models.open import fetch  # imported late, likewise
 
     fetch(settings, progress, beside)
 

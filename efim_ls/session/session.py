@@ -13,22 +13,22 @@ from typing import cast
 from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
 from efim_ls.access.rules import Rules
 from efim_ls.paths import real_path
-from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
-from efim_ls.repository.repository import Repository
-from efim_ls.repository.workspace_index import IndexStatus, Scope
 from efim_ls.request import Ahead, Answer, Reason, Request, Status
-from efim_ls.session.background import BackgroundWork
+from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded, Turn, TurnOver
-from efim_ls.session.model_loader import CompletionBackend, Fetch, Load, ModelLoader, Progress, nothing_to_fetch
-from efim_ls.session.open_documents import OpenDocument, OpenDocuments
-from efim_ls.session.request_queue import RequestQueue
+from efim_ls.session.loader import CompletionBackend, Fetch, Load, ModelLoader, Progress, nothing_to_fetch
+from efim_ls.session.prefetch import BackgroundWork
+from efim_ls.session.requests import RequestQueue
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import UsageHistory
 from efim_ls.usage.levels import levels_in_force
 from efim_ls.usage.suggestions import Offers
+from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.index import IndexStatus, Scope
+from efim_ls.workspace.thread import Repository
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model_runtime.arena.arena import Arena, KeysValues
 from model_runtime.compose.method import Composition, CompositionMethod
 from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
 from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.logits import copied
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass

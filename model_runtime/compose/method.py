@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from model_runtime.arena.arena import Arena
 from model_runtime.compose.pieces import Piece
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 
 class Composition(NamedTuple):

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits
 
 CHUNK = 64  # rows of one prefill pass on a CPU: how long a newer request may have to wait

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Weights
@@ -21,6 +20,7 @@ from model_runtime.decoder.linear import Linear, linear
 from model_runtime.decoder.quantization import Format
 from model_runtime.decoder.tensors import as_tensor, norm_tensors
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 
 class PackedLayer(NamedTuple):

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Owner, Pool
 from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest, Span
 from model_runtime.engine.decoding import Decoding, Line, Stopped, recall_choices
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import Owner, Pool
 from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model_runtime.arena.arena import Arena
+from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
 from model_runtime.engine.ngram_cache import NgramCache
@@ -17,8 +17,8 @@ from model_runtime.engine.output import Output
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits, copied
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 
 STALE_AFTER = 8  # tokens after which the text an arena held before says nothing about the text to come

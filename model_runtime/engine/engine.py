@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
-from model_runtime.arena.pool import Owner, Pool
 from model_runtime.compose.composer import Composer
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
 from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding, Stopped
 from model_runtime.engine.drafts import NO_DRAFT, Drafts
-from model_runtime.engine.likelihood import Likelihood
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.pass_costs import PassCosts
+from model_runtime.engine.probability import Likelihood
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
+from model_runtime.kv.pool import Owner, Pool
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.counts.lookup import NO_IDS, NOTHING, Followers
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.memory.lookup import NO_IDS, NOTHING, Followers
-from model_runtime.memory.view import MemoryView
 from model_runtime.regular_files import MIB, read_regular
 
 LOCAL_CACHE_FILE = "local_cache.json"

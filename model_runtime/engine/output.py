@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from model_runtime.engine.likelihood import Likelihood, Step, byte_offsets
+from model_runtime.counts.lookup import NO_IDS
+from model_runtime.counts.segment import MOST
+from model_runtime.engine.probability import Likelihood, Step, byte_offsets
 from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
-from model_runtime.memory.lookup import NO_IDS
-from model_runtime.memory.segment import MOST
 
 OPENERS = (":", "(", "[", "{")
 

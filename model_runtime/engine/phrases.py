@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
 from model_runtime.ids import Ids
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.spelling import is_word
 from model_runtime.prompt.tokenizer import Tokenizer
 

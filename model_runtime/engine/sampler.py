@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import Likeliest
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
 from model_runtime.ids import Ids
 from model_runtime.logits import Logits, fetched
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder.any_decoder import AnyDecoder
@@ -24,6 +23,7 @@ from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
 from model_runtime.decoder.native.library import library_hash
 from model_runtime.decoder.quantization import Format, int8_too_wide
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import Arena
 from model_runtime.loading.memo import Memo
 from model_runtime.machine import cpu_name, install_command
 

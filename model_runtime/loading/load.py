@@ -9,10 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict, Unpack
 
-from model_runtime.arena.arena import FP32, Arena, arena_bytes
-from model_runtime.arena.excerpt_library import ROOMS_KEPT, ExcerptLibrary
-from model_runtime.arena.kv_format import KvFormat, fingerprint
-from model_runtime.arena.pool import Pool
 from model_runtime.checkpoint.config import ModelConfig, read_languages
 from model_runtime.checkpoint.hub.names import hub_origin
 from model_runtime.checkpoint.rope import rotation_bytes
@@ -37,6 +33,10 @@ from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
 from model_runtime.isolated import Mask
+from model_runtime.kv.arena import FP32, Arena, arena_bytes
+from model_runtime.kv.excerpt_library import ROOMS_KEPT, ExcerptLibrary
+from model_runtime.kv.format import KvFormat, fingerprint
+from model_runtime.kv.pool import Pool
 from model_runtime.loading.autotune import choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing

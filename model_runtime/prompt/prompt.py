@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from model_runtime.counts.view import MemoryView
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, Mask, isolated_excerpts
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import WORTH_COPYING, Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY, Memory
+from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest, Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
@@ -23,10 +24,9 @@ from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import WORTH_COPYING, Owner, Pool
 from model_runtime.logits import Logits, fetched
-from model_runtime.memory.memory import EMPTY, Memory
-from model_runtime.memory.segment import MemoryDocument
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 

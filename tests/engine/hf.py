@@ -10,12 +10,12 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena.arena import Arena
 from model_runtime.decoder.hf.config import hf_config
 from model_runtime.decoder.hf.decoder import HfDecoder
 from model_runtime.decoder.hf.load import load_hf_decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from tests.models import VOCABULARY
 
 transformers_logging.disable_progress_bar()

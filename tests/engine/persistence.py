@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_frames import DocumentFrames
-from efim_ls.completion.kv_persistence import KvPersistence
-from efim_ls.completion.window import Budget
+from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
 from model_runtime.loading.load import Model
 

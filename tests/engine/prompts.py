@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model_runtime.arena.pool import Owner
 from model_runtime.checkpoint.config import read_config
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.engine.drafts import NO_DRAFT
@@ -14,6 +13,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import Rule
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
+from model_runtime.kv.pool import Owner
 from model_runtime.prompt.prompt import Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer

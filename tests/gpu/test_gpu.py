@@ -15,8 +15,6 @@ from model_runtime.machine import cuda_missing
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")]
 pytest.importorskip("xformers", reason="xformers is not installed")
 
-from model_runtime.arena.arena import Arena  # noqa: E402
-from model_runtime.arena.pool import Owner  # noqa: E402
 from model_runtime.checkpoint.config import read_config  # noqa: E402
 from model_runtime.checkpoint.weights import read_weights  # noqa: E402
 from model_runtime.decoder.any_decoder import Span  # noqa: E402
@@ -31,6 +29,8 @@ from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.decoding import Stopped  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
+from model_runtime.kv.arena import Arena  # noqa: E402
+from model_runtime.kv.pool import Owner  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import Model, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402

@@ -18,7 +18,7 @@ from typing import NoReturn
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.session.engine_thread import ShouldStop
-from efim_ls.session.model_loader import Progress, nothing_to_fetch
+from efim_ls.session.loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget

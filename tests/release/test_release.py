@@ -33,7 +33,7 @@ SDIST, VSIX, PLUGIN = f"efim_ls-{VERSION}.tar.gz", f"efim-ls-{VERSION}.vsix", f"
 LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
-    "model_runtime/memory/native/_memory.so",
+    "model_runtime/counts/native/_counts.so",
     "efim_lab/training/native/_kernels.so",
 }
 MODEL = "model_runtime/embedded/model.safetensors"

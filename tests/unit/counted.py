@@ -9,14 +9,14 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from model_runtime.counts import lookup
+from model_runtime.counts.lookup import Followers
+from model_runtime.counts.native import library
+from model_runtime.counts.segment import LEAST, MOST, MemoryDocument
+from model_runtime.counts.snapshot import EMPTY, Memory
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import matches
 from model_runtime.ids import Ids
-from model_runtime.memory import lookup
-from model_runtime.memory.lookup import Followers
-from model_runtime.memory.memory import EMPTY, Memory
-from model_runtime.memory.native import library
-from model_runtime.memory.segment import LEAST, MOST, MemoryDocument
-from model_runtime.memory.view import MemoryView
 from tests.compiled import require
 
 WIDE = 70_000  # beyond what two bytes hold beside a break

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import FRAMES, Plan, Planner, PromptOf
-from efim_ls.completion.window import Budget, Pieces, Window
-from model_runtime.arena.pool import Owner, Pool
-from model_runtime.arena.sequence import TokenSequence
+from efim_ls.completion.planning.planner import FRAMES, Plan, Planner, PromptOf
+from efim_ls.completion.planning.window import Budget, Pieces, Window
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
+from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.sequence import TokenSequence
 from model_runtime.prompt.prompt import Prompt, build, order_parts
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer, fragments

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from efim_lab.evaluation.measured_model import LEAST_PROBABILITY, MEASURED_OWNER, UNTIL_END, Teacher
-from efim_ls.completion.planner import never
+from efim_ls.completion.planning.planner import never
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.ids import Ids
 from model_runtime.loading.load import Model
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 
 

@@ -10,9 +10,9 @@ from efim_lab.documents import CodeDocument, package_of
 from efim_lab.evaluation.repository.places import RepositoryPlace
 from efim_lab.package_memories import PackageMemories
 from efim_ls.access.rules import Rules
-from efim_ls.repository.excerpts.workspace_excerpts import RetrievalPlace
-from efim_ls.repository.workspace_index import Scope, WorkspaceIndex, open_index
 from efim_ls.settings import DEFAULTS
+from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 

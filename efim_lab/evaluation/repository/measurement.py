@@ -18,8 +18,8 @@ from efim_lab.evaluation.repository.bits import bits_of
 from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.places import RepositoryPlace
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.model_from_settings import open_model
-from efim_ls.completion.planner import never
+from efim_ls.completion.models.open import open_model
+from efim_ls.completion.planning.planner import never
 from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config

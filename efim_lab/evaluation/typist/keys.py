@@ -17,7 +17,7 @@ from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.lines import TypedLine
 from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.planner import never
+from efim_ls.completion.planning.planner import never
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Request
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from efim_lab.evaluation.typist.figures import TypistFigures, VisitedLine, figures
 from efim_lab.evaluation.typist.keys import TypedKey
 from efim_lab.evaluation.typist.typists import TYPISTS, visits
-from efim_ls.completion.suggestions.beginning import likely_beginning
-from model_runtime.engine.likelihood import Likelihood, WordEnd
+from efim_ls.completion.suggestions.shown import likely_beginning
+from model_runtime.engine.probability import Likelihood, WordEnd
 
 LEVELS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Literal, NamedTuple
 
-from efim_ls.completion.planner import Frame
+from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Answer, Costs
-from model_runtime.engine.likelihood import Likelihood
+from model_runtime.counts.view import MemoryView
+from model_runtime.engine.probability import Likelihood
 from model_runtime.ids import Ids
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.excerpt_layout import excerpt_ids
 from model_runtime.prompt.excerpts import ExcerptPlace
 from model_runtime.prompt.prompt import PartName, Prompt, part_sizes

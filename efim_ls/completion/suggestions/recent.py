@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from model_runtime.engine.likelihood import Likelihood
-from model_runtime.memory.view import MemoryView
+from model_runtime.counts.view import MemoryView
+from model_runtime.engine.probability import Likelihood
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 MOST_SUGGESTIONS = 16  # per document

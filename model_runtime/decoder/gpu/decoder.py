@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.weights import Weights
@@ -27,6 +26,7 @@ from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
 from model_runtime.decoder.layers import fused, head, norm
 from model_runtime.decoder.tensors import as_tensor
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 
 class SlabSpan(NamedTuple):

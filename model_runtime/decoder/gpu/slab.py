@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model_runtime.arena.arena import Arena, KeysValues
-from model_runtime.arena.sequence import TokenSequence
 from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.kv.arena import Arena, KeysValues
+from model_runtime.kv.sequence import TokenSequence
 
 SPARE_ROWS = 64  # rows behind the slots, for rows of a pass that belong to no arena
 WIDTHS = (1, 2, 4, 8, 16, 32, SPARE_ROWS)  # rows of a recorded pass; a narrower one is padded with spare rows

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from model_runtime.arena.arena import Arena
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import Arena
 
 
 class ArenaCache(Cache):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.decoder.any_decoder import CHUNK, Span
 from model_runtime.decoder.hf.cache import ArenaCache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 
 
 class HfDecoder:

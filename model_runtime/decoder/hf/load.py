@@ -7,7 +7,6 @@ from pathlib import Path
 
 import transformers
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.decoder.any_decoder import TORCH_ATTENTION, TORCH_ATTENTION_REASON, Runtime
 from model_runtime.decoder.hf import attention
@@ -16,6 +15,7 @@ from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.hf.read import read_hf_model
 from model_runtime.decoder.hf.self_check import check_decoder
 from model_runtime.decoder.quantization import Format
+from model_runtime.kv.arena import Arena
 
 
 def load_with_transformers(folder: Path, config: ModelConfig, capacity: int, arenas: int, form: Format) -> Runtime:

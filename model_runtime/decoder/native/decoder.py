@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32
@@ -20,6 +19,7 @@ from model_runtime.decoder.native import library as c
 from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.kv.arena import Arena
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits

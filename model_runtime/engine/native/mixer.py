@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.counts.lookup import Followers
 from model_runtime.engine.native.library import NativeFollowers, NativeRoom, NativeShares
 from model_runtime.ids import Ids
-from model_runtime.memory.lookup import Followers
 
 PADDING = 16  # numbers that the compiled part may write beyond a vocabulary
 LEAST_WEIGHTS = 1 << 12

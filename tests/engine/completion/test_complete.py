@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.model_from_settings import fit_budget
-from efim_ls.completion.planner import ANCHOR_STEP
-from efim_ls.completion.window import Budget
+from efim_ls.completion.models.open import fit_budget
+from efim_ls.completion.planning.planner import ANCHOR_STEP
+from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from model_runtime.arena.arena import Arena, arena_bytes
 from model_runtime.checkpoint.config import read_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena, arena_bytes
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, Model, load
 from model_runtime.prompt.tokenizer import Tokenizer

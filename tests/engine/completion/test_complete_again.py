@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.document_frames import DocumentFrames
+from efim_ls.completion.document_state import DocumentFrames
 from efim_ls.request import Answer, Request
 from tests.engine.completion.test_complete import FITTING, SETTINGS, Make, ask, maker
 from tests.engine.doubles import Log, Watched, never

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from efim_ls.completion.planner import Planner
+from efim_ls.completion.planning.planner import Planner
 from efim_ls.request import Ahead, Request
 from model_runtime.prompt.prompt import heal
 from model_runtime.prompt.tokenizer import Tokenizer

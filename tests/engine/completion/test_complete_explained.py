@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.explanation import prompt_parts
 from efim_ls.request import Answer, Costs, Request
-from model_runtime.memory.memory import EMPTY
-from model_runtime.memory.segment import MemoryDocument
-from model_runtime.memory.view import MemoryView
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY
+from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -12,8 +12,8 @@ import pytest
 
 from efim_ls.completion.completer import REACH
 from efim_ls.request import Request
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, completer_of, maker
 from tests.engine.doubles import Watched, memory_of, never

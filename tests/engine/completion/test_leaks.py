@@ -13,12 +13,12 @@ from typing import cast
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.planner import FRAMES
+from efim_ls.completion.planning.planner import FRAMES
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
-from model_runtime.arena.arena import Arena
+from model_runtime.kv.arena import Arena
 from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.document_frames import DocumentFrames
-from efim_ls.completion.phrase_speaker import LONGEST_LINE, SHORTEST, PhraseSpeaker
+from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseSpeaker
+from efim_ls.completion.document_state import DocumentFrames
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Costs, Request
-from efim_ls.session.background import accepted
+from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.memory.view import MemoryView
+from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
 from tests.engine.doubles import memory_of, never

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.loading.shared_models import SharedModels
+from efim_ls.completion.models.shared import SharedModels
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED

@@ -13,20 +13,20 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
-from efim_ls.session.background import accepted
+from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.counts.snapshot import EMPTY
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.kv.arena import Arena
 from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.logits import Logits, fetched
-from model_runtime.memory.memory import EMPTY
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled
 from tests.engine.doubles import CACHE, Log, Surer, Watched, memory_of

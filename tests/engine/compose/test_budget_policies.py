@@ -18,10 +18,10 @@ from efim_lab.reuse.policies.recall import fastkv, ilre
 from efim_lab.reuse.policies.retrieval import sparsevila
 from efim_lab.reuse.policies.rules import is_generated, without_generated
 from efim_lab.reuse.policies.uncomp import uncomp
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.kv.arena import Arena
 from tests.engine.doubles import decoder_of
 
 TOKENS = np.random.default_rng(1).integers(5, 400, 200).astype(np.int32)

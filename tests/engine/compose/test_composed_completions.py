@@ -12,7 +12,7 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from model_runtime.arena.pool import Owner
+from model_runtime.kv.pool import Owner
 from tests.engine.doubles import never
 from tests.models import CODE, Tiny, make
 

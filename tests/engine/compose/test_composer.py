@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.compose.composer import Composer
@@ -18,6 +17,7 @@ from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import Composition
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched, never
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of

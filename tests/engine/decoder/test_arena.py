@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from model_runtime.arena.arena import FP32, Arena, arena_bytes
-from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.decoding import Choices
+from model_runtime.kv.arena import FP32, Arena, arena_bytes
+from model_runtime.kv.pool import Owner, Pool
 from model_runtime.logits import fetched
 from tests.engine.doubles import ids_of
 

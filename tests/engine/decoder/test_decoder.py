@@ -14,7 +14,6 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Span
@@ -22,6 +21,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from tests.engine.doubles import decoder_of
 from tests.models import VOCABULARY, Tiny, config, make, shard
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from model_runtime.arena.arena import Arena
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.hf.config import hf_size
 from model_runtime.decoder.hf.load import kv_form
@@ -23,6 +22,7 @@ from model_runtime.decoder.hf.pack import pack
 from model_runtime.decoder.linear import packed_format
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import Arena
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, Watched, decoder_of
 from tests.engine.hf import CLOSE, CONTEXT, FAMILIES, TOKENS, Model, assert_close, in_passes, load, make

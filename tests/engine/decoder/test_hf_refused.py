@@ -13,9 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model_runtime.arena.arena import Arena
 from model_runtime.decoder.hf.config import hf_size
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import Arena
 from tests.damage import cut_short, lacking
 from tests.engine.hf import GROUPED, TOKENS, Model, assert_close, in_passes, load, make
 from tests.models import shard

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
 from model_runtime.checkpoint.weights import Fp32, Weights, as_fp32, read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
@@ -32,6 +31,7 @@ from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.decoder.quantization import FP16_MAX, quantized
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits, fetched
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled

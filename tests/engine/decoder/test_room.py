@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.excerpt_library import ExcerptLibrary, turned
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
@@ -29,6 +27,8 @@ from model_runtime.decoder.native.decoder import NativeDecoder
 from model_runtime.decoder.native.library import instruction_sets
 from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.excerpt_library import ExcerptLibrary, turned
 from model_runtime.logits import fetched
 from tests.compiled import require_compiled
 from tests.models import VOCABULARY, Tiny, make

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.arena.arena import Arena
-from model_runtime.arena.pool import Owner
+from model_runtime.counts.lookup import Followers
+from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
-from model_runtime.memory.lookup import Followers
-from model_runtime.memory.view import MemoryView
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import Owner
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -23,12 +23,12 @@ from efim_lab.evaluation.repository.measurement import PlaceScore, measure
 from efim_lab.evaluation.repository.places import RepositoryPlace, choose_places
 from efim_lab.evaluation.repository.report import UNKNOWN, report, table
 from efim_ls import cli
-from efim_ls.completion.model_from_settings import load_model
+from efim_ls.completion.models.open import load_model
 from efim_ls.settings import Settings
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
+from model_runtime.kv.arena import Arena
 from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build

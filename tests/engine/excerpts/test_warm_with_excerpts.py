@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request
-from efim_ls.session.background import accepted
+from efim_ls.session.prefetch import accepted
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from tests.compiled import require_compiled
 from tests.engine.completion.test_warm_equals_cold import (

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Span
@@ -30,6 +29,7 @@ from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
+from model_runtime.kv.arena import Arena
 from tests.models import VOCABULARY, Tiny, make
 
 TOTAL, LONGEST = 640, 256

@@ -15,7 +15,6 @@ from transformers.utils import logging as transformers_logging
 
 from kv_store.block import Codec, Shape
 from kv_store.codec import Coder
-from model_runtime.arena.arena import Arena
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Fp32, Weights, expected_shapes, read_weights
 from model_runtime.decoder.any_decoder import Span
@@ -29,6 +28,7 @@ from model_runtime.decoder.gpu.products import FUSED_ROWS, scaled_product
 from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Slab, SlabArena, most_slots
 from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()

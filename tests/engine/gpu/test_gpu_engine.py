@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings
-from model_runtime.arena.kv_format import fingerprint
-from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.decoder.any_decoder import Runtime
@@ -34,6 +32,8 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
+from model_runtime.kv.format import fingerprint
+from model_runtime.kv.pool import Owner, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched, never
 from tests.engine.gpu.loading import load_here

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.arena.pool import Owner, Pool
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Likeliest
@@ -23,6 +22,7 @@ from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
+from model_runtime.kv.pool import Owner, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS, never
 from tests.engine.prompts import A, B, prompt_of

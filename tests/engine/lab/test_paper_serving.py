@@ -11,10 +11,10 @@ import torch
 from efim_lab.paper import batch_server
 from efim_lab.paper.batch_server import Answer, BatchServer
 from efim_lab.paper.prompts import EFIM_REUSE, FIM_REUSE, NO_REUSE, SCHEMES, Scheme, cut_workload
-from model_runtime.arena.arena import Arena
 from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.kv.arena import Arena
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE

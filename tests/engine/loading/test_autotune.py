@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from efim_ls.completion.cache_file import CacheFile
+from efim_ls.completion.models.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.checkpoint.weights import Weights, expected_shapes
 from model_runtime.decoder import linear

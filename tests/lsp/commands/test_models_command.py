@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub import constants
 
 from efim_ls.commands.models import show
-from efim_ls.completion.cache_file import CacheFile
+from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.loading.autotune import choose_method, remembered_times

@@ -9,8 +9,8 @@ import pytest
 
 from efim_ls.lsp.server import DiscreetFormatter
 from efim_ls.request import Answer, Costs, Milliseconds, Request
-from efim_ls.session.background import accepted
-from efim_ls.session.open_documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS
+from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS
+from efim_ls.session.prefetch import accepted
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from efim_ls.usage.counters import Counters

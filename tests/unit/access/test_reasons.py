@@ -8,7 +8,7 @@ import pytest
 
 from efim_ls.access.reasons import SENTENCES, refusal
 from efim_ls.request import Answer, Reason, Request
-from efim_ls.session.open_documents import OpenDocument
+from efim_ls.session.documents import OpenDocument
 from efim_ls.usage.counters import Counters
 
 FIGURES = {"pattern": "*.sql", "language": "rust", "size": 5000, "most": 1024, "cause": "it is gone; choose another"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.access.rules import Rules
-from efim_ls.session.open_documents import OpenDocuments
+from efim_ls.session.documents import OpenDocuments
 from efim_ls.settings import PROSE, Settings
 from efim_ls.usage.counters import Counters
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_lab.training.finetune import base
-from efim_ls.completion.model_from_settings import fetch
+from efim_ls.completion.models.open import fetch
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.hub import download, names
@@ -233,11 +233,11 @@ def test_what_cannot_be_used_here_is_refused_before_its_weights_are_asked_for(hu
 def test_beside_another_model_what_that_one_holds_counts_as_free(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, silent = Settings(model=NAME, device="cpu", weights="fp32"), lambda said, percent: None
     monkeypatch.setattr("model_runtime.loading.memory_fit.available_memory", lambda: 0)
-    monkeypatch.setattr("efim_ls.completion.model_from_settings.releasable_memory", lambda: 1 << 10)
+    monkeypatch.setattr("efim_ls.completion.models.open.releasable_memory", lambda: 1 << 10)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=True)
     assert "model.safetensors" not in hub.files_asked()
-    monkeypatch.setattr("efim_ls.completion.model_from_settings.releasable_memory", lambda: 1 << 30)
+    monkeypatch.setattr("efim_ls.completion.models.open.releasable_memory", lambda: 1 << 30)
     with pytest.raises(ModelError, match="are free here"):
         fetch(settings, silent, beside=False)
     assert "model.safetensors" not in hub.files_asked()

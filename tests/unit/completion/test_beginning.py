@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.suggestions.beginning import FURTHER_LINES, ends_statement, likely_beginning
-from model_runtime.engine.likelihood import Likelihood, WordEnd
+from efim_ls.completion.suggestions.shown import FURTHER_LINES, ends_statement, likely_beginning
+from model_runtime.engine.probability import Likelihood, WordEnd
 
 
 class Rated:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import ANCHOR_STEP, LEAD, Plan, Planner
-from efim_ls.completion.window import MOST_CHARACTERS, Budget
+from efim_ls.completion.planning.planner import ANCHOR_STEP, LEAD, Plan, Planner
+from efim_ls.completion.planning.window import MOST_CHARACTERS, Budget
 from tests.unit.planning import (
     CHEAPLY,
     REALLY,

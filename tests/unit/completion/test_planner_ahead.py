@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import Plan, Planner
-from model_runtime.arena.pool import WORTH_COPYING
+from efim_ls.completion.planning.planner import Plan, Planner
 from model_runtime.ids import common_prefix
+from model_runtime.kv.pool import WORTH_COPYING
 from model_runtime.prompt.tokenizer import fragments
 from tests.unit.planning import (
     REALLY,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from efim_ls.completion.document_frames import DocumentFrames
-from efim_ls.completion.planner import CHEAP, REMEMBERED_LINES, UNBEATABLE, Plan, Planner, never
-from efim_ls.completion.window import Budget
+from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.planning.planner import CHEAP, REMEMBERED_LINES, UNBEATABLE, Plan, Planner, never
+from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request
 from model_runtime.prompt.prompt import Prompt
 from tests.unit.planning import CHEAPLY, fours, numbered, prompt_of_fours

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner, PlanStopped
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner, PlanStopped
+from efim_ls.completion.planning.window import Budget
 from efim_ls.text.lines import starts_line
-from model_runtime.arena.pool import WORTH_COPYING
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.kv.pool import WORTH_COPYING
 from model_runtime.prompt.prompt import Prompt
 from tests.unit.planning import (
     CHEAPLY,

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.window import FURTHEST_MOVE, MOST_CHARACTERS, OPENING, STARVED, Budget, Pieces, Window
-from efim_ls.completion.window import _found_again as found_window
+from efim_ls.completion.planning.window import (
+    FURTHEST_MOVE,
+    MOST_CHARACTERS,
+    OPENING,
+    STARVED,
+    Budget,
+    Pieces,
+    Window,
+)
+from efim_ls.completion.planning.window import _found_again as found_window
 from efim_ls.text.lines import line_start, starts_line
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer, fragments
@@ -251,7 +259,7 @@ def test_a_text_that_repeats_itself_is_searched_in_bounded_work(
 ) -> None:
     looked = list[int]()
     monkeypatch.setattr(
-        "efim_ls.completion.window.starts_line", lambda text, at: looked.append(at) or starts_line(text, at)
+        "efim_ls.completion.planning.window.starts_line", lambda text, at: looked.append(at) or starts_line(text, at)
     )
     text = Searched(repeated * (4_000_000 // len(repeated)))
     for head in (text[1:400], text[1:2], "x" + text[:400]):

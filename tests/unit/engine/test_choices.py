@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.decoding import Choices
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import Choice
 from model_runtime.ids import Ids
-from model_runtime.memory.memory import EMPTY
-from model_runtime.memory.segment import MemoryDocument
-from model_runtime.memory.view import MemoryView
 from model_runtime.prompt.tokenizer import Vocabulary
 
 TABLE = [b"", b"", *map(bytes, [b"a", b"b", b"c", b"ab", b"abc", b"ba", b"bc", b"ca", b"abca", b"cab", b"bcab"])]

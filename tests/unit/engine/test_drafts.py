@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY
 from model_runtime.engine.drafts import (
     EXPECTED,
     FROM_MEMORY,
@@ -21,8 +23,6 @@ from model_runtime.engine.drafts import (
 )
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
-from model_runtime.memory.memory import EMPTY
-from model_runtime.memory.segment import MemoryDocument
 
 unhurried = settings(deadline=None, max_examples=300)
 tokens = st.one_of(st.integers(0, 1), st.integers(0, 4), st.integers(-1, 4))

@@ -12,14 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.engine.likelihood import Likelihood, byte_offsets
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY
+from model_runtime.counts.view import MemoryPlace
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, StopRule, decoded
+from model_runtime.engine.probability import Likelihood, byte_offsets
 from model_runtime.engine.sampler import Choice, Sampler, Shares
 from model_runtime.ids import Ids
-from model_runtime.memory.memory import EMPTY
-from model_runtime.memory.segment import MemoryDocument
-from model_runtime.memory.view import MemoryPlace
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
 
 SPELLED = [b"a", b"b", b"ab", b"(", b")", b"):", b" ", b"\n", b"\n  ", b" a", b"\xc3", b"\xa9", b"\r\n", b""]

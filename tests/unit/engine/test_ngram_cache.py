@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.counts import lookup
+from model_runtime.counts.segment import MemoryDocument
+from model_runtime.counts.snapshot import EMPTY, Memory
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, matches, read_ngram_cache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.memory import lookup
-from model_runtime.memory.memory import EMPTY, Memory
-from model_runtime.memory.segment import MemoryDocument
 
 VOCAB = 5
 CACHE = NgramCache((0.2, 0.3, 0.1, 0.0, 0.6), half_life=3.0)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.counts.lookup import NOTHING
+from model_runtime.counts.view import MemoryView
 from model_runtime.engine.drafts import lookup
 from model_runtime.engine.native import library
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.sampler import LEAST_CHANCE
 from model_runtime.ids import Ids
-from model_runtime.memory.lookup import NOTHING
-from model_runtime.memory.view import MemoryView
 from tests.compiled import require
 from tests.unit.counted import memory_of
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.repository.excerpts.chooser import finished
-from efim_ls.repository.excerpts.preamble import weight
-from efim_ls.repository.excerpts.volatile import RecentEdit
-from efim_ls.repository.outline import outline
+from efim_ls.text.outline import outline
+from efim_ls.workspace.excerpts.chooser import finished
+from efim_ls.workspace.excerpts.preamble import weight
+from efim_ls.workspace.excerpts.volatile import RecentEdit
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget
 from tests.unit.excerpts.choosers import ROOT, make_chooser
 

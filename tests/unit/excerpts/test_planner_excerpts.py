@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import Plan, Planner
+from efim_ls.completion.planning.planner import Plan, Planner
+from efim_ls.completion.planning.window import PATHS, Budget
 from efim_ls.completion.suggestions.recent import RecentSuggestions
-from efim_ls.completion.window import PATHS, Budget
 from model_runtime.prompt.excerpt_layout import PlainLayout
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from model_runtime.prompt.prompt import Prompt, build

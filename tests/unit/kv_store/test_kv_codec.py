@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import RECENT_TOKENS, SINK_TOKENS, Coder, Floats, Rotations, codec_at
-from model_runtime.arena.arena import Arena
+from model_runtime.kv.arena import Arena
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
 

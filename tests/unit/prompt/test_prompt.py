@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.planner import Plan, Planner
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.planner import Plan, Planner
+from efim_ls.completion.planning.window import Budget
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.prompt import LONGEST_STUB_BYTES, Prompt, Surroundings, build, heal
 from model_runtime.prompt.template import find_template

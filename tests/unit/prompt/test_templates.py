@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from efim_lab.replay.policies import POLICIES, count_rows
 from efim_lab.replay.trace import Keystroke
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.window import Budget
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES
 from model_runtime.prompt.prompt import build, heal, order_parts

@@ -7,7 +7,7 @@ import pytest
 from efim_lab.replay.policies import POLICIES, count_radix_rows, count_rows
 from efim_lab.replay.report import KeystrokeRow
 from efim_lab.replay.trace import REST, Event, Keystroke, Patch, Trace, keystrokes
-from efim_ls.completion.window import Budget
+from efim_ls.completion.planning.window import Budget
 
 BUDGET = Budget(head=64, tail=16)
 

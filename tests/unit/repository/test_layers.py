@@ -35,7 +35,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.daemon.address": (),
     "efim_ls.lsp": (
         "efim_ls.session",
-        "efim_ls.repository",
+        "efim_ls.workspace",
         "efim_ls.completion",
         "efim_ls.access",
         "efim_ls.text",
@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "efim_ls.commands": (
         "efim_ls.daemon.address",
         "efim_ls.completion",
-        "efim_ls.repository",
+        "efim_ls.workspace",
         "efim_ls.session",
         "efim_ls.usage",
         "efim_ls.access",
@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *STORE,
     ),  # fmt: skip
     "efim_ls.session": (
-        "efim_ls.repository",
+        "efim_ls.workspace",
         "efim_ls.access",
         "efim_ls.usage",
         "efim_ls.text",
@@ -67,30 +67,30 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),  # fmt: skip
     "efim_ls.completion": ("efim_ls.access", "efim_ls.text", *RUNTIME, *STORE),
     "efim_ls.usage": ("efim_ls.text", "kv_store.atomic_files", "kv_store.warn_once"),
-    "efim_ls.repository": (
+    "efim_ls.workspace": (
         "efim_ls.access",
         "efim_ls.text",
-        "model_runtime.memory",
+        "model_runtime.counts",
         "model_runtime.prompt",
     ),
     "efim_ls.access": (),
     "efim_ls.text": (),
     "model_runtime.loading": tuple(
-        f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "arena", "checkpoint", "prompt")
+        f"model_runtime.{each}" for each in ("engine", "compose", "decoder", "kv", "checkpoint", "prompt")
     ),
     "model_runtime.engine": (
         "model_runtime.compose",
         "model_runtime.decoder",
-        "model_runtime.arena",
+        "model_runtime.kv",
         "model_runtime.prompt",
-        "model_runtime.memory",
+        "model_runtime.counts",
     ),  # fmt: skip
-    "model_runtime.compose": ("model_runtime.decoder", "model_runtime.arena"),
-    "model_runtime.decoder": ("model_runtime.arena", "model_runtime.checkpoint"),
-    "model_runtime.arena": ("model_runtime.checkpoint",),
+    "model_runtime.compose": ("model_runtime.decoder", "model_runtime.kv"),
+    "model_runtime.decoder": ("model_runtime.kv", "model_runtime.checkpoint"),
+    "model_runtime.kv": ("model_runtime.checkpoint",),
     "model_runtime.checkpoint": (),
-    "model_runtime.prompt": ("model_runtime.memory",),
-    "model_runtime.memory": (),
+    "model_runtime.prompt": ("model_runtime.counts",),
+    "model_runtime.counts": (),
     "kv_store": (),
     "efim_lab.training": (
         "efim_lab.evaluation",
@@ -98,7 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.commands.arguments",
         *RUNTIME,
     ),  # fmt: skip
-    "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.repository", "efim_ls.access", *RUNTIME),
+    "efim_lab.evaluation": ("efim_ls.completion", "efim_ls.workspace", "efim_ls.access", *RUNTIME),
     "efim_lab.replay": ("efim_ls.completion", "editor_clients.headless", *RUNTIME),
     "efim_lab.reuse": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
     "efim_lab.paper": ("efim_lab.evaluation", "efim_ls.completion", *RUNTIME),
@@ -186,7 +186,7 @@ def test_a_library_is_imported_only_by(imported: tuple[str, ...], importing: tup
 
 
 def test_the_two_leaves_meet_in_one_module() -> None:
-    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.kv_persistence"}
+    assert importers("model_runtime") & importers("kv_store") == {"efim_ls.completion.models.saving"}
 
 
 def test_only_the_stores_entrance_knows_its_disk() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.session.request_queue import (
+from efim_ls.session.requests import (
     FASTEST_GAP,
     FEWEST_SAMPLES,
     LONGEST_DELAY,

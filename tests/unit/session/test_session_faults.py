@@ -10,8 +10,8 @@ import pytest
 
 from efim_ls.access.rules import Rules
 from efim_ls.request import Answer, Request
+from efim_ls.session.documents import IdleTimer
 from efim_ls.session.engine_thread import ShouldStop
-from efim_ls.session.open_documents import IdleTimer
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from efim_ls.session.engine_thread import ShouldStop
-from efim_ls.session.model_loader import LOADING
+from efim_ls.session.loader import LOADING
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from tests.unit.session.test_session_requests import FOREVER, Fake, Fixed, ask, asked

@@ -11,7 +11,7 @@ import pytest
 
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
 from efim_ls.session.engine_thread import ShouldStop
-from efim_ls.session.request_queue import Debounce
+from efim_ls.session.requests import Debounce
 from efim_ls.session.session import Session
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 

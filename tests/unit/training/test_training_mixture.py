@@ -25,9 +25,9 @@ from efim_lab.training.observation import (
     Observer,
     TargetPlace,
 )
+from model_runtime.counts.segment import LEAST, MOST, MemoryDocument
+from model_runtime.counts.snapshot import Memory
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
-from model_runtime.memory.memory import Memory
-from model_runtime.memory.segment import LEAST, MOST, MemoryDocument
 from tests.models import CODE, make
 
 VOCAB = 8

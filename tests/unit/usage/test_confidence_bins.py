@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from efim_ls.request import Request
-from efim_ls.session.open_documents import OpenDocument
+from efim_ls.session.documents import OpenDocument
 from efim_ls.text.document import Change
 from efim_ls.usage.confidence_bins import BinCount, ConfidenceBin
 from efim_ls.usage.counters import Counters

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efim_ls.request import Request
-from efim_ls.session.open_documents import OpenDocument
+from efim_ls.session.documents import OpenDocument
 from efim_ls.text.document import Change, Edit, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import Offers, RetainedRange, RetentionTracker

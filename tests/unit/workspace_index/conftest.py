@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.repository.content import IndexedFile, content_of, digest_of
-from efim_ls.repository.database.origin import IndexOrigin
-from efim_ls.repository.discovery import SourceFile
-from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import DEFAULTS
+from efim_ls.workspace.content import IndexedFile, content_of, digest_of
+from efim_ls.workspace.database.origin import IndexOrigin
+from efim_ls.workspace.discovery import SourceFile
+from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 

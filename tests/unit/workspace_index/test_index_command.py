@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.repository.database.origin import IndexOrigin
-from efim_ls.repository.database.place import index_path
-from efim_ls.repository.index_file import IndexFile
 from efim_ls.settings import Settings
+from efim_ls.workspace.database.origin import IndexOrigin
+from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.lsp.wire import ENV, HANG

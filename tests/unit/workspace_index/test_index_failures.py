@@ -16,10 +16,10 @@ from threading import Barrier
 
 import pytest
 
-from efim_ls.repository import index_file as module
-from efim_ls.repository.content import digest_of
-from efim_ls.repository.database.place import remove_index
-from efim_ls.repository.index_file import IndexFile
+from efim_ls.workspace import index_file as module
+from efim_ls.workspace.content import digest_of
+from efim_ls.workspace.database.place import remove_index
+from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
 
 TEXT = "".join(f"def function_{n}(argument):\n    return argument + {n}\n" for n in range(300))

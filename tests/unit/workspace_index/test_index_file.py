@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.repository.content import IndexedFile, digest_of
-from efim_ls.repository.database.origin import IndexOrigin, read_summary
-from efim_ls.repository.database.place import index_path
-from efim_ls.repository.database.queries import MOST_COMPARED, Passage
-from efim_ls.repository.database.tables import Entry
-from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.outline import Definition, Import
 from efim_ls.settings import DEFAULTS, Settings
+from efim_ls.text.outline import Definition, Import
+from efim_ls.workspace.content import IndexedFile, digest_of
+from efim_ls.workspace.database.origin import IndexOrigin, read_summary
+from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.queries import MOST_COMPARED, Passage
+from efim_ls.workspace.database.tables import Entry
+from efim_ls.workspace.index_file import IndexFile
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.tiny_tokenizers import tokenizer as tiny
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository import index_file, workspace_index
-from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
 from efim_ls.settings import Settings
+from efim_ls.workspace import index as workspace_index
+from efim_ls.workspace import index_file
+from efim_ls.workspace.index import Scope, WorkspaceIndex
+from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import ORIGIN, TOKENIZER, Open, has_name, indexed
 
 SECRET = "hunter_two_password"  # a name, so that it stands in words, outlines and token ids

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository import workspace_index as module
-from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.workspace_index import Scope, WorkspaceIndex
 from efim_ls.settings import DEFAULTS, Settings
+from efim_ls.workspace import index as module
+from efim_ls.workspace.index import Scope, WorkspaceIndex
+from efim_ls.workspace.index_file import IndexFile
 from tests.unit.workspace_index.conftest import TOKENIZER, Open, has_name
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.repository import outline as module
-from efim_ls.repository.outline import Definition, Import, Outline, outline
+from efim_ls.text import outline as module
+from efim_ls.text.outline import Definition, Import, Outline, outline
 
 PYTHON = """
 import a.b as c, d

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository import repository as module
-from efim_ls.repository.repository import Repository
-from efim_ls.repository.workspace_index import IndexStatus, Scope, Steps, WorkspaceIndex
 from efim_ls.settings import Settings
+from efim_ls.workspace import thread as module
+from efim_ls.workspace.index import IndexStatus, Scope, Steps, WorkspaceIndex
+from efim_ls.workspace.thread import Repository
 from tests.unit.workspace_index.test_workspace_index import TOKENIZER
 
 SOON = 60.0  # seconds after which a test fails rather than wait on

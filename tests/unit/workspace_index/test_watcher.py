@@ -13,8 +13,8 @@ from time import monotonic
 
 import pytest
 
-from efim_ls.repository import watcher
-from efim_ls.repository.watcher import FileWatcher, _explained
+from efim_ls.workspace import watcher
+from efim_ls.workspace.watcher import FileWatcher, _explained
 
 HANG = 60  # seconds after which a change that is not reported fails its test
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="only Linux tells what is watched")

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from efim_ls.access.rules import Rules
-from efim_ls.repository.content import digest_of
-from efim_ls.repository.index_file import IndexFile
-from efim_ls.repository.workspace_index import Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.settings import Settings
+from efim_ls.workspace.content import digest_of
+from efim_ls.workspace.index import Scope, Steps, WorkspaceIndex, open_index
+from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.memory.memory import EMPTY, Memory
-from model_runtime.memory.segment import LEAST, MOST
+from model_runtime.counts.segment import LEAST, MOST
+from model_runtime.counts.snapshot import EMPTY, Memory
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(EMBEDDED / "tokenizer.json")

@@ -13,8 +13,8 @@ import pytest
 from efim_ls import cli
 from efim_ls.access.rules import Rules
 from efim_ls.commands import at_place
-from efim_ls.repository.workspace_index import Scope, open_index
 from efim_ls.settings import Settings
+from efim_ls.workspace.index import Scope, open_index
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.lsp.daemon.clients import clients

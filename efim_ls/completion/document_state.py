@@ -1,0 +1,116 @@
+"""One document's state on the engine thread: its planner, requested frames, suggestions and saved plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from efim_ls.completion.planning.planner import Frame, Plan, Planner
+from efim_ls.completion.suggestions.explanation import Spoken
+from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.request import Request, ShouldStop
+from model_runtime.counts.view import MemoryView
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+
+
+class DocumentFrames:
+    """The engine thread's state of one document.
+
+    A prefetched plan contains a suggestion that may never be accepted. Therefore only the frames of requests, which
+    hold the user's own text, are kept for saving. `saved` are the plans as last saved; only they stay once a closed
+    document is saved. `withdrawn`: the document was removed from disk because it may not be there.
+    """
+
+    def __init__(self, make: Callable[[], Planner], saved: Sequence[Plan] = ()) -> None:
+        """Start with saved plans; `make` creates the planner when it is first needed."""
+        self.suggestions = RecentSuggestions()
+        self.saved, self.closed, self.withdrawn = list(saved), False, False
+        self._make = make
+        self._memory: MemoryView | None = None
+        self.spoken: Spoken | None = None  # what the last answer was made from
+        self._excerpts = NO_EXCERPTS  # that were offered last
+        self._planner: Planner | None = None
+        self._asked: dict[int, Frame] = {}
+
+    @property
+    def planner(self) -> Planner:
+        """The document's planner."""
+        if self._planner is None:
+            self._planner = self._make()
+            self._planner.offer(self._excerpts)
+            self._planner.recall(self.saved)
+            self._asked = {frame.plan.number: frame for frame in self._planner.frames}
+        return self._planner
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether there may be unsaved frames."""
+        return self._planner is not None
+
+    def memory_for(self, request: Request) -> MemoryView | None:
+        """Return the view of the repository that is in effect for a request; changes nothing.
+
+        A new view takes effect where nothing has been typed of a suggestion that was made under the one before, so
+        that a suggestion does not change while it is typed; no view at all, at once.
+        """
+        if request.memory is None or request.memory == self._memory:
+            return request.memory
+        place = (request.text, request.cursor, request.others)
+        return self._memory if self.suggestions.is_typed_through(*place, self._memory) else request.memory
+
+    def in_effect(self, request: Request) -> Request:
+        """Return a request with the view of the repository that is in effect from it on."""
+        self._memory = self.memory_for(request)
+        return request if request.memory is self._memory else replace(request, memory=self._memory)
+
+    def release_memory(self) -> None:
+        """Let go of the view in effect: of a document that is left, it would keep an old memory in RAM.
+
+        What was said there can no longer be traced to its places.
+        """
+        self._memory = self.spoken = None
+
+    def forget_suggestions(self) -> None:
+        """Forget what was suggested, and what that was made from."""
+        self.suggestions, self._memory, self.spoken = RecentSuggestions(), None, None
+
+    def forget_excerpts(self) -> None:
+        """Take other files' text out of all frames."""
+        if self._planner is not None:
+            shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
+            self.offer(NO_EXCERPTS, shown)
+
+    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> Planner:
+        """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none."""
+        self._excerpts = excerpts
+        self.planner.offer(excerpts, withdrawn)
+        if withdrawn:
+            shown = {number: frame.plan.excerpts for number, frame in self._asked.items()}
+            self._asked = {n: self._asked[n] for n, each in shown.items() if each.without(withdrawn) is each}
+        return self.planner
+
+    def plan(self, request: Request, stopped: ShouldStop) -> Frame:
+        """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
+        planner = self.offer(request.excerpts, request.withdrawn)
+        frame = planner.plan(request.text, request.cursor, stopped)
+        self._asked[frame.plan.number] = frame
+        return frame
+
+    def asked(self) -> list[Frame]:
+        """Return the requested frames that the planner still remembers."""
+        numbers = [frame.plan.number for frame in self._frames]
+        self._asked = {number: self._asked[number] for number in numbers if number in self._asked}
+        return list(self._asked.values())
+
+    @property
+    def _frames(self) -> Sequence[Frame]:
+        return self._planner.frames if self._planner else ()
+
+    def close(self) -> None:
+        """Forget the suggestions; the frames stay until they are saved."""
+        self.closed = True
+        self.forget_suggestions()
+
+    def forget_frames(self) -> None:
+        """Forget all but the saved plans."""
+        self._planner, self._asked = None, {}

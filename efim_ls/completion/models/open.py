@@ -1,0 +1,142 @@
+"""Downloads and loads the configured model, and fits the prompt's budget to the model's context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from efim_ls.completion.models.cache_file import CacheFile
+from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.planning.window import MARKERS, Budget
+from efim_ls.paths import HASHES, SPEED, cache_folder
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.hub.fetch import fetch_folder
+from model_runtime.checkpoint.hub.names import cached_folder, local_folder
+from model_runtime.engine.engine import KvSource
+from model_runtime.errors import ModelError
+from model_runtime.kv.format import KvFormat
+from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
+from model_runtime.loading.load import LoadOptions, Model, load, plan_load
+from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.machine import cuda_missing, releasable_memory
+from model_runtime.prompt.excerpts import ExcerptBudget
+
+LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
+# Tokens of other files' text. The volatile part is short because every new frame computes it again.
+FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=256)
+FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
+
+Progress = Callable[[str, int], None]
+
+
+def load_model(
+    settings: Settings, progress: Progress, open_source: Callable[[KvFormat, str, Budget], KvSource] | None = None
+) -> tuple[Model, Budget]:
+    """Load the configured model with arenas for its longest prompt; raises ModelError.
+
+    `open_source` opens the store of keys and values, given their format, the model's name and the budget.
+    """
+    folder, progress = _found(settings, progress)
+    progress("reading the tokenizer", 5)
+    checkpoint, budget = _read(settings, folder)
+    model = load(
+        checkpoint,
+        local_cache=settings.local_cache,
+        progress=progress,
+        open_source=(lambda kv, name: open_source(kv, name, budget)) if open_source else None,
+        **_load_options(settings, budget),
+    )
+    return model, budget
+
+
+def open_model(settings: Settings, progress: Progress) -> tuple[Model, Budget, KvPersistence]:
+    """Load the configured model, and open the store of its keys and values; raises ModelError."""
+    opened: list[KvPersistence] = []
+
+    def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
+        progress("opening the KV store", 95)
+        opened.append(KvPersistence.open(kv, settings, model, budget))
+        return opened[0]
+
+    return *load_model(settings, progress, open_source), opened[0]
+
+
+def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
+    checkpoint = read_checkpoint(folder, settings.template)
+    return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+
+
+def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
+    speed, hashes = (cache_folder(settings.cache_folder) / name for name in (SPEED, HASHES))
+    return LoadOptions(
+        device=settings.device,
+        weights=settings.weights,
+        threads=settings.threads,
+        capacity=capacity(settings, budget),
+        kv_memory_mib=settings.kv_memory_mib,
+        speed_notes=CacheFile(speed) if settings.persist or speed.is_file() else None,
+        hash_notes=CacheFile(hashes) if settings.persist else None,
+        compose=settings.compose,
+    )
+
+
+def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
+    """Download the configured model if needed; raises ModelError if that fails or it cannot be used here.
+
+    `beside`: another model is loaded, whose memory will be free before this one is loaded.
+    """
+    _found(settings, progress, beside)
+
+
+def _found(settings: Settings, progress: Progress, beside: bool = False) -> tuple[Path, Progress]:
+    """Return the configured model's folder, downloaded if needed, and a callback for the remaining progress."""
+    name, revision = settings.model, settings.revision
+    if folder := local_folder(name) or cached_folder(name, revision):
+        return folder, progress
+    folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings, beside))
+    return folder, partial(_between, progress, FETCHED, LOADED)
+
+
+def _between(progress: Progress, start: int, end: int, message: str, percent: int) -> None:
+    progress(message, start + (end - start) * percent // 100)
+
+
+def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
+    """Raise ModelError for a model that cannot be used here, before gigabytes are downloaded.
+
+    Beside a loaded model the GPU, which may be busy, is not checked, and this process' own memory counts as free.
+    """
+    checkpoint, budget = _read(settings, folder)
+    if not beside:
+        plan_load(checkpoint, **_load_options(settings, budget))
+    elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
+        usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
+
+
+def capacity(settings: Settings, budget: Budget) -> int:
+    """Return the tokens of an arena: the longest prompt and the new tokens after it."""
+    return budget.prompt_tokens + settings.max_new_tokens
+
+
+def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
+    """Return the configured budget, scaled down if head, tail, typed and new tokens exceed the model's context."""
+    excerpts = _excerpts(settings, config.room)
+    wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.room > 0)
+    room = config.context - markers - settings.max_new_tokens
+    if room < LEAST_PROMPT:
+        limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
+        raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
+    share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed + wanted.excerpt_tokens))
+    shared = excerpts if wanted.apart else ExcerptBudget(*(int(tokens * share) for tokens in excerpts))
+    return replace(wanted, head=int(wanted.head * share), tail=int(wanted.tail * share), excerpts=shared)
+
+
+def _excerpts(settings: Settings, room: int) -> ExcerptBudget:
+    """Return the budgets of the parts that are switched on; where the model has a room, they share it."""
+    wanted = settings.repository_signatures, settings.imported_signatures, settings.similar_code
+    budgets = [tokens * is_on for tokens, is_on in zip(FULL_EXCERPTS, wanted, strict=True)]
+    share = min(1.0, room / sum(budgets)) if room and any(budgets) else 1.0
+    return ExcerptBudget(*(int(tokens * share) for tokens in budgets))

@@ -1,0 +1,94 @@
+"""The models that are in memory, each used by all clients whose settings name it."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from efim_ls.completion.completer import Completer
+from efim_ls.completion.models.open import open_model
+from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.planning.window import Budget
+from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.checkpoint.hub.names import local_folder
+from model_runtime.loading.load import Model
+
+OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelKey:
+    """What makes two clients share a model: settings, and the model's files as they were when it was loaded."""
+
+    settings: Settings
+    files: tuple[tuple[str, int, int], ...]
+
+    @classmethod
+    def of(cls, settings: Settings) -> ModelKey:
+        """Return the key of the model that these settings name; without a folder, its name is all."""
+        folder = local_folder(settings.model)
+        stats = [(path.name, path.stat()) for path in sorted(folder.iterdir())] if folder else []
+        files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+        of_client = {name: getattr(DEFAULTS, name) for name in OF_CLIENT}
+        return cls(replace(settings.of_model, **of_client), files)
+
+
+@dataclass
+class LoadedModel:
+    """A model in memory with its store, and the names of the clients that use it now."""
+
+    model: Model
+    budget: Budget
+    persistence: KvPersistence
+    clients: set[str] = field(default_factory=set[str])
+
+    def leave(self, client: str) -> bool:
+        """Forget a client; return whether no other uses the model."""
+        self.clients.discard(client)
+        return not self.clients
+
+
+class SharedModels:
+    """Models that stay in memory while a client uses them, and after that until they are told to go.
+
+    Used on the engine thread only.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[ModelKey, LoadedModel] = {}
+        self._numbers = itertools.count(1)
+
+    def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
+        """Return a client's own completer, with a model that is in memory or is loaded; raises ModelError."""
+        key = ModelKey.of(settings)
+        if key not in self._loaded:
+            self.close_unused(0)
+            self._loaded[key] = LoadedModel(*open_model(settings, progress))
+        loaded, client = self._loaded[key], f"{next(self._numbers)} "
+        loaded.clients.add(client)
+        persistence = loaded.persistence.for_client(settings, partial(loaded.leave, client))
+        return Completer(loaded.model, settings, loaded.budget, persistence, client)
+
+    def close_unused(self, seconds: float) -> None:
+        """Close the models that no client uses; each has `seconds` to write what is still to be written."""
+        unused = [key for key, loaded in self._loaded.items() if not loaded.clients]
+        for key in unused:
+            try:
+                self._loaded.pop(key).persistence.close(seconds, write=True)
+            except Exception as error:  # the next one still has something to write
+                logger.error("a model could not be closed", exc_info=error)
+        if unused:
+            gc.collect()  # cycles may keep a model alive, and its arenas are large
+
+    def describe(self) -> list[dict[str, object]]:
+        """Return what is in memory, and how many clients use it; on any thread."""
+        return [
+            {"model": loaded.model.description.model, "clients": len(loaded.clients)}
+            for loaded in list(self._loaded.values())
+        ]

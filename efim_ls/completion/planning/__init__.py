@@ -1,0 +1,1 @@
+"""Where a prompt begins and ends: windows, anchors, frames, and the notes that keep them."""

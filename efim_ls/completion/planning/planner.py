@@ -1,0 +1,266 @@
+"""Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as possible.
+
+Pure: it knows texts and functions that count tokens and make prompts, no model. The rules' reasons are in
+ARCHITECTURE.md, their figures in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TypeVar
+
+from efim_ls.completion.planning.window import MOST_CHARACTERS, Budget, Pieces, Window
+from efim_ls.request import FrameKind, ShouldStop
+from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts_after, lines_upwards
+from model_runtime.ids import Ids, common_prefix
+from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.prompt.prompt import Prompt
+
+ANCHOR_STEP = 64  # characters between possible anchors in a line longer than typed may be
+LEAD = 3  # lines above the cursor's that belong to typed: a small model continues best from what it read last
+REMEMBERED_LINES = 200  # typed may span this many lines
+MARK = 64  # characters at a head's end that are searched for; places where all of it may end are few
+FRAMES = 8  # per file, so that undo, jumps back and forth and places edited in turn find their frames
+UNBEATABLE = 1  # recomputed tokens: a frame that costs no more is taken without comparing others
+CHEAP = 64  # recomputed tokens: if a frame that fits costs no more, no new one is considered
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An exact window of the text around the cursor: `head + typed + rest`, the line's end, and `tail`.
+
+    `rest` is the text between cursor and line end; it stays out of the prompt (R4). `start` is the head's start in
+    code points. `number` identifies the frame within its document while it is remembered. `excerpts` of other files
+    stay as they were when the frame was made, or when the cursor last rested in it.
+    """
+
+    frame: FrameKind
+    number: int
+    start: int
+    head: str
+    typed: str
+    rest: str
+    tail: str
+    excerpts: Excerpts = NO_EXCERPTS
+
+
+PromptOf = Callable[[Plan], Prompt]
+T = TypeVar("T")
+
+
+class PlanStopped(Exception):
+    """A newer request took precedence; nothing was remembered of the plan."""
+
+
+def never() -> bool:
+    """Return false: a plan that nothing stops."""
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A plan and its prompt, without surroundings."""
+
+    plan: Plan
+    prompt: Prompt
+
+    @property
+    def ids(self) -> Ids:
+        """The token ids of the prompt."""
+        return self.prompt.ids
+
+
+class Planner:
+    """Plans for one document and remembers its frames, most recently used last. Used on the engine thread only.
+
+    A plan's cost is estimated from the remembered frames' prompts, not from what arenas hold: the same calls always
+    make the same plans, whatever was evicted or interrupted.
+    """
+
+    def __init__(self, budget: Budget, pieces: Pieces, prompt_of: PromptOf) -> None:
+        """Plan with `pieces`, which cuts a text into separately tokenized fragments, each with its token count."""
+        self._budget, self._window, self._prompt_of = budget, Window(budget, pieces), prompt_of
+        self._frames: list[Frame] = []
+        self._made = 0
+        self._offered = NO_EXCERPTS
+        self._withdrawn = frozenset[str]()
+
+    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
+        """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once.
+
+        The volatile ones are shown where the cursor rests: nobody waits for them.
+        """
+        self._offered = excerpts.without(withdrawn)
+        if withdrawn != self._withdrawn:
+            self._withdrawn = withdrawn
+            self._frames = [self._showing(frame, frame.plan.excerpts.without(withdrawn)) for frame in self._frames]
+
+    def plan(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
+        """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one.
+
+        Raises PlanStopped soon after `stopped()` is true, as the methods below do.
+        """
+        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor, stopped), stopped))
+
+    def opening(self, text: str, stopped: ShouldStop = never) -> Frame:
+        """Return a frame to prefetch for a text without a known cursor: where the last frame ended.
+
+        Without one, return a frame whose head is as much of the text's beginning as fits: the prompt of any place in
+        it shares the head up to that place.
+        """
+        if self._frames:
+            last = self._frames[-1].plan
+            return self.rested(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
+        return self.rested(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
+
+    def rested(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
+        """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
+
+        Volatile ones stay until others are offered: to take them away would cost as much as to change them.
+        """
+        frame = self.plan(text, cursor, stopped)
+        offered = self._offered
+        if not offered.volatile:
+            offered = offered._replace(volatile=frame.plan.excerpts.volatile)
+        return self._remember(self._showing(frame, offered))
+
+    def renewed(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame | None:
+        """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
+        if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
+            return None
+        last = self._frames[-1]
+        others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
+        frame = self._remember(self._cheapest(others, self._new(text, cursor, stopped), stopped))
+        self._frames.append(self._frames.pop(self._frames.index(last)))  # it is used until it is outgrown
+        return frame
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The remembered frames, most recently used last."""
+        return tuple(self._frames)
+
+    def recall(self, plans: Iterable[Plan]) -> None:
+        """Adopt the frames of the document's earlier planner, most recently used last."""
+        for plan in plans:
+            shown = replace(plan, number=self._made, excerpts=self._offered)
+            self._remember(Frame(shown, self._prompt_of(shown)))
+
+    def copy(self) -> Planner:
+        """Return a planner with the same frames, to see what this one would plan without changing it."""
+        other = copy.copy(self)
+        other._frames = list(self._frames)
+        return other
+
+    def _showing(self, frame: Frame, excerpts: Excerpts) -> Frame:
+        """Return a frame with these excerpts in place of its own."""
+        if frame.plan.excerpts == excerpts:
+            return frame
+        plan = replace(frame.plan, excerpts=excerpts)
+        return Frame(plan, self._prompt_of(plan))
+
+    def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan], stopped: ShouldStop) -> Frame:
+        kept = self._least(_until(stopped, fitting))
+        if kept is not None and kept[0] <= CHEAP:
+            return kept[1]
+        made = self._least(_until(stopped, new))
+        assert made is not None
+        return made[1] if kept is None or made[0] < kept[0] else kept[1]
+
+    def _least(self, plans: Iterator[Plan]) -> tuple[int, Frame] | None:
+        """Return the fewest recomputed tokens and the first frame that needs them, None without plans."""
+        best = None
+        for frame in (Frame(plan, self._prompt_of(plan)) for plan in plans):
+            cost = self._cost(frame)
+            if best is None or cost < best[0]:
+                best = cost, frame
+            if cost <= UNBEATABLE:
+                break
+        return best
+
+    def _cost(self, frame: Frame) -> int:
+        least = len(frame.ids)
+        for each in reversed(self._frames):
+            least = min(least, len(frame.ids) - common_prefix(each.ids, frame.ids))
+            if least <= UNBEATABLE:
+                break
+        return least
+
+    def _remember(self, frame: Frame) -> Frame:
+        self._frames = [each for each in self._frames if each.plan.number != frame.plan.number]
+        self._frames = [*self._frames, frame][-FRAMES:]
+        self._made = max(self._made, frame.plan.number + 1)
+        return frame
+
+    def _fitting(self, text: str, cursor: int) -> Iterator[Plan]:
+        """Yield the plans of frames that fit the current text, most recently used first."""
+        _, line_end, below = enclosing_line(text, cursor)
+        for frame in reversed(self._frames):
+            last = frame.plan
+            anchor = self._kept_anchor(text, cursor, below, last)
+            if anchor is not None:
+                kind = "kept" if frame is self._frames[-1] else "restored"
+                start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
+                yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
+
+    def _new(self, text: str, cursor: int, stopped: ShouldStop) -> Iterator[Plan]:
+        """Yield plans of new frames at the cursor, one for each distinct window start."""
+        _, line_end, below = enclosing_line(text, cursor)
+        anchor, tail = new_anchor(self._window, self._budget, text, cursor), self._window.tail(text, below)
+        windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
+        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(stopped, windows)):
+            head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
+            yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(volatile=()))
+
+    def _kept_anchor(self, text: str, cursor: int, below: int, last: Plan) -> int | None:
+        """Return a frame's current anchor, None if the frame does not fit.
+
+        It is found in the text itself: edits are not tracked, so none can be missed.
+        """
+        if not text.startswith(last.tail, below):
+            return None
+        size = len(last.head)
+        if not size and last.start:
+            return None  # an empty head cannot be found in the text
+        for anchor in chain([last.start + size], self._line_starts(text, cursor, last.head[-MARK:])):
+            if size <= anchor <= cursor and text.startswith(last.head, anchor - size):
+                fits = self._window.fits(text[anchor:cursor], self._budget.typed) and self._reaches(text, last, below)
+                return anchor if fits else None
+        return None
+
+    def _line_starts(self, text: str, cursor: int, mark: str) -> Iterator[int]:
+        """Yield the line starts within reach of the cursor that a head with this end may end at, nearest first."""
+        farthest = max(0, cursor - self._budget.typed * MOST_CHARACTERS - len(mark))
+        for at in line_starts_after(text, mark, farthest, cursor):
+            if len(LINE_END.findall(text, at, cursor)) >= REMEMBERED_LINES:
+                return
+            yield at
+
+    def _reaches(self, text: str, last: Plan, below: int) -> bool:
+        """Return whether a tail that fits is still long enough: moving up through typed lines makes it too short."""
+        if below + len(last.tail) == len(text) or self._window.count(last.tail) * 2 >= self._budget.tail:
+            return True
+        return last.tail == self._window.tail(text, below)
+
+
+def _until(stopped: ShouldStop, items: Iterable[T]) -> Iterator[T]:
+    """Yield the items; raises PlanStopped between two of them once `stopped()` is true."""
+    for number, item in enumerate(items):
+        if number and stopped():
+            raise PlanStopped
+        yield item
+
+
+def new_anchor(window: Window, budget: Budget, text: str, cursor: int) -> int:
+    """Return the start of a line up to LEAD lines above the cursor's (R1), in code points.
+
+    In a line longer than typed may be, return a fixed place inside it.
+    """
+    start, room = line_start(text, cursor), budget.typed
+    if window.fits(text[start:cursor], room):
+        above = islice(lines_upwards(text, cursor), 1 + LEAD)
+        return min((at for at in above if window.fits(text[at:cursor], room // 2)), default=start)
+    near = range(start, cursor, ANCHOR_STEP)[-room * MOST_CHARACTERS // ANCHOR_STEP :]
+    return next((at for at in near if window.fits(text[at:cursor], room // 2)), near[-1])

@@ -1,0 +1,96 @@
+"""The likely beginning of a suggestion: what is shown of it unasked.
+
+Pure. A suggestion is worth showing as far as the model is sure of it: of a line a beginning in whole words that is
+likely enough, and of the lines after it only whole ones, each of which must be likelier than the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from efim_ls.completion.filters.balance import BalancedCode
+from model_runtime.engine.output import OPENERS
+from model_runtime.engine.probability import Likelihood, WordEnd
+from model_runtime.engine.rest_of_line import is_closers
+
+# A further line must be as likely as this power of the least probability: of 0.2, 0.67.
+FURTHER_LINES = 0.25
+# Closers and punctuation behind what is worth showing are shown if they are this likely: without them it reads badly.
+CLOSERS = 0.8
+UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line's end
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is shown of a suggestion and what stays hidden behind it.
+
+    `probability` is that of all that is shown or, if nothing is, of the first word. `words` are the pieces of both
+    texts, each with its probability once those before it are right.
+    """
+
+    shown: str
+    hidden: str
+    probability: float
+    words: tuple[tuple[str, float], ...]
+
+
+def likely_beginning(likelihood: Likelihood, start: int, least: float, divisible: bool = True) -> Beginning:
+    """Return what to show of a suggestion from its character `start` on, with probability `least` or more.
+
+    A `least` of 0 shows all. If the suggestion is not `divisible`, because code follows that it must reach, all of it
+    is shown or nothing.
+    """
+    text, ends = likelihood.text, likelihood.word_ends(start)
+    words = _words(text, start, ends)
+    if not ends or not ends[0].probability >= least:  # NaN is below any limit
+        return Beginning("", text[start:], ends[0].probability if ends else 0.0, words)
+    if not least:
+        return Beginning(text[start:], "", ends[-1].probability, words)
+    end = _last_shown(text, start, ends, least) if divisible else ends[-1]
+    if not end.probability >= least:
+        return Beginning("", text[start:], end.probability, words)
+    return Beginning(text[start : end.at], text[end.at :], end.probability, words)
+
+
+def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> WordEnd:
+    """Return the last place to show: in the first line, or at the end of a later one."""
+    first, *further = (list(line) for _, line in groupby(ends, lambda end: text.count("\n", start, end.at)))
+    likely = [end for end in first if end.probability >= least]
+    shown = max(likely, key=lambda end: worth(end, start))
+    for end in likely[likely.index(shown) + 1 :]:
+        if not (is_closers(text[shown.at : end.at]) and end.probability >= CLOSERS * shown.probability):
+            break
+        shown = end
+    if shown != first[-1]:
+        return shown
+    before = shown
+    for line in further:
+        if not line[-1].probability >= before.probability * least**FURTHER_LINES:
+            break
+        before = line[-1]
+        if ends_statement(text[: before.at]):
+            shown = before
+    return shown
+
+
+def worth(end: WordEnd, start: int) -> float:
+    """Return how many keys accepting a suggestion up to a place is expected to save; accepting takes one itself.
+
+    On held-out packages the longest beginning that is likely enough saves fewer keys, and is wrong more often.
+    """
+    return end.probability * (end.at - start - 1)
+
+
+def ends_statement(text: str) -> bool:
+    """Return whether several lines may end here: no string, call or literal is open, and no block is empty."""
+    left = BalancedCode(text, angles=False).cut(len(text), "")
+    return not left.open and not left.quote and not text.endswith(UNFINISHED)
+
+
+def _words(text: str, start: int, ends: list[WordEnd]) -> tuple[tuple[str, float], ...]:
+    found, place, reached = list[tuple[str, float]](), start, 1.0
+    for end in ends:
+        found.append((text[place : end.at], end.probability / reached if reached else 0.0))
+        place, reached = end.at, end.probability
+    return tuple(found)

@@ -1,0 +1,208 @@
+"""The open documents, with the event loop's state of each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from efim_ls.access.reasons import Refusal, refusal
+from efim_ls.access.rules import Rules, Verdict
+from efim_ls.languages import language_of
+from efim_ls.paths import real_path
+from efim_ls.request import Answer, Request
+from efim_ls.settings import Settings
+from efim_ls.text.document import Change, Document, Encoding
+from efim_ls.usage.counters import Counters
+from efim_ls.usage.suggestions import RetentionTracker
+from efim_ls.workspace.excerpts.volatile import RecentEdit
+
+# More text slows every token; more files would outgrow the cache of their tokens.
+MOST_OTHERS, MOST_CHARACTERS_OF_OTHERS = 32, 200_000
+
+
+logger = logging.getLogger(__name__)
+
+
+class IdleTimer:
+    """Calls a function after a pause; a later `start` replaces it. Used on the event loop only."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+        self._begin: Callable[[], None] | None = None
+        self._elapsed = asyncio.Event()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call is pending."""
+        return self._begin is not None
+
+    def start(self, seconds: float, begin: Callable[[], None]) -> None:
+        """Call `begin` after `seconds` without another `start`."""
+        self.cancel()
+        self._begin = begin
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.fire)
+        self._elapsed.clear()
+
+    def cancel(self) -> None:
+        """Drop the pending call."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._begin = None
+        self._elapsed.set()
+
+    def fire(self) -> None:
+        """Make the pending call now."""
+        begin = self._begin
+        self.cancel()
+        if begin is not None:
+            try:
+                begin()
+            except Exception as error:  # there is no caller to raise it to, and other documents' timers go on
+                logger.error("work after a pause failed", exc_info=error)
+
+    async def elapsed(self) -> None:
+        """Wait until no call is pending."""
+        if self.waiting:
+            await self._elapsed.wait()
+
+
+class OpenDocument(Document):
+    """An open document: its text, and the event loop's state until it is closed.
+
+    `path` is its file's without links, empty if it is no file.
+    `cursor` is the last known offset of the user's cursor; edits do not move it. `retention` tracks accepted
+    suggestions. `prefetch_timer` and `save_timer` wait for the user to pause. `out_of_step`: an edit could not be
+    understood, so the text may differ from the editor's until its whole text is known again.
+    """
+
+    def __init__(self, counters: Counters, uri: str, language: str, text: str, version: int | None = None) -> None:
+        super().__init__(uri, language or language_of(uri), text, version)
+        self.path = real_path(uri)
+        self.cursor: int | None = None
+        self.retention = RetentionTracker(counters, text)
+        self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
+        self.out_of_step = False
+        self.edited_at: int | None = None  # offset of the last edit
+        self._judged: tuple[Rules, Verdict] | None = None
+        self._answered: tuple[Request, Answer] | None = None
+
+    def edit(self, change: Change, encoding: Encoding) -> None:
+        """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
+        if change.is_whole:
+            self.out_of_step = False
+        if not self.out_of_step:
+            edit = self.apply(change, encoding)
+            self.edited_at = edit.at
+            self.retention.follow(edit, self.text)
+
+    def verdict(self, rules: Rules) -> Verdict:
+        """Return the rules' verdict on it, cached while the same rules are in force."""
+        if self._judged is None or self._judged[0] is not rules:
+            self._judged = rules, rules.verdict(self.uri, self.language)
+        return self._judged[1]
+
+    def note_answer(self, request: Request, answer: Answer) -> None:
+        """Remember the last answer, without the texts of other documents, which may close soon."""
+        self._answered = replace(request, others=()), answer
+
+    def why_nothing(self, text: str, cursor: int) -> Refusal | None:
+        """Return why the last answer was empty, if it was for this text and cursor; else None."""
+        match self._answered_at(text, cursor):
+            case (request, Answer(reason=reason) as answer) if reason is not None:
+                return refusal(reason, confidence=answer.confidence, least=request.least)
+            case _:
+                return None
+
+    def last_answer(self, text: str, cursor: int) -> Answer | None:
+        """Return the last answer if it was for this text and cursor, else None."""
+        answered = self._answered_at(text, cursor)
+        return answered[1] if answered else None
+
+    def _answered_at(self, text: str, cursor: int) -> tuple[Request, Answer] | None:
+        here = self._answered and (self._answered[0].text, self._answered[0].cursor) == (text, cursor)
+        return self._answered if here else None
+
+    def close(self) -> None:
+        """Stop all timers and count what is retained of accepted suggestions."""
+        self.prefetch_timer.cancel()
+        self.save_timer.cancel()
+        self.retention.close()
+
+
+class OpenDocuments:
+    """The open documents, most recently used last, and the rules in force. Used on the event loop only."""
+
+    def __init__(self, counters: Counters) -> None:
+        """Count retained characters of accepted suggestions in `counters`."""
+        self.rules = Rules(Settings())
+        self._counters = counters
+        self._documents: dict[str, OpenDocument] = {}
+
+    def __iter__(self) -> Iterator[OpenDocument]:
+        return iter(list(self._documents.values()))
+
+    def open(self, uri: str, language: str, text: str, version: int | None = None) -> OpenDocument:
+        """Open a document, or replace one that is open already, as some clients open documents twice."""
+        document = OpenDocument(self._counters, uri, language, text, version)
+        if (before := self._documents.get(uri)) is not None:  # what was computed for it still has to be saved
+            before.save_timer, document.save_timer = document.save_timer, before.save_timer
+            self.close(uri)
+        self._documents[uri] = document
+        return document
+
+    def get(self, uri: str) -> OpenDocument | None:
+        """Return a document, or None if it is not open."""
+        return self._documents.get(uri)
+
+    def use(self, uri: str) -> OpenDocument | None:
+        """Return a document and mark it as most recently used; None if it is not open."""
+        if (document := self._documents.pop(uri, None)) is not None:
+            self._documents[uri] = document
+        return document
+
+    @property
+    def last_used(self) -> OpenDocument | None:
+        """The most recently used document, None if none is open."""
+        return next(reversed(self._documents.values()), None)
+
+    def close(self, uri: str) -> None:
+        """Close a document, if it is open."""
+        if (document := self._documents.pop(uri, None)) is not None:
+            document.close()
+
+    def language(self, uri: str) -> str:
+        """Return a document's language as the client names it; empty if it is not open."""
+        return document.language if (document := self._documents.get(uri)) else ""
+
+    def why_off(self, uri: str, size: int | None = None) -> Refusal | None:
+        """Return why the rules allow no suggestions in a document, open or not; `size` overrides its characters."""
+        if (document := self._documents.get(uri)) is None:
+            return self.rules.verdict(uri, "").refusal(size or 0)
+        off = document.verdict(self.rules).refusal(len(document.text) if size is None else size)
+        return refusal("out of step") if off is None and document.out_of_step else off
+
+    def others(self, document: OpenDocument) -> list[OpenDocument]:
+        """Return other documents in its language whose texts fit whole, most recently used last."""
+        room, found = MOST_CHARACTERS_OF_OTHERS, list[OpenDocument]()
+        for other in reversed(self._documents.values()):
+            size = len(other.text)
+            alike = other is not document and other.language == document.language and size <= room
+            if alike and self.may_be_read(other):
+                room -= size
+                found.append(other)
+        return found[:MOST_OTHERS][::-1]
+
+    def edited(self, document: OpenDocument) -> tuple[RecentEdit, ...]:
+        """Return where other documents that may be read were edited last, the last one used last."""
+        others = [each for each in self._documents.values() if each is not document and each.path]
+        return tuple(
+            RecentEdit(each.path, each.text, each.line_of(each.edited_at))
+            for each in others
+            if each.edited_at is not None and self.may_be_read(each)
+        )
+
+    def may_be_read(self, document: OpenDocument) -> bool:
+        """Return whether a document's text may be used to complete others."""
+        return not document.out_of_step and document.verdict(self.rules).may_be_read(len(document.text))

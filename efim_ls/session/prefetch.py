@@ -1,0 +1,154 @@
+"""Work that no caller waits for: prefetching what the next request will need, and saving what was computed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from efim_ls.request import Request
+from efim_ls.session.documents import OpenDocument, OpenDocuments
+from efim_ls.session.engine_lane import EngineLane
+from efim_ls.session.engine_thread import Job, ShouldStop, Superseded
+from efim_ls.session.loader import CompletionBackend, ModelLoader
+from efim_ls.text.lines import line_end_in
+
+STILL = 0.1  # seconds: a held key moves the cursor several times within it
+REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
+FLUSH_TIMEOUT, FLUSH_POLL = 60.0, 0.01  # seconds that pending writes may take, and between checks
+
+FORGETTING = object()  # key of the job that forgets suggestions; completions have URIs as keys
+
+logger = logging.getLogger(__name__)
+
+
+class BackgroundWork:
+    """Prefetches and saves for each document, on the idle engine thread. Used on the event loop only."""
+
+    def __init__(
+        self,
+        engine: EngineLane,
+        documents: OpenDocuments,
+        model: ModelLoader,
+        at_rest: Callable[[OpenDocument], None],
+        request_at: Callable[[OpenDocument, int], Request],
+    ) -> None:
+        """Call `at_rest` for a document that has not been asked about for a while.
+
+        `request_at` returns what prefetching at an offset of a document is for.
+        """
+        self._engine, self._documents, self._model, self._at_rest = engine, documents, model, at_rest
+        self._request_at = request_at
+
+    @property
+    def _completer(self) -> CompletionBackend | None:
+        return self._model.completer
+
+    def rested(self, document: OpenDocument) -> None:
+        """Prefetch for a document's cursor position once the user has paused."""
+        document.prefetch_timer.start(STILL, lambda: self._prefetch_at_cursor(document))
+
+    def answered(self, document: OpenDocument, request: Request, suggested: str) -> None:
+        """Prefetch for the request that follows if the suggestion is accepted; save once the user has paused."""
+        self._prefetch(document, accepted(request, suggested))
+        document.save_timer.start(REST, lambda: self._rest(document))
+
+    def prefetch_rested(self, document: OpenDocument, cursor: int) -> None:
+        """Prefetch for an offset where the cursor rests; what is suggested there now stays as it is."""
+        answered = document.last_answer(document.text, cursor)
+        is_shown = answered is not None and bool(answered.text)
+        self._prefetch(document, self._request_at(document, cursor), rested=not is_shown)
+
+    def drop_prefetch(self, document: OpenDocument) -> None:
+        """Drop all prefetching for a document."""
+        document.prefetch_timer.cancel()
+        self._engine.drop_idle(document.uri)
+
+    def drop(self, document: OpenDocument) -> None:
+        """Drop all work for a document: prefetching, saving and its request, whose callers get `Superseded`."""
+        self.drop_prefetch(document)
+        document.save_timer.cancel()
+        self._engine.drop_idle(_saving(document.uri))
+        self._engine.supersede(document.uri)
+
+    def drop_all(self) -> None:
+        """Drop all work: a waiting request would reach a model that is being released."""
+        for document in self._documents:
+            self.drop(document)
+
+    def forget_suggestions(self) -> None:
+        """Make the model forget what it has suggested; nothing is typed through from then on."""
+        if (completer := self._completer) is not None:
+            forgetting = self._engine.run(FORGETTING, lambda _: completer.forget_suggestions())
+            forgetting.add_done_callback(_log_failure)
+
+    def close_document(self, uri: str, save: bool) -> None:
+        """Make the model forget a document; with `save`, what was computed for it is saved."""
+        if (completer := self._completer) is None:
+            return
+        closing = self._engine.run(("close", uri), lambda _: completer.close_document(uri, save))
+        closing.add_done_callback(_log_failure)
+        if save:
+            self._save(uri)
+
+    async def settled(self) -> None:
+        """Wait until nothing is queued, running or unwritten, except work waiting for the idle budget."""
+        await self._quiet()
+        for document in self._documents:
+            document.save_timer.fire()
+        await self._quiet()
+        end = asyncio.get_running_loop().time() + FLUSH_TIMEOUT
+        while (model := self._completer) and not model.flush(0) and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(FLUSH_POLL)
+
+    async def _quiet(self) -> None:
+        while waiting := [document for document in self._documents if document.prefetch_timer.waiting]:
+            await waiting[0].prefetch_timer.elapsed()
+        await self._engine.settled()
+
+    def _prefetch_at_cursor(self, document: OpenDocument) -> None:
+        """Prefetch for a document's cursor or, if it is unknown, for the document's beginning."""
+        if document.cursor is not None:
+            self.prefetch_rested(document, document.cursor)
+        elif (completer := self._completer) and self._documents.why_off(document.uri) is None:
+            excerpts = self._request_at(document, 0).excerpts
+            self._begin(document, completer.prefetch_opened(document.uri, document.text, document.language, excerpts))
+
+    def _prefetch(self, document: OpenDocument, request: Request, rested: bool = False) -> None:
+        completer, off = self._completer, self._documents.why_off(request.uri, len(request.text))
+        if completer is not None and off is None:
+            self._begin(document, completer.prefetch(request, rested))
+
+    def _begin(self, document: OpenDocument, job: Job[bool]) -> None:
+        document.prefetch_timer.cancel()
+        if self._engine.idle_seconds > 0:
+            self._engine.run_idle(document.uri, job)
+
+    def _rest(self, document: OpenDocument) -> None:
+        self._save(document.uri)
+        self._at_rest(document)
+
+    def _save(self, uri: str) -> None:
+        def save(stopped: ShouldStop) -> bool:
+            completer = self._completer  # the model that is loaded when the job runs
+            return completer is None or completer.save(uri, stopped)
+
+        self._engine.run_idle(_saving(uri), save, budgeted=False)
+
+
+def accepted(request: Request, suggested: str) -> Request:
+    """Return the request that follows if the suggestion is accepted."""
+    inserted = suggested.replace("\n", line_end_in(request.text))
+    before, after = request.text[: request.cursor] + inserted, request.text[request.cursor :]
+    return replace(request, text=before + after, cursor=len(before))
+
+
+def _saving(uri: str) -> tuple[str, str]:
+    """Return the key of the idle work that saves a document."""
+    return "save", uri
+
+
+def _log_failure(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and (error := done.exception()) and not isinstance(error, Superseded):
+        logger.error("the model failed to forget a document", exc_info=error)

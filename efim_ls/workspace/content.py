@@ -1,0 +1,57 @@
+"""What the index keeps of a text: token ids, an outline, and the words of its passages."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import NamedTuple
+
+from efim_ls.text.outline import Outline, outline
+from efim_ls.workspace.discovery import SourceFile
+from model_runtime.ids import Ids
+
+DIGEST_BYTES = 16
+PASSAGE_LINES = 40  # about a screen
+LONGEST_WORD = 64  # characters; longer ones are data
+WORD = re.compile(rf"[^\W\d]\w{{0,{LONGEST_WORD - 1}}}")
+# The full-text index takes no notice of case: a sign before each capital letter keeps `Name` and `name` apart.
+CAPITAL, CAPITAL_SIGN = re.compile("[A-Z]"), "^"
+
+
+class Content(NamedTuple):
+    """What is derived from a text alone; `passages` are the distinct words of each 40 lines, as they are indexed."""
+
+    lines: int
+    ids: Ids
+    outline: Outline
+    passages: tuple[str, ...]
+
+
+class IndexedFile(NamedTuple):
+    """A file for the index, with the digest of its text.
+
+    Without `content` the index takes what it has for this digest. Nothing of a `private` file reaches the disk.
+    """
+
+    file: SourceFile
+    digest: bytes
+    content: Content | None
+    private: bool = False
+
+
+def digest_of(text: str) -> bytes:
+    """Return the BLAKE2b-128 of a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def content_of(text: str, language: str, ids: Ids) -> Content:
+    """Return what the index keeps of a text with these token ids."""
+    lines = text.split("\n")
+    passages = ("\n".join(lines[at : at + PASSAGE_LINES]) for at in range(0, len(lines), PASSAGE_LINES))
+    words = (" ".join(dict.fromkeys(WORD.findall(each))) for each in passages)
+    return Content(len(lines), ids, outline(text, language), tuple(map(indexed_form, words)))
+
+
+def indexed_form(words: str) -> str:
+    """Return words as they stand in the full-text index."""
+    return CAPITAL.sub(rf"{CAPITAL_SIGN}\g<0>", words.replace("\0", " "))

@@ -1,0 +1,306 @@
+"""The tables of an index, in a file or in memory. Every error of SQLite is the caller's.
+
+SQLite does not check what its pages hold, so rows whose damage could change a suggestion carry a checksum: the state
+of each file, and the token ids of each text.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+
+from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile
+from efim_ls.workspace.database.queries import PASSAGE_BITS, IndexQueries
+from efim_ls.workspace.discovery import SourceFile
+from model_runtime.ids import Ids
+from model_runtime.prompt.tokenizer import Tokenizer
+
+APPLICATION_ID = 0x6566494E  # "efIN"
+SCHEMA_VERSION = 2
+MOST_TOKENIZERS = 2  # of which ids are kept; those of others are removed, the least recently used first
+MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
+SCHEMA = f"""
+CREATE TABLE about (origin TEXT NOT NULL, unwiped INTEGER NOT NULL);
+INSERT INTO about VALUES ('', 0);
+CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, content INTEGER NOT NULL,
+    gone INTEGER NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX files_of_content ON files (content);
+CREATE INDEX files_that_are_gone ON files (gone) WHERE gone;
+CREATE TABLE skipped (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, language TEXT NOT NULL, imports TEXT NOT NULL,
+    lines INTEGER NOT NULL, UNIQUE (digest, language));
+CREATE TABLE tokenizers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
+CREATE TABLE tokens (content INTEGER NOT NULL, tokenizer INTEGER NOT NULL, ids BLOB NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (content, tokenizer));
+CREATE TABLE definitions (content INTEGER NOT NULL, number INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL,
+    line INTEGER NOT NULL, signature TEXT NOT NULL, PRIMARY KEY (content, number)) WITHOUT ROWID;
+CREATE INDEX definitions_by_name ON definitions (name);
+CREATE VIRTUAL TABLE passages USING fts5 (words, tokenize = "unicode61 remove_diacritics 0 tokenchars '_^'");
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+
+class Damage(ValueError):
+    """The content of the file is not what an index wrote."""
+
+
+class Entry(NamedTuple):
+    """What the index knows of a file: its state when it was read, and the digest of its text."""
+
+    size: int
+    mtime_ns: int
+    digest: bytes
+    language: str
+
+
+class IndexTables(IndexQueries):
+    """One connection and the queries that run on it; `put` and `remove` are one transaction each."""
+
+    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None) -> None:
+        """Take a connection in autocommit mode and the tokenizer whose ids are kept; to remove, none is needed."""
+        super().__init__(connection)
+        self._width = np.dtype("<u2" if tokenizer and tokenizer.vocab <= 1 << 16 else "<i4")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if (version, connection.execute("PRAGMA application_id").fetchone()[0]) != (SCHEMA_VERSION, APPLICATION_ID):
+            raise Damage("it is no index of this version")
+        self._tokenizer = self._row_of_tokenizer(tokenizer.digest) if tokenizer else 0
+
+    def keep_origin(self, origin: str) -> None:
+        """Keep what the index says about itself."""
+        if self.connection.execute("SELECT origin FROM about").fetchone() != (origin,):
+            self.connection.execute("UPDATE about SET origin = ?", (origin,))
+
+    def entries(self, after: str = "", most: int = -1) -> dict[str, Entry]:
+        """Return what is known of each file, or of the first `most` after a path unless that is negative."""
+        rows = self.connection.execute(
+            "SELECT path, size, mtime_ns, checksum, digest, language FROM files JOIN contents ON id = content "
+            "WHERE path > ? AND NOT gone ORDER BY path LIMIT ?",
+            (after, most),
+        )
+        found = dict[str, Entry]()
+        for path, size, mtime_ns, checksum, digest, language in rows:
+            found[path] = entry = Entry(size, mtime_ns, digest, language)
+            if _checksum(path, entry, 0) != checksum:
+                raise Damage("a file's entry does not match its checksum")
+        return found
+
+    def skipped(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of change (ns) of each file that was no source when it was read."""
+        rows = self.connection.execute("SELECT path, size, mtime_ns FROM skipped")
+        return {path: (size, mtime_ns) for path, size, mtime_ns in rows}
+
+    def token_count(self, digest: bytes) -> int | None:
+        """Return the number of tokens of a text, None if they are not there."""
+        row = self.connection.execute(
+            "SELECT length(ids) FROM tokens JOIN contents ON id = content WHERE digest = ? AND tokenizer = ? LIMIT 1",
+            (digest, self._tokenizer),
+        ).fetchone()
+        return row and row[0] // self._width.itemsize
+
+    def has_file(self, path: str) -> bool:
+        """Return whether anything is kept of a file, even if it is gone."""
+        return self.connection.execute("SELECT 1 FROM files WHERE path = ?", (path,)).fetchone() is not None
+
+    def holds(self, digest: bytes, language: str) -> bool:
+        """Return whether the content of a text is there, with token ids."""
+        return self._content_with_ids(digest, language) is not None
+
+    def put(self, batch: Iterable[IndexedFile]) -> None:
+        """Add files, each in place of what was known of its path."""
+        with self._transaction():
+            for each in batch:
+                self._put(each)
+
+    def skip(self, files: Iterable[SourceFile]) -> None:
+        """Keep that files are no sources as they are now."""
+        with self._transaction():
+            rows = [(file.path, file.size, file.mtime_ns) for file in files]
+            self.connection.executemany("REPLACE INTO skipped VALUES (?, ?, ?)", rows)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files, but keep what was derived from their text: they may only have been renamed."""
+        with self._transaction():
+            for path in paths:
+                self._mark_gone(path)
+                self._take_back(path)
+            if self.connection.execute("SELECT count(*) FROM files WHERE gone").fetchone()[0] > MOST_GONE:
+                self._remove_gone()
+
+    def remove_for_good(self, paths: Iterable[str]) -> bool:
+        """Remove files with all that was derived from their text, and all that is kept of files that are gone.
+
+        Return whether `wipe` is needed: of this or of what was removed earlier, something is still in the file.
+        """
+        with self._transaction():
+            for path in paths:
+                self._take_back(path)
+                row = self.connection.execute("SELECT content FROM files WHERE path = ?", (path,)).fetchone()
+                if row:
+                    self.connection.execute("DELETE FROM files WHERE path = ?", (path,))
+                    self._remove_content_unless_used(row[0])
+            self._remove_gone()
+        return self.connection.execute("SELECT unwiped FROM about").fetchone() == (1,)
+
+    def wipe(self) -> None:
+        """Overwrite what was removed: in the full-text index, where it is only marked, and in the log.
+
+        Raises sqlite3.OperationalError if another process reads too long.
+        """
+        self.connection.execute("INSERT INTO passages (passages) VALUES ('optimize')")
+        self._empty_log()
+        self.connection.execute("UPDATE about SET unwiped = 0")
+
+    def _empty_log(self) -> None:
+        if self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            raise sqlite3.OperationalError("another process is reading")
+
+    def ids(self, digest: bytes) -> Ids | None:
+        """Return the token ids of a text, None if they are not there."""
+        row = self.connection.execute(
+            "SELECT ids, checksum FROM tokens JOIN contents ON id = content "
+            "WHERE digest = ? AND tokenizer = ? LIMIT 1",
+            (digest, self._tokenizer),
+        ).fetchone()
+        if row is None:
+            return None
+        return np.frombuffer(_checked(digest, *row), self._width).astype(np.int32)
+
+    def check_ids(self) -> None:
+        """Raise Damage if token ids of any tokenizer do not match their checksum."""
+        for row in self.connection.execute("SELECT digest, ids, checksum FROM tokens JOIN contents ON id = content"):
+            _checked(*row)
+
+    def _put(self, each: IndexedFile) -> None:
+        path, size, mtime_ns, language = each.file
+        self._take_back(path)
+        content = self._content_with_ids(each.digest, language)
+        if content is None:
+            if each.content is None:
+                return
+            content = self._add_content(each.digest, language, each.content)
+        before = self.connection.execute("SELECT content FROM files WHERE path = ?", (path,)).fetchone()
+        checksum = _checksum(path, Entry(size, mtime_ns, each.digest, language), 0)
+        row = (path, size, mtime_ns, content, 0, checksum)
+        self.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
+        if before and before[0] != content:
+            self._remove_content_unless_used(before[0])
+
+    def _content_with_ids(self, digest: bytes, language: str) -> int | None:
+        row = self.connection.execute(
+            "SELECT id FROM contents JOIN tokens ON content = id WHERE digest = ? AND language = ? AND tokenizer = ?",
+            (digest, language, self._tokenizer),
+        ).fetchone()
+        return row and row[0]
+
+    def _add_content(self, digest: bytes, language: str, content: Content) -> int:
+        """Add what was derived from a text, or only its ids if another tokenizer's are there; return its number."""
+        row = self.connection.execute(
+            "SELECT id FROM contents WHERE digest = ? AND language = ?", (digest, language)
+        ).fetchone()
+        number = row[0] if row else self._add_outline(digest, language, content)
+        ids = content.ids.astype(self._width).tobytes()
+        tokens = (number, self._tokenizer, ids, _checksum_of_ids(digest, ids))
+        self.connection.execute("REPLACE INTO tokens VALUES (?, ?, ?, ?)", tokens)
+        return number
+
+    def _add_outline(self, digest: bytes, language: str, content: Content) -> int:
+        definitions, imports = content.outline
+        number = self.connection.execute(
+            "INSERT INTO contents (digest, language, imports, lines) VALUES (?, ?, ?, ?)",
+            (digest, language, json.dumps(imports, separators=(",", ":")), content.lines),
+        ).lastrowid
+        assert number is not None
+        self.connection.executemany(
+            "INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)",
+            [(number, n, *each) for n, each in enumerate(definitions)],
+        )
+        rows = [(number << PASSAGE_BITS | n, words) for n, words in enumerate(content.passages)]
+        self.connection.executemany("INSERT INTO passages (rowid, words) VALUES (?, ?)", rows)
+        return number
+
+    def _take_back(self, path: str) -> None:
+        """Forget that a file was no source."""
+        if self.connection.execute("DELETE FROM skipped WHERE path = ?", (path,)).rowcount:
+            self.connection.execute("UPDATE about SET unwiped = 1")
+
+    def _mark_gone(self, path: str) -> None:
+        row = self.connection.execute(
+            "SELECT size, mtime_ns, digest, language FROM files JOIN contents ON id = content WHERE path = ?",
+            (path,),
+        ).fetchone()
+        if row:
+            checksum = _checksum(path, Entry(*row), 1)
+            self.connection.execute("UPDATE files SET gone = 1, checksum = ? WHERE path = ?", (checksum, path))
+
+    def _remove_gone(self) -> None:
+        gone = self.connection.execute("SELECT path, content FROM files WHERE gone").fetchall()
+        self.connection.execute("DELETE FROM files WHERE gone")
+        for _, content in gone:
+            self._remove_content_unless_used(content)
+
+    def _remove_content_unless_used(self, content: int) -> None:
+        if self.connection.execute("SELECT 1 FROM files WHERE content = ?", (content,)).fetchone():
+            return
+        row = self.connection.execute("SELECT lines FROM contents WHERE id = ?", (content,)).fetchone()
+        for n in range(-(-row[0] // PASSAGE_LINES) if row else 0):
+            self.connection.execute("DELETE FROM passages WHERE rowid = ?", (content << PASSAGE_BITS | n,))
+        self.connection.execute("UPDATE about SET unwiped = 1")
+        for table, column in (("contents", "id"), ("tokens", "content"), ("definitions", "content")):
+            self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (content,))
+
+    def _row_of_tokenizer(self, digest: bytes) -> int:
+        """Return the number of this tokenizer; the ids of the one least recently used may have to go."""
+        with self._transaction():
+            self.connection.execute(
+                "INSERT INTO tokenizers (digest, used) VALUES (?, unixepoch()) "
+                "ON CONFLICT DO UPDATE SET used = unixepoch()",
+                (digest,),
+            )
+            order = "SELECT id FROM tokenizers ORDER BY digest = ? DESC, used DESC"
+            own, *others = [number for (number,) in self.connection.execute(order, (digest,))]
+            for number in others[MOST_TOKENIZERS - 1 :]:
+                self.connection.execute("DELETE FROM tokens WHERE tokenizer = ?", (number,))
+                self.connection.execute("DELETE FROM tokenizers WHERE id = ?", (number,))
+        return own
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables if the database is empty, whole or not at all."""
+    connection.execute("BEGIN IMMEDIATE")  # another server may create them at the same time
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        for statement in SCHEMA.split(";\n"):
+            connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def _checksum(path: str, entry: Entry, gone: int) -> bytes:
+    return xxhash.xxh3_64_digest(repr((path, tuple(entry), gone)).encode("utf-8", "surrogatepass"))
+
+
+def _checked(digest: bytes, ids: object, checksum: bytes) -> bytes:
+    """Return the token ids of a text as they are kept; raises Damage."""
+    if not isinstance(ids, bytes) or _checksum_of_ids(digest, ids) != checksum:
+        raise Damage("token ids do not match their checksum")
+    return ids
+
+
+def _checksum_of_ids(digest: bytes, ids: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(digest + ids)

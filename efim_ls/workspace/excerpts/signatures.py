@@ -1,0 +1,150 @@
+"""Signatures as excerpts: whole ones only, those of a file together, within a budget of tokens."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple, Protocol
+
+from efim_ls.languages import language_of
+from efim_ls.text.outline import LONGEST_SIGNATURE, Definition, Outline
+from efim_ls.workspace.database.queries import FoundDefinition
+from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace
+
+TYPES = frozenset({"class", "enum", "interface", "struct", "module"})  # kinds that have members
+MEMBERS = frozenset({"method", "field"})
+CUT = 4  # characters that may be missing at the end of a signature that was cut off
+MOST_MISSES = 16  # signatures in a row that no longer fit, after which the budget is taken to be full
+
+Name = Callable[[str], str]
+
+
+class ExcerptRules(NamedTuple):
+    """What holds for every excerpt.
+
+    `name` turns a real path into the one that the model reads, `size` counts the tokens of an excerpt in a prompt,
+    with its markers, and `is_shown` tells whether a file's text may be shown, by its real path.
+    """
+
+    name: Name
+    size: Callable[[Excerpt], int]
+    is_shown: Callable[[str], bool]
+
+
+class DefinitionSource(Protocol):
+    """What can be asked about definitions: an index file, or one with open documents in place of their files."""
+
+    def definitions(self, name: str, /) -> Sequence[FoundDefinition]:
+        """Return all definitions of a name, sorted by path and line."""
+        ...
+
+    def outline(self, path: str, /) -> Outline | None:
+        """Return the outline of a file, None if it is not known."""
+        ...
+
+
+class OpenDefinitions:
+    """Definitions of an index, with those of open documents in place of their files."""
+
+    def __init__(self, index: DefinitionSource, opened: Mapping[str, Outline]) -> None:
+        """Take the outlines of open documents by their real paths."""
+        self._index, self._opened = index, opened
+
+    def definitions(self, name: str) -> list[FoundDefinition]:
+        """Return all definitions of a name, sorted by path and line."""
+        found = [each for each in self._index.definitions(name) if each.path not in self._opened]
+        for path, outline in self._opened.items():
+            found += (FoundDefinition(path, each) for each in outline.definitions if each.name == name)
+        return sorted(found, key=lambda each: (each.path, each.definition.line))
+
+    def outline(self, path: str) -> Outline | None:
+        """Return the outline of a file, None if it is not known."""
+        return self._opened.get(path) or self._index.outline(path)
+
+
+class Signature(NamedTuple):
+    """A definition in a file, with the type that it is a member of, if it is, and why it is shown."""
+
+    file: str
+    definition: Definition
+    owner: Definition | None
+    why: str
+
+
+def is_whole(definition: Definition) -> bool:
+    """Return whether a signature is all that the file has of it."""
+    return 0 < len(definition.signature) <= LONGEST_SIGNATURE - CUT
+
+
+def with_owners(outline: Outline) -> Iterator[tuple[Definition, Definition | None]]:
+    """Yield each definition with the type that it is a member of: the last one above it, as outlines tell no more.
+
+    That is None if it is no member or names its type itself, as methods do in Go.
+    """
+    owner = None
+    for each in outline.definitions:
+        is_member = each.kind in MEMBERS and not each.signature.startswith("func ")
+        yield each, owner if is_member else None
+        owner = each if each.kind in TYPES else owner
+
+
+def excerpts_of(
+    signatures: Iterable[Signature], place: ExcerptPlace, tokens: int, rules: ExcerptRules
+) -> tuple[Excerpt, ...]:
+    """Return excerpts of the first signatures that fit the budget, sorted by path; a member brings its type along."""
+    chosen, misses = dict[str, list[Signature]](), 0
+    made, spent = dict[str, Excerpt](), dict[str, int]()
+    for each in signatures:
+        if misses >= MOST_MISSES:
+            break
+        before = chosen.get(each.file, [])
+        if any(each.definition == other.definition for other in before):
+            continue
+        excerpt = _excerpt(each.file, [*before, each], place, rules.name(each.file))
+        needed = rules.size(excerpt)
+        if sum(spent.values()) - spent.get(each.file, 0) + needed > tokens:
+            misses += 1
+            continue
+        misses = 0
+        chosen[each.file], made[each.file], spent[each.file] = [*before, each], excerpt, needed
+    return tuple(made[file] for file in sorted(made, key=lambda file: (made[file].path, file)))
+
+
+def relative_name(folders: Sequence[str]) -> Name:
+    """Return what the model reads of a path: relative to the innermost of these folders, with slashes."""
+    innermost = sorted(folders, key=len, reverse=True)
+
+    def name(path: str) -> str:
+        above = next((each for each in innermost if path.startswith(os.path.join(each, ""))), None)
+        return PurePath(os.path.relpath(path, above) if above else os.path.basename(path)).as_posix()
+
+    return name
+
+
+def _excerpt(file: str, signatures: Sequence[Signature], place: ExcerptPlace, path: str) -> Excerpt:
+    """Return one excerpt of signatures of a file, in the order of its lines."""
+    below, reasons = defaultdict[int, dict[int, Definition]](dict), dict[str, None]()
+    lines = dict[int, Definition]()
+    for each in sorted(signatures, key=lambda each: each.definition.line):
+        reasons[each.why] = None
+        if each.owner is None:
+            lines[each.definition.line] = each.definition
+        else:
+            lines[each.owner.line] = each.owner
+            below[each.owner.line][each.definition.line] = each.definition
+    is_python, text, shown = language_of(file) == "python", list[str](), list[int]()
+    for line in sorted(lines):
+        members = below[line]
+        shown += [line, *sorted(members)]
+        text.append(_stub(lines[line], is_python, bool(members)))
+        text += (f"    {_stub(members[at], is_python, False)}" for at in sorted(members))
+    return Excerpt(place, path, file, tuple(shown), "\n".join(text) + "\n", "; ".join(reasons))
+
+
+def _stub(definition: Definition, is_python: bool, has_members: bool) -> str:
+    """Return a signature as code: in Python with a colon, and dots for a body that is not shown."""
+    if not is_python or definition.kind not in ("class", "function", "method"):
+        return definition.signature
+    return f"{definition.signature}:" if has_members else f"{definition.signature}: ..."

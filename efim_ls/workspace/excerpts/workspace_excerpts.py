@@ -1,0 +1,139 @@
+"""The excerpts of one workspace, chosen on the index's thread and read as immutable snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from time import monotonic
+from types import MappingProxyType
+from typing import NamedTuple
+
+from efim_ls.text.outline import Outline, outline
+from efim_ls.workspace.excerpts.chooser import ExcerptChooser
+from efim_ls.workspace.excerpts.volatile import RecentEdit, TextOf
+from model_runtime.prompt.excerpts import Excerpt, Excerpts
+
+DAY = 24 * 60 * 60.0  # seconds for which a preamble stays: a new one makes all prompts be computed again
+NEARBY = 2_000  # characters from the place for which a chunk was looked up, within which it may still help
+
+
+class RetrievalPlace(NamedTuple):
+    """A place that volatile excerpts are wanted for: a document by its real path, its text and an offset in it.
+
+    `edits` are the last ones in other open documents, the oldest first.
+    """
+
+    path: str
+    text: str
+    cursor: int
+    edits: tuple[RecentEdit, ...] = ()
+
+
+class ExcerptSnapshot(NamedTuple):
+    """What prompts may show now: the preamble, by document what it imports, and what was retrieved for a place in it.
+
+    Nothing is from `withdrawn` files, which the rules came to exclude.
+    """
+
+    preamble: tuple[Excerpt, ...] = ()
+    definitions: Mapping[str, tuple[Excerpt, ...]] = MappingProxyType({})
+    volatile: Mapping[str, tuple[int, tuple[Excerpt, ...]]] = MappingProxyType({})
+    withdrawn: frozenset[str] = frozenset()
+
+
+class WorkspaceExcerpts:
+    """Chooses a workspace's excerpts. Used on one thread, except `excerpts` and `withdrawn`."""
+
+    def __init__(
+        self,
+        chooser: ExcerptChooser,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Start without any; `on_change` is called after each change, and `clock` tells seconds."""
+        self._chooser, self._on_change, self._clock = chooser, on_change, clock
+        self._snapshot = ExcerptSnapshot()  # replaced whole
+        self._opened: dict[str, tuple[str, str, Outline]] = {}  # by path: language, text, outline
+        self._chosen_at: float | None = None
+
+    def excerpts(self, path: str, cursor: int) -> Excerpts:
+        """Return what a prompt at an offset of a document may show; on any thread."""
+        snapshot = self._snapshot
+        at, volatile = snapshot.volatile.get(path, (0, ()))
+        return self._chooser.empty(path)._replace(
+            preamble=snapshot.preamble,
+            definitions=snapshot.definitions.get(path, ()),
+            volatile=volatile if abs(cursor - at) <= NEARBY else (),
+        )
+
+    @property
+    def withdrawn(self) -> frozenset[str]:
+        """Files that no prompt may show any more; on any thread."""
+        return self._snapshot.withdrawn
+
+    def renew(self, rebuilt: bool = False) -> Generator[None]:
+        """Choose the preamble anew if the index was rebuilt or a day has passed, then what open documents import."""
+        now = self._clock()
+        if rebuilt or self._chosen_at is None or now - self._chosen_at > DAY:
+            preamble = yield from self._chooser.preamble()
+            self._chosen_at = now
+            self._publish(self._snapshot._replace(preamble=preamble))
+        if rebuilt:
+            for path, (language, text, _) in list(self._opened.items()):
+                self._define(path, language, text)
+                yield
+
+    def open(self, path: str, language: str, text: str) -> None:
+        """Choose what an open document imports; its text stands for its file from now on."""
+        self._opened[path] = language, text, outline(text, language)
+        self._define(path, language, text)
+
+    def close_document(self, path: str) -> None:
+        """Forget a document."""
+        self._opened.pop(path, None)
+        definitions = {name: each for name, each in self._snapshot.definitions.items() if name != path}
+        volatile = {name: each for name, each in self._snapshot.volatile.items() if name != path}
+        self._publish(self._snapshot._replace(definitions=definitions, volatile=volatile))
+
+    def retrieve(self, place: RetrievalPlace, text_of: TextOf) -> None:
+        """Choose the volatile excerpts for a place; `text_of` reads a file that is not open."""
+        opened = {edit.file: edit.text for edit in place.edits}
+        opened |= {path: text for path, (_, text, _) in self._opened.items() if path not in opened}
+
+        def current(file: str) -> str | None:
+            return opened[file] if file in opened else text_of(file)
+
+        found = self._chooser.volatile(place.path, place.text, place.cursor, place.edits, current)
+        if found:
+            volatile = {**self._snapshot.volatile, place.path: (place.cursor, found)}
+            self._publish(self._snapshot._replace(volatile=volatile))
+
+    def withdraw(self, files: Collection[str]) -> None:
+        """Take the text of files out of all excerpts, and out of prompts that show it."""
+        if files:
+            self._publish(self._snapshot._replace(withdrawn=self._snapshot.withdrawn | set(files)))
+
+    def readmit(self, file: str) -> None:
+        """Let a file be shown again that the rules allow once more."""
+        if file in self._snapshot.withdrawn:
+            self._publish(self._snapshot._replace(withdrawn=self._snapshot.withdrawn - {file}))
+
+    def _define(self, path: str, language: str, text: str) -> None:
+        outlines = {name: each for name, (_, _, each) in self._opened.items()}
+        found = self._chooser.definitions(path, text, language, outlines)
+        if found != self._snapshot.definitions.get(path):
+            self._publish(self._snapshot._replace(definitions={**self._snapshot.definitions, path: found}))
+
+    def _publish(self, snapshot: ExcerptSnapshot) -> None:
+        """Replace the snapshot by one without what is withdrawn."""
+        before, gone = self._snapshot, snapshot.withdrawn
+        self._snapshot = snapshot._replace(
+            preamble=_without(snapshot.preamble, gone),
+            definitions={path: _without(each, gone) for path, each in snapshot.definitions.items()},
+            volatile={path: (at, _without(each, gone)) for path, (at, each) in snapshot.volatile.items()},
+        )
+        if self._snapshot != before:
+            self._on_change()
+
+
+def _without(excerpts: Sequence[Excerpt], files: frozenset[str]) -> tuple[Excerpt, ...]:
+    return tuple(each for each in excerpts if each.file not in files)

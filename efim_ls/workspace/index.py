@@ -1,0 +1,365 @@
+"""The files of a workspace: the index file that keeps them, and the memories of counts that requests read.
+
+Nothing here starts a thread. Long work is a generator whose steps take milliseconds; between two steps of one, all
+steps of another may be taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from time import monotonic
+from typing import Literal
+
+from efim_ls.access.rules import Rules
+from efim_ls.access.secrets import may_reach_disk
+from efim_ls.languages import family_of
+from efim_ls.paths import cache_folder
+from efim_ls.settings import DEFAULTS, Settings
+from efim_ls.workspace.content import IndexedFile, content_of, digest_of
+from efim_ls.workspace.counts import IndexedText, WorkspaceMemory, nearest
+from efim_ls.workspace.database.origin import OF_INDEX, IndexOrigin
+from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.database.tables import Entry
+from efim_ls.workspace.discovery import KnownFolders, SourceFile, is_entered, read_source, readable, source_files
+from efim_ls.workspace.excerpts.chooser import ExcerptChooser
+from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
+from efim_ls.workspace.index_file import IndexFile
+from model_runtime.counts.snapshot import Memory
+from model_runtime.ids import Ids
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from model_runtime.prompt.tokenizer import Tokenizer
+
+Steps = Generator[None]
+
+MIB = 1024 * 1024
+BYTES_A_TOKEN = 6
+FIRST_TOKENS = 300_000  # are published before more are read: enough for the nearest folders, and sorted in 0.1 s
+FILES_A_STEP = 50  # whose ids are read back at once
+ENTRIES_A_STEP = 1_000  # read back from the index file, in some 5 ms
+TOKENS_A_WRITE = 100_000  # written to the index file in one transaction
+TELL = 0.2  # seconds between reports of progress
+OF_MEMORY = ("repository", "memory_mib", "cache_folder")  # settings that matter here beside those of the index file
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is indexed and how: folders by their real paths, settings and rules in force, the model's tokenizer."""
+
+    folders: tuple[Path, ...]
+    settings: Settings
+    rules: Rules = field(compare=False)  # made of the same settings and folders
+    tokenizer: Tokenizer = field(compare=False)
+    digest: bytes  # the tokenizer's
+    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET  # of other files' text, for which prompts have room
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        rules: Rules,
+        folders: Iterable[Path],
+        tokenizer: Tokenizer,
+        excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+    ) -> Scope:
+        """Return the scope of a session; it changes only with settings that matter here."""
+        mine = replace(DEFAULTS, **{name: getattr(settings, name) for name in (*OF_INDEX, *OF_MEMORY)})
+        return cls(tuple(sorted(folders)), mine, rules, tokenizer, tokenizer.digest, excerpts)
+
+
+@dataclass(frozen=True)
+class IndexStatus:
+    """What is indexed: files and tokens in all memories.
+
+    While files are read, `done` of `total` have been.
+    """
+
+    state: Literal["building", "ready"]
+    done: int
+    total: int
+    files: int
+    tokens: int
+    mib: float
+
+    @property
+    def percentage(self) -> int:
+        """How much is done, in percent."""
+        return 100 * self.done // self.total if self.total else 0
+
+
+class WorkspaceIndex:
+    """The index of one scope. Used on one thread, except `snapshot` and `status`."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        file: IndexFile,
+        on_status: Callable[[IndexStatus], None],
+        on_excerpts: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take over the scope's index file; `on_status` and `on_excerpts` are called when these change."""
+        self.status = IndexStatus("building", 0, 0, 0, 0, 0.0)
+        self._scope, self._on_status, self._told_at, self._is_built = scope, on_status, 0.0, False
+        self._file = file
+        self._generation = self._file.generation
+        self._has_gone = True  # whether the index file may keep something of files that are gone
+        self._files: dict[str, IndexedText] = {}  # by path, as they were last read
+        self._skipped: dict[str, tuple[int, int]] = {}  # by path: stamps of files that were no sources when read
+        self._open: dict[str, IndexedText] = {}  # by path: documents that stand for their files
+        self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
+        self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
+        self._focus = ""
+        room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
+        self._memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
+        folders = [str(folder) for folder in scope.folders]
+        chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
+        self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
+
+    @property
+    def snapshot(self) -> Mapping[str, Memory]:
+        """The memory of each family; never changed, but replaced."""
+        return self._memory.snapshot
+
+    def build(self) -> Steps:
+        """Publish what the index file holds, then bring it up to date with the disk."""
+        yield from self.recall()
+        yield from self._walk()
+        yield from self._publish()
+        yield from self._write_again()
+        self._wipe()
+        self._is_built = True
+        yield from self.excerpts.renew(rebuilt=True)
+        self._tell()
+
+    def recall(self) -> Steps:
+        """Publish what the index file holds of files that have not changed since."""
+        entries, last = dict[str, Entry](), ""
+        while page := self._file.entries(last, ENTRIES_A_STEP):
+            entries.update(page)
+            last = max(page)
+            yield
+        self._skipped = dict(self._file.skipped())
+        gone, unpublished, least, known = list[str](), 0, FIRST_TOKENS, KnownFolders()
+        for count, path in enumerate(nearest(entries, self._focus)):
+            file, entry = self._readable(path, known), entries[path]
+            if file is None or self._is_private(path):
+                gone.append(path)
+            elif (entry.size, entry.mtime_ns) == file[1:3]:
+                if (length := self._file.token_count(entry.digest)) is None:
+                    continue
+                self._files[path] = IndexedText(family_of(file.language), entry.digest, length, file[1:3])
+                unpublished += length
+            if count % FILES_A_STEP == 0:
+                yield
+            if unpublished >= least:
+                yield from self._publish()
+                unpublished, least = 0, 4 * least  # few publications: each sorts what is new
+        self._forget(gone)
+        yield from self._publish()
+
+    def refresh(self, paths: Collection[str]) -> Steps:
+        """Read again what may have changed on disk: files, or folders with all that they hold or held."""
+        changed, gone, walks, known = list[SourceFile](), list[str](), False, KnownFolders()
+        for path in paths:
+            if file := self._readable(path, known):
+                changed.append(file)
+            elif path in self._files or path in self._open or path in self._skipped:
+                gone.append(path)
+            else:
+                walks = walks or self._is_walked(path)
+            yield
+        if changed or gone or walks:  # programs change other files all the time
+            yield from self._update(changed, gone, walks)
+
+    def open(self, path: str, language: str, text: str) -> Steps:
+        """Count an open document's text in place of its file's."""
+        self._focus = str(PurePath(path).parent)
+        if self._readable(path) is None:
+            return
+        source = self._source(family_of(language), text)
+        ids = self._ids[source.digest]
+        yield
+        if self._open.get(path) != source:
+            self._open[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
+            self.excerpts.open(path, language, text)
+            yield from self._publish()
+        if self._is_built:
+            yield from self.excerpts.renew()
+
+    def close_document(self, path: str) -> Steps:
+        """Count a file's own text again."""
+        self.excerpts.close_document(path)
+        if self._open.pop(path, None):
+            file = self._readable(path)
+            yield from self._update([file] if file else [], [] if file else [path])
+
+    def retrieve(self, place: RetrievalPlace) -> Steps:
+        """Look up the code that is most similar to a place in a document."""
+        yield
+        self.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
+
+    def close(self) -> None:
+        """Close the index file."""
+        self._file.close()
+
+    def _update(self, changed: Sequence[SourceFile], gone: Sequence[str], walks: bool = False) -> Steps:
+        """Read files that changed, forget those that are gone, and publish what is left.
+
+        What was only renamed is not derived again; of all else that is gone, nothing stays on disk.
+        """
+        self._forget(gone)
+        yield from self._read(changed)
+        if walks:
+            yield from self._walk()
+        yield from self._publish()
+        yield from self._write_again()
+        self._wipe()
+
+    def _readable(self, path: str, known: KnownFolders | None = None) -> SourceFile | None:
+        """Return a file if it lies in one of the folders and may be read."""
+        found = (readable(path, self._scope.rules, folder, known) for folder in self._scope.folders)
+        return next((file for file in found if file), None)
+
+    def _is_walked(self, path: str) -> bool:
+        """Return whether a path is or was a folder with sources, or is a list of what git ignores."""
+        if os.path.basename(path) == ".gitignore" or any(is_entered(path, folder) for folder in self._scope.folders):
+            return True
+        below = os.path.join(path, "")
+        return not os.path.lexists(path) and any(each.startswith(below) for each in self._files)
+
+    def _is_private(self, path: str) -> bool:
+        """Return whether nothing of a file may reach the disk."""
+        return not may_reach_disk(Path(path).as_uri(), self._scope.settings.private_files)
+
+    def _is_shown(self, path: str) -> bool:
+        """Return whether prompts may show text of a file; their keys and values reach the disk."""
+        return (path in self._files or path in self._open) and not self._is_private(path)
+
+    def _walk(self) -> Steps:
+        """Find files that are new, changed or gone in all folders, and read them."""
+        before, found, changed = {*self._files, *self._open, *self._skipped}, set[str](), list[SourceFile]()
+        for folder in self._scope.folders:
+            for count, file in enumerate(source_files(folder, self._scope.rules)):
+                found.add(file.path)
+                known = self._files.get(file.path)
+                stamp = known.stamp if known else self._skipped.get(file.path)
+                if stamp != (file.size, file.mtime_ns):
+                    changed.append(file)
+                if count % FILES_A_STEP == 0:
+                    yield
+        self._forget([path for path in before - found if self._readable(path) is None])
+        order = {path: at for at, path in enumerate(nearest([file.path for file in changed], self._focus))}
+        yield from self._read(sorted(changed, key=lambda file: order[file.path]))
+
+    def _read(self, files: Sequence[SourceFile]) -> Steps:
+        """Read files, write them to the index file, and publish them now and then."""
+        unpublished, least = 0, FIRST_TOKENS
+        for done, file in enumerate(files):
+            self._tell(done, len(files))
+            if not (text := read_source(file)):
+                self._forget([file.path])
+                if text is not None:
+                    self._skip(file)
+                continue
+            source = self._source(family_of(file.language), text, (file.size, file.mtime_ns))
+            ids = self._ids[source.digest]
+            yield
+            private, content = self._is_private(file.path), None
+            if private or not self._file.holds(source.digest, file.language):
+                content = content_of(text, file.language, ids)
+            # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
+            self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
+            self._files[file.path], self._ids[source.digest] = source, ids
+            self.excerpts.readmit(file.path)
+            yield
+            unpublished += source.tokens
+            if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
+                self._write()
+                yield
+            if unpublished >= least:
+                yield from self._publish()
+                unpublished, least = 0, 4 * least
+        self._write()
+
+    def _skip(self, file: SourceFile) -> None:
+        """Remember that a file is no source, so that it is not read again until it changes."""
+        self._skipped[file.path] = (file.size, file.mtime_ns)
+        if not self._is_private(file.path):
+            self._file.skip([file])
+
+    def _write(self) -> None:
+        self._file.put(list(self._unwritten.values()))
+        self._unwritten.clear()
+
+    def _write_again(self) -> Steps:
+        """Read all files once more if the index file had to begin empty; the memories stay as they are."""
+        if self._generation != self._file.generation:
+            self._generation = self._file.generation
+            self._files = {path: source._replace(stamp=(0, 0)) for path, source in self._files.items()}
+            self._skipped.clear()
+            yield from self._walk()
+            yield from self._publish()
+
+    def _source(self, family: str, text: str, stamp: tuple[int, int] = (0, 0)) -> IndexedText:
+        """Return a text as a source, and hold its ids until they are published."""
+        digest = digest_of(text)
+        if (ids := self._ids.get(digest)) is None:
+            ids = dict(self._file.ids([digest])).get(digest)
+        if ids is None:
+            ids = self._scope.tokenizer.encode_file(text)
+        self._ids[digest] = ids
+        return IndexedText(family, digest, len(ids), stamp)
+
+    def _forget(self, paths: Sequence[str]) -> None:
+        """Forget files; of those that are still there, which the rules now exclude, no trace stays on disk."""
+        for path in paths:
+            for each in (self._files, self._skipped, self._open, self._unwritten):
+                each.pop(path, None)
+        excluded = [path for path in paths if os.path.lexists(path)]
+        self.excerpts.withdraw(excluded)
+        if gone := sorted(set(paths) - set(excluded)):
+            self._file.remove(gone, for_good=False)
+            self._has_gone = True
+        if excluded:  # what may have to be wiped takes as long as the index is large
+            self._file.remove(excluded, for_good=True)
+
+    def _wipe(self) -> None:
+        """Remove what was kept of files that are gone, in case that they had only been renamed."""
+        if self._has_gone:
+            self._file.remove([], for_good=True)
+            self._has_gone = False
+
+    def _publish(self) -> Steps:
+        """Make the memories hold what is wanted."""
+        while missing := (planned := self._memory.plan(self._files, self._open, self._focus)).missing(self._ids):
+            for start in range(0, len(missing), FILES_A_STEP):
+                part = missing[start : start + FILES_A_STEP]
+                self._ids.update(self._file.ids(part))
+                if lost := set(part) - self._ids.keys():  # the index file was damaged: the next walk reads them
+                    self._files = {path: each for path, each in self._files.items() if each.digest not in lost}
+                yield
+        self._memory.publish(planned, self._ids)  # no step before it: what is planned may not change
+        kept = {each.digest for each in (*self._open.values(), *self._unwritten.values())}
+        self._ids = {digest: ids for digest, ids in self._ids.items() if digest in kept}
+        self._tell()
+
+    def _tell(self, done: int = 0, total: int = 0) -> None:
+        """Report the status, and progress not too often."""
+        now = monotonic()
+        if done and now < self._told_at + TELL:
+            return
+        self._told_at = now
+        memories = self.snapshot.values()
+        files, tokens = sum(len(each.paths) for each in memories), sum(each.tokens for each in memories)
+        mib = round(sum(each.bytes for each in memories) / MIB, 1)
+        self.status = IndexStatus("ready" if self._is_built else "building", done, total, files, tokens, mib)
+        self._on_status(self.status)
+
+
+def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
+    """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once."""
+    folders, chosen = scope.folders, scope.settings
+    path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
+    return IndexFile(path, IndexOrigin(tuple(map(str, folders)), chosen), scope.tokenizer, report)

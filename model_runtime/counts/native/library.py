@@ -1,0 +1,64 @@
+"""Loads the compiled look-ups of the memory. The structures mirror counts.c field by field."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from ctypes import c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from model_runtime.c_sources import load_library
+
+PATH = Path(__file__).with_name("_counts.so")
+
+logger = logging.getLogger(__name__)
+
+
+class NativePart(ctypes.Structure):
+    """A segment that counts, or is taken off the counts of others."""
+
+    _fields_ = (
+        ("raw", c_void_p),
+        ("packed", c_void_p),
+        ("hidden", c_void_p),
+        ("size", c_int64),
+        ("width", c_int64),
+        ("sign", c_int64),
+        ("hidden_count", c_int64),
+    )
+
+
+class NativeAnswer(ctypes.Structure):
+    """Where a look-up writes what followed."""
+
+    _fields_ = (
+        ("tokens", c_void_p),
+        ("lengths", c_void_p),
+        ("counts", c_void_p),
+        ("entries", c_void_p),
+        ("capacity", c_int64),
+        ("least", c_int64),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL | str:
+    """Load the compiled part, whose calls release the interpreter lock, or return why it cannot be used."""
+    found = _load()
+    if isinstance(found, str):
+        logger.warning("The repository is counted in numpy, which is slower: %s", found)
+    else:
+        logger.info("The repository is counted by compiled code")
+    return found
+
+
+def _load() -> ctypes.CDLL | str:
+    if isinstance(lib := load_library(PATH, "the memory's compiled part", "memory_sources"), str):
+        return lib
+    look_up = (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p)
+    lib.memory_order.restype = lib.memory_count.restype = lib.memory_draft.restype = c_int64
+    lib.memory_order.argtypes = (c_void_p, c_int64, c_int64, c_int64, c_void_p)
+    lib.memory_count.argtypes = (*look_up, c_void_p)
+    lib.memory_draft.argtypes = (*look_up, c_int64, c_int64, c_void_p, c_int64)
+    return lib

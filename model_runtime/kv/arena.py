@@ -1,0 +1,92 @@
+"""Arenas: preallocated, contiguous keys and values of one token sequence each."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.ids import Ids, common_prefix
+from model_runtime.isolated import IsolatedExcerpts
+from model_runtime.kv.sequence import TokenSequence
+from model_runtime.logits import Logits
+from model_runtime.mapped_memory import map_zeros
+
+FP32 = 4  # bytes
+
+KeysValues = npt.NDArray[np.float32]  # [2, layers, kv_heads, tokens, head_dim]
+
+
+class Arena(TokenSequence):
+    """Keys and values of one token sequence, and of the excerpts before it.
+
+    Invariant: `k[:, :, room + i]` and `v[:, :, room + i]` hold what the model computed for `ids[i]` after `ids[:i]`
+    and the excerpts, if it sees them, for every i < length; what lies beyond is junk. `logits`, where `logits_at` is
+    not -1, follow `ids[:logits_at]`. `memo` is whatever the engine remembers about the last answer made here; it
+    survives truncation, and is dropped when the arena becomes a copy of another, serves another frame or gets other
+    excerpts.
+    """
+
+    def __init__(self, config: ModelConfig, capacity: int) -> None:
+        """Allocate [layers, kv_heads, room + capacity, head_dim] twice, fp32; a page takes memory once written.
+
+        Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
+        """
+        super().__init__(capacity, config.room)
+        shape = (2, config.layers, config.kv_heads, config.room + capacity, config.head_dim)
+        memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False)
+        self.k: KeysValues
+        self.v: KeysValues
+        self.k, self.v = memory.view(np.float32).reshape(shape)
+        self.logits: Logits | None = None
+        self.memo: object | None = None
+
+    def keep_logits(self, logits: Logits, at: int) -> None:
+        """Keep the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
+        self.logits, self.logits_at = logits, at
+
+    def change_owner(self) -> None:
+        """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""
+        self.memo = None
+
+    def enter(self, excerpts: IsolatedExcerpts) -> bool:
+        """Have these excerpts in the room, whose keys and values are to be written next; forget what saw others."""
+        entered = super().enter(excerpts)
+        if entered:
+            self.memo = None
+        return entered
+
+    def write(self, row: int, computed: KeysValues) -> None:
+        """Write keys and values to the rows from `row` on."""
+        rows = slice(row, row + computed.shape[3])
+        self.k[:, :, rows], self.v[:, :, rows] = computed
+
+    def copy_prefix(self, other: TokenSequence, length: int) -> None:
+        """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
+        assert isinstance(other, Arena)
+        start = min(common_prefix(self.ids, other.ids[:length]), self.exact)
+        rows = slice(self.room + start, self.room + length)
+        self.k[:, :, rows], self.v[:, :, rows] = other.k[:, :, rows], other.v[:, :, rows]
+        self.memo = None
+        super().copy_prefix(other, length)
+
+    def copy_out(self, start: int, end: int) -> KeysValues:
+        """Return a copy of the keys and values of the tokens from `start` to `end`."""
+        assert 0 <= start <= end <= self.length
+        rows = slice(self.room + start, self.room + end)
+        return np.stack([each[:, :, rows] for each in (self.k, self.v)])
+
+    def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
+        """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
+
+        `exact` is false if a store's codec has changed them.
+        """
+        self.write(self.room + self.length, computed)
+        if not exact:
+            self.exact = min(self.exact, self.length)
+        self.append(ids)
+
+
+def arena_bytes(config: ModelConfig, capacity: int) -> int:
+    """Return the bytes that one arena takes."""
+    return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * (config.room + capacity)

@@ -1,0 +1,134 @@
+"""Keys and values of excerpts: each computed alone, from position 0 on, and rotated once to its place in a room."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from model_runtime.ids import Ids, common_prefix
+from model_runtime.isolated import IsolatedExcerpts, ids_of
+from model_runtime.kv.arena import Arena, KeysValues
+
+ROOMS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
+
+
+class ExcerptSource(Protocol):
+    """A store beyond RAM from which an excerpt's keys and values can be read back."""
+
+    def fill_excerpt(self, arena: Arena, ids: Ids, /) -> int:
+        """Append what is stored of an excerpt to an arena that holds a prefix of it; return how many tokens."""
+        ...
+
+    def filled_excerpt(self, ids: Ids, /) -> int:
+        """Count the tokens of an excerpt that are stored."""
+        ...
+
+
+class ComputedExcerpt(NamedTuple):
+    """Keys and values of an excerpt alone, [2, layers, kv_heads, tokens, head_dim], and whether they are exact."""
+
+    numbers: KeysValues
+    exact: bool
+
+
+class Readied(NamedTuple):
+    """Whether all excerpts are in RAM now, and how many of their tokens were computed and fetched for that."""
+
+    complete: bool
+    computed: int = 0
+    fetched: int = 0
+
+
+class ExcerptLibrary:
+    """Excerpts by their token ids, the least recently used first. Used on the engine thread only."""
+
+    def __init__(
+        self,
+        scratch: Arena,
+        rotations: npt.NDArray[np.complex64],
+        most_tokens: int,
+        source: ExcerptSource | None = None,
+    ) -> None:
+        """Compute in `scratch`, an arena without a room; keep `most_tokens`, and always all that were last asked for.
+
+        `rotations` [positions, head_dim / 2] are those of keys in arenas.
+        """
+        self._scratch, self._rotations, self._most, self._source = scratch, rotations, most_tokens, source
+        self._kept: OrderedDict[bytes, ComputedExcerpt] = OrderedDict()
+
+    def ready(
+        self,
+        excerpts: IsolatedExcerpts,
+        compute: Callable[[Ids, Arena], None],
+        chunk: int,
+        stopped: Callable[[], bool],
+    ) -> Readied:
+        """Have all excerpts in RAM: fetch what is stored and `compute` the rest, `chunk` tokens at once.
+
+        Ends between two of these once `stopped()` is true; what was computed until then is used by the next call.
+        """
+        computed = fetched = 0
+        for text in excerpts.texts:
+            if text not in self._kept:
+                ids, scratch = ids_of(text), self._scratch
+                scratch.truncate(scratch.common(ids))
+                if self._source is not None:
+                    fetched += self._source.fill_excerpt(scratch, ids)
+                while (start := scratch.length) < len(ids):
+                    if stopped():
+                        return Readied(False, computed, fetched)
+                    compute(ids[start : start + chunk], scratch)
+                    computed += scratch.length - start
+                self._kept[text] = ComputedExcerpt(scratch.copy_out(0, len(ids)), not scratch.approximate(len(ids)))
+            self._kept.move_to_end(text)
+        self._evict(len(set(excerpts.texts)))
+        return Readied(True, computed, fetched)
+
+    def get(self, text: bytes) -> ComputedExcerpt | None:
+        """Return an excerpt that is in RAM, else None; changes nothing."""
+        return self._kept.get(text)
+
+    def known(self, excerpts: IsolatedExcerpts) -> tuple[int, int]:
+        """Count the tokens of excerpts that are in RAM, and those that would be fetched; changes nothing."""
+        kept = stored = 0
+        ready, last = set(self._kept), self._scratch.ids
+        for text in excerpts.texts:
+            ids = ids_of(text)
+            held = len(ids) if text in ready else common_prefix(last, ids)
+            kept += held
+            if text not in ready:
+                stored += max(0, self._source.filled_excerpt(ids) - held) if self._source else 0
+                ready.add(text)
+                last = ids
+        return kept, stored
+
+    def place(self, arena: Arena) -> None:
+        """Write an arena's excerpts, which are ready, into its room, rotated to their places."""
+        row = arena.room - arena.excerpts.tokens
+        for text in arena.excerpts.texts:
+            numbers, exact = self._kept[text]
+            arena.write(row, np.stack((turned(numbers[0], self._rotations[row]), numbers[1])))
+            row += numbers.shape[3]
+            if not exact:
+                arena.doubt_excerpts()
+
+    def _evict(self, last: int) -> None:
+        tokens = sum(numbers.shape[3] for numbers, _ in self._kept.values())
+        while tokens > self._most and len(self._kept) > last:
+            tokens -= self._kept.popitem(last=False)[1].numbers.shape[3]
+
+
+def turned(keys: npt.NDArray[np.float32], factors: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
+    """Return keys [..., tokens, head_dim] multiplied by `factors`, [head_dim / 2] or one such row for each token.
+
+    Dimensions 2j and 2j + 1 are the parts of one number. Each product, difference and sum is an operation of its own,
+    so that it is rounded alike whatever instructions compute it.
+    """
+    real, imaginary, made = keys[..., ::2], keys[..., 1::2], np.empty_like(keys)
+    made[..., ::2] = real * factors.real - imaginary * factors.imag
+    made[..., 1::2] = real * factors.imag + imaginary * factors.real
+    return made

@@ -1,0 +1,144 @@
+"""Assigns arenas to frames: each belongs to one frame, and a prefix that frames share is copied, not computed."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from model_runtime.ids import Ids
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.kv.sequence import TokenSequence
+
+S = TypeVar("S", bound=TokenSequence)
+WORTH_COPYING = 16  # tokens that a copy must save
+
+logger = logging.getLogger(__name__)
+
+
+class Owner(NamedTuple):
+    """A frame: its document's name and its number there; forks have negative numbers, and no document."""
+
+    document: str
+    frame: int = 0
+
+
+class Pool(Generic[S]):
+    """A handful of arenas, one for each recently used frame.
+
+    Arenas are allocated when first needed and never freed. One that was released is reused before another is
+    allocated; when all are taken, the least recently used one is.
+    """
+
+    def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
+        """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into its room."""
+        self._make, self.size, self._place = make, size, place
+        self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
+        self._released: dict[Owner, None] = {}  # the first released first
+        self._all: list[S] = []
+        self._free: list[S] = []  # that nobody has owned yet
+
+    @property
+    def wasted(self) -> int:
+        """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
+        return sum(arena.wasted for arena in self._all)
+
+    def acquire(
+        self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
+    ) -> S:
+        """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
+
+        A prefix is copied from another arena if that saves `worth` tokens. Raises MemoryError if there is no memory
+        for the first arena; where there is none for a later one, those that are there serve all owners.
+        """
+        previous = self.current_owner(owner)
+        if previous is None and not self._free and self.provide(len(self._all) + 1) == len(self._owned):
+            previous = self.current_owner(owner)
+        self._released.pop(previous or owner, None)
+        arena = self._free.pop() if previous is None else self._owned.pop(previous)
+        if previous != owner:
+            arena.change_owner()
+        if arena.enter(excerpts) and self._place:
+            self._place(arena)
+        if source := self._source(ids, excerpts, arena, worth):
+            arena.copy_prefix(*source)
+        self._owned[owner] = arena
+        return arena
+
+    def reusable(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
+        """Count the tokens of a prompt that will need no pass once its owner acquires an arena; changes nothing."""
+        previous = self.current_owner(owner)
+        arena = None if previous is None else self._owned[previous]
+        if source := self._source(ids, excerpts, arena):
+            return min(source[1], len(ids) - 1)
+        return arena.reusable(ids, excerpts) if arena else 0
+
+    def ahead(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
+        """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
+        previous = self.current_owner(owner)
+        arena = None if previous is None else self._owned[previous]
+        if arena is None or self._source(ids, excerpts, arena):
+            return 0
+        return arena.ahead(arena.common(ids, excerpts))
+
+    def get(self, owner: Owner) -> S | None:
+        """Return the owner's arena, if it has one; changes nothing."""
+        return self._owned.get(owner)
+
+    @property
+    def arenas(self) -> list[S]:
+        """All arenas that hold tokens, the most recently used first."""
+        return [arena for arena in reversed(self._owned.values()) if arena.length]
+
+    def release_document(self, document: str) -> None:
+        """Make the document's arenas the next to be reused; their tokens stay usable until then."""
+        self.release([owner for owner in self._owned if owner.document == document])
+
+    def release(self, owners: Iterable[Owner]) -> None:
+        """Make these owners' arenas the next to be reused, after those that were released before."""
+        self._released |= dict.fromkeys(owner for owner in owners if owner in self._owned)
+
+    def provide(self, count: int) -> int:
+        """Allocate arenas up to `count` of them, as far as size and memory allow; return how many there are.
+
+        Raises MemoryError if there is no memory for the first one.
+        """
+        while len(self._all) < min(count, self.size):
+            try:
+                arena = self._make()
+            except MemoryError:
+                if not self._all:
+                    raise
+                self.size = len(self._all)
+                logger.warning(
+                    "there is no memory for more than the keys and values of %d places, so others wait for theirs: "
+                    "lower kv_memory_mib or end other programs",
+                    self.size,
+                )
+                break
+            self._all.append(arena)
+            self._free.append(arena)
+        return len(self._all)
+
+    def current_owner(self, owner: Owner) -> Owner | None:
+        """Return the present owner of the arena that `owner` would get; None for an arena that nobody has owned.
+
+        It is itself, else the first one that was released, nobody, or the least recently used one.
+        """
+        if owner in self._owned:
+            return owner
+        if self._released:
+            return next(iter(self._released))
+        return None if len(self._owned) < self.size else next(iter(self._owned))
+
+    def _source(
+        self, ids: Ids, excerpts: IsolatedExcerpts, arena: S | None, worth: int = WORTH_COPYING
+    ) -> tuple[S, int] | None:
+        """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
+        held = arena.common(ids, excerpts) if arena else 0
+        if held + worth > len(ids):
+            return None
+        others = [(other, other.common(ids, excerpts)) for other in self._owned.values() if other is not arena]
+        best = max(others, key=lambda pair: pair[1], default=None)
+        return best if best and best[1] >= held + worth else None

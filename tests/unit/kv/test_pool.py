@@ -1,0 +1,292 @@
+"""Who has which arena, without tensors: least recently used first, what is common is copied, promises are kept."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from model_runtime.ids import Ids
+from model_runtime.kv.pool import WORTH_COPYING, Owner, Pool
+from model_runtime.kv.sequence import TokenSequence
+
+CAPACITY = 48
+TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
+DOCUMENTS = st.sampled_from("abc")
+OWNERS = st.builds(Owner, DOCUMENTS, st.integers(0, 2))
+A, B, C = Owner("a"), Owner("b"), Owner("c")
+
+
+def ids(tokens: list[int]) -> Ids:
+    return np.array(tokens, dtype=np.int32)
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> list[int]:
+    """The beginning of one of a few texts, and perhaps something else after it."""
+    beginning = draw(st.sampled_from(TEXTS))[: draw(st.integers(0, CAPACITY))]
+    return [*beginning, *draw(st.lists(st.integers(0, 9), max_size=4))][:CAPACITY] or [0]
+
+
+class Lending(RuleBasedStateMachine):
+    """A pool, and who should have which arena: the first one that was released, a new one, or the oldest."""
+
+    @initialize(size=st.integers(1, 4), memory=st.integers(1, 6))
+    def start(self, size: int, memory: int) -> None:
+        self.size, self.memory = size, memory
+        self.made: list[TokenSequence] = []
+        self.pool = Pool(self.make, size)
+        self.owned: dict[Owner, TokenSequence] = {}
+        self.released: list[Owner] = []
+        self.computed_ahead = 0
+
+    def make(self) -> TokenSequence:
+        if len(self.made) == self.memory:
+            raise MemoryError
+        self.made.append(TokenSequence(CAPACITY))
+        return self.made[-1]
+
+    @rule(owner=OWNERS, prompt=prompts(), computed=st.floats(0, 1), ahead=st.booleans())
+    def request(self, owner: Owner, prompt: list[int], computed: float, ahead: bool) -> None:
+        """Take an arena and bring it to the prompt, or only part of the way, as a stopped request does."""
+        before, size = self.contents(), self.pool.size
+        told = self.pool.reusable(owner, ids(prompt))
+        assert self.contents() == before, "asking changes nothing"
+
+        arena = self.pool.acquire(owner, ids(prompt))
+        self.check_whose(owner, arena)
+        found = max((longest_common(prompt, held) for held in before.values()), default=0)
+        assert found - WORTH_COPYING < arena.common(ids(prompt)) <= found
+        assert told == arena.reusable(ids(prompt)) or self.pool.size < size, "nobody knew that memory was at its end"
+        assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
+        self.bring_to(arena, prompt, computed, ahead)
+
+    def check_whose(self, owner: Owner, arena: TokenSequence) -> None:
+        if owner in self.owned:
+            loser = owner
+        elif self.released:
+            loser = self.released[0]
+        else:
+            is_full = len(self.owned) == min(self.size, self.memory)
+            loser = next(iter(self.owned)) if is_full else None
+        if loser is None:
+            assert all(arena is not each for each in self.owned.values())
+        else:
+            assert arena is self.owned.pop(loser)
+        self.released = [each for each in self.released if each != loser]
+        self.owned[owner] = arena
+
+    def bring_to(self, arena: TokenSequence, prompt: list[int], computed: float, ahead: bool) -> None:
+        common = arena.common(ids(prompt))
+        if not ahead:
+            arena.mark_needed(common)
+        arena.truncate(common)
+        new = prompt[common : common + round(computed * (len(prompt) - common))]
+        arena.append(ids(new))
+        if ahead:
+            arena.mark_unneeded(common)
+            self.computed_ahead += len(new)
+        if arena.ids.tolist() == prompt:
+            arena.logits_at = arena.length
+
+    @rule(document=DOCUMENTS)
+    def release(self, document: str) -> None:
+        self.pool.release_document(document)
+        self.released += [o for o in self.owned if o.document == document and o not in self.released]
+
+    @rule(count=st.integers(0, 6))
+    def provide(self, count: int) -> None:
+        assert self.pool.provide(count) == len(self.made) >= min(count, self.size, self.memory)
+
+    def contents(self) -> dict[int, list[int]]:
+        return {id(each): each.ids.tolist() for each in self.made}
+
+    @invariant()
+    def never_makes_more_arenas_than_its_size(self) -> None:
+        assert len(self.owned) <= len(self.made) <= self.size
+
+    @invariant()
+    def tells_what_was_wasted_in_all_arenas(self) -> None:
+        assert self.pool.wasted == sum(each.wasted for each in self.made) <= self.computed_ahead
+
+
+def longest_common(a: list[int], b: list[int]) -> int:
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+Lending.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestLending = Lending.TestCase
+
+
+def pool_of(size: int) -> Pool[TokenSequence]:
+    return Pool(lambda: TokenSequence(CAPACITY), size)
+
+
+def fill(pool: Pool[TokenSequence], owner: Owner, tokens: list[int]) -> TokenSequence:
+    arena = pool.acquire(owner, ids(tokens))
+    arena.truncate(arena.common(ids(tokens)))
+    arena.append(ids(tokens[arena.length :]))
+    return arena
+
+
+def test_an_owner_gets_its_own_arena_again_with_what_it_computed() -> None:
+    pool = pool_of(2)
+    arena = fill(pool, A, [1, 2])
+    fill(pool, B, [3])
+    assert pool.acquire(A, ids([1, 2, 3])) is arena
+    assert arena.ids.tolist() == [1, 2]
+
+
+def test_each_frame_of_a_document_has_an_arena_of_its_own() -> None:
+    pool = pool_of(3)
+    frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
+    assert len(set(map(id, frames))) == 3
+    for n, arena in enumerate(frames):
+        assert pool.acquire(Owner("a", n), ids([n])) is arena
+
+
+@pytest.mark.parametrize("copied", [WORTH_COPYING - 1, WORTH_COPYING])
+def test_a_common_prefix_is_copied_where_that_saves_enough(copied: int) -> None:
+    pool = pool_of(2)
+    first = fill(pool, A, [1] * 40)
+    prompt = [1] * copied + [2] * 9
+    second = pool.acquire(B, ids(prompt))
+    assert second.ids.tolist() == ([1] * copied if copied == WORTH_COPYING else [])
+    assert first.ids.tolist() == [1] * 40
+
+
+def test_an_arena_that_holds_most_of_a_prompt_itself_keeps_what_it_has() -> None:
+    pool = pool_of(2)
+    fill(pool, A, [1] * 40)
+    mine = fill(pool, B, [1] * 30 + [2])
+    assert pool.acquire(B, ids([1] * 40)) is mine
+    assert mine.ids.tolist() == [1] * 30 + [2]
+
+
+def test_a_copy_has_all_but_what_follows_its_last_token() -> None:
+    pool = pool_of(2)
+    fill(pool, A, [1] * 40).logits_at = 40
+    assert pool.reusable(B, ids([1] * 40)) == 39
+    assert pool.acquire(B, ids([1] * 40)).reusable(ids([1] * 40)) == 39
+
+
+def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
+    pool = pool_of(1)
+    arena = fill(pool, A, [1] * 5)
+    assert pool.reusable(B, ids([1, 1, 2])) == 2
+    assert pool.acquire(B, ids([1, 1, 2])) is arena
+    assert arena.common(ids([1, 1, 2])) == 2
+
+
+def test_what_was_computed_ahead_counts_for_its_owner_until_a_copy_takes_its_place() -> None:
+    pool = pool_of(2)
+    fill(pool, A, [1] * 40)
+    fill(pool, B, [1] * 10).mark_unneeded(4)
+    assert pool.ahead(B, ids([1] * 8 + [2])) == 4
+    assert pool.ahead(B, ids([1] * 40)) == 0, "A's is copied"
+    assert pool.ahead(A, ids([1] * 40)) == 0
+
+
+def test_the_frame_used_longest_ago_loses_its_arena() -> None:
+    pool = pool_of(3)
+    arenas = {owner: fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))}
+    pool.acquire(A, ids([0]))
+    assert pool.acquire(Owner("d"), ids([7])) is arenas[B]
+    assert pool.acquire(A, ids([0])) is arenas[A]
+
+
+def test_asking_what_is_reusable_is_no_use() -> None:
+    pool = pool_of(2)
+    first = fill(pool, A, [1])
+    fill(pool, B, [2])
+    pool.reusable(A, ids([1]))
+    assert pool.acquire(C, ids([3])) is first
+
+
+def test_all_frames_of_a_released_document_go_before_any_other() -> None:
+    pool = pool_of(4)
+    kept = fill(pool, B, [9])
+    frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
+    pool.release_document("a")
+    taken = [pool.acquire(Owner("d", n), ids([8])) for n in range(3)]
+    assert set(map(id, taken)) == set(map(id, frames))
+    assert pool.acquire(B, ids([9])) is kept
+
+
+def test_what_a_released_document_computed_stays_usable() -> None:
+    pool = pool_of(2)
+    arena = fill(pool, A, [1] * 20)
+    pool.release_document("a")
+    assert pool.reusable(A, ids([1] * 25)) == 20
+    assert pool.reusable(B, ids([1] * 25)) == 20
+    assert pool.acquire(A, ids([1] * 25)) is arena
+
+
+def test_a_released_document_that_is_used_again_keeps_its_arena() -> None:
+    pool = pool_of(2)
+    arena, other = fill(pool, A, [1]), fill(pool, B, [2])
+    pool.release_document("a")
+    pool.acquire(A, ids([1]))
+    assert pool.acquire(C, ids([3])) is other
+    assert pool.acquire(A, ids([1])) is arena
+
+
+def test_releasing_an_unknown_document_does_nothing() -> None:
+    pool = pool_of(1)
+    pool.release_document("a")
+    assert (pool.reusable(A, ids([1])), pool.wasted) == (0, 0)
+
+
+def test_a_released_arena_is_reused_before_another_is_made() -> None:
+    pool = pool_of(3)
+    arena = fill(pool, A, [1])
+    pool.release_document("a")
+    assert pool.acquire(B, ids([2])) is arena
+    assert pool.provide(0) == 1
+
+
+def test_without_memory_for_another_arena_the_oldest_is_reused(caplog: pytest.LogCaptureFixture) -> None:
+    made = list[TokenSequence]()
+
+    def make() -> TokenSequence:
+        if len(made) == 2:
+            raise MemoryError
+        made.append(TokenSequence(CAPACITY))
+        return made[-1]
+
+    pool = Pool(make, 9)
+    first, second = fill(pool, A, [1]), fill(pool, B, [2])
+    assert pool.acquire(C, ids([3])) is first and pool.acquire(A, ids([1])) is second
+    assert pool.provide(9) == 2
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "lower kv_memory_mib or end other programs"
+    ]
+
+
+def test_without_memory_for_any_arena_the_caller_is_told() -> None:
+    def make() -> TokenSequence:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        Pool(make, 2).acquire(A, ids([1]))
+
+
+def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
+    pool, told = pool_of(1), [0]
+    for n, owner in enumerate((A, B, C)):
+        arena = fill(pool, owner, [n] * (n + 1))
+        arena.mark_unneeded(0)
+        told.append(pool.wasted)
+    assert [b - a for a, b in pairwise(told)] == [0, 1, 2]
+
+
+def test_arenas_that_are_given_back_are_the_next_to_change_hands() -> None:
+    pool = Pool(lambda: TokenSequence(CAPACITY), 3)
+    frame, fork, other = (pool.acquire(owner, ids([n])) for n, owner in enumerate((A, Owner("a", -1), B)))
+    pool.release([Owner("a", -1), Owner("unknown")])
+    assert pool.acquire(C, ids([9])) is fork
+    assert (pool.get(A), pool.get(B)) == (frame, other)
