@@ -36,6 +36,7 @@ from efim_ls.completion.planning.window import Window
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder, Floats, codec_at
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
@@ -119,7 +120,7 @@ class Subject:
 
     def _suggest(self, engine: Engine, prompt: Prompt) -> str:
         self._forget(prompt)
-        return engine.generate(MEASURED_OWNER, prompt, LINE, self._limit, lambda: False).text
+        return engine.generate(MEASURED_OWNER, prompt, LINE, self._limit, NEVER).text
 
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""

@@ -22,6 +22,7 @@ from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.planner import Frame, Plan
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.output import StopRule
 from model_runtime.kv.format import KvFormat
@@ -57,7 +58,7 @@ class Side:
         """The costs of a first new token in a frame of its own."""
         self._frames.append(Frame(Plan("new", number, 0, "", "", "", ""), prompt))
         began = time.process_time()
-        made = self.model.engine.generate(Owner(URI, number), prompt, RULE, 1, lambda: False)
+        made = self.model.engine.generate(Owner(URI, number), prompt, RULE, 1, NEVER)
         spent = (time.process_time() - began) * 1e3
         return {
             "prompt": prompt.tokens, "recomputed": made.stats.recomputed, "fetched": made.fetched,
@@ -69,9 +70,7 @@ class Side:
         engine, document = self.model.engine, DocumentFrames(lambda: sys.exit("no planner is needed"))
         document.asked = lambda: self._frames  # pyright: ignore[reportAttributeAccessIssue]
         for store in self._stores:
-            store.save(
-                URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), lambda: False, engine.excerpt
-            )
+            store.save(URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), NEVER, engine.excerpt)
             store.close(60, write=True)
 
 
@@ -98,9 +97,7 @@ def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
     side = Side(folder, store)
     texts = [path.read_text("utf-8") for path in sorted(Path(asyncio.__file__).parent.glob("[bstq]*.py"))]
     prompt, known = _prompts(side.model, texts), [0, 1, 2, 3]
-    side.model.engine.prepare(
-        Owner("warm"), prompt(5, known).ids[:80], lambda: False
-    )  # code and weights are in memory
+    side.model.engine.prepare(Owner("warm"), prompt(5, known).ids[:80], NEVER)  # code and weights are in memory
     found = {"opened, nothing known": side.answer(0, prompt(0, known))}
     found["the same excerpts in another order"] = side.answer(0, prompt(0, [3, 2, 1, 0]))
     found["one excerpt exchanged for a new one"] = side.answer(0, prompt(0, [1, 2, 3, 4]))
@@ -108,7 +105,7 @@ def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
     found["the file again, its excerpts known"] = side.answer(2, prompt(0, known))
     side.close()
     side = Side(folder, store)
-    side.model.engine.prepare(Owner("warm"), prompt(5, known).ids[:80], lambda: False)
+    side.model.engine.prepare(Owner("warm"), prompt(5, known).ids[:80], NEVER)
     found["after a restart"] = side.answer(0, prompt(0, known))
     side.close()
     return found

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
-ShouldStop = Callable[[], bool]  # asked between the steps of a job; once true, it stays true
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
     "disabled", "workspace off", "language off", "file off", "secret file", "file too large", "loading", "no model",

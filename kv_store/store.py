@@ -21,10 +21,9 @@ from kv_store.writer import Writer
 REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them
 DISK_PATIENCE = 1.0  # seconds that saving waits for a disk that is behind
 ALONE, NO_TOKEN = b"alone", -1  # name what an excerpt's chain begins with, and what its last block lacks
-POLL_INTERVAL = 0.01  # seconds between looks at `should_stop` meanwhile
+POLL_INTERVAL = 0.01  # seconds between looks at `cancel` meanwhile
 
 KeysValues = npt.NDArray[np.float32]
-ShouldStop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -108,19 +107,19 @@ class Store:
             if at == before:
                 return
 
-    def save(self, document: int, computed: ComputedBlocks, to_lower: bool, should_stop: ShouldStop) -> bool:
+    def save(self, document: int, computed: ComputedBlocks, to_lower: bool, cancel: Callable[[], bool]) -> bool:
         """Save a document's blocks in memory and, if `to_lower`, in the lower tier; returns false if stopped."""
         names = computed.names
         in_memory = self._memory.lookup(names)
         in_lower = self._lower.tier.lookup(names) if self._lower and to_lower else len(names)
         while (i := min(in_memory, in_lower)) < len(names):
-            if should_stop():
+            if cancel():
                 return False
             numbers = computed.numbers(i)
             if i == in_memory:  # without room for this block there is none for its descendants
                 in_memory = i + 1 if self._save_in_memory(document, computed, i, numbers) else len(names)
             if i == in_lower:
-                saved = self._save_in_lower(document, computed, i, numbers, should_stop)
+                saved = self._save_in_lower(document, computed, i, numbers, cancel)
                 in_lower = i + 1 if saved else len(names)
         return True
 
@@ -186,14 +185,14 @@ class Store:
         return self._memory.lookup(computed.names[i : i + 1]) > 0
 
     def _save_in_lower(
-        self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, should_stop: ShouldStop
+        self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, cancel: Callable[[], bool]
     ) -> bool:
         assert self._lower is not None and self.writer is not None
         if self.writer.is_pending(computed.names[i]):
             return True
         block, end = self._block(document, computed, i, numbers, self._lower.codec), time.monotonic() + DISK_PATIENCE
         while not self.writer.save(block):
-            if should_stop() or time.monotonic() > end:
+            if cancel() or time.monotonic() > end:
                 return False
             self.writer.flush(POLL_INTERVAL)
         return True

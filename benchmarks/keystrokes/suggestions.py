@@ -14,6 +14,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 
 SUGGESTIONS = 60
 MODULES = (textwrap, inspect, random)  # of any Python
@@ -27,7 +28,7 @@ def measure() -> dict[str, float]:
         for typed in range(1, len(suggested)):
             answer = _ask(completer, accepted(request, suggested[:typed]))
             keys.append((answer, answer.text == suggested[typed:]))
-        completer.prefetch(accepted(request, suggested))(lambda: False)
+        completer.prefetch(accepted(request, suggested))(NEVER)
         whole.append(_ask(completer, accepted(request, suggested)))
     result = {
         "keys": len(keys),
@@ -55,4 +56,4 @@ def _suggestions(completer: Completer) -> Iterator[tuple[Request, str]]:
 
 
 def _ask(completer: Completer, request: Request) -> Answer:
-    return completer.complete(request, lambda: False)
+    return completer.complete(request, NEVER)

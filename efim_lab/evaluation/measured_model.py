@@ -14,7 +14,7 @@ import numpy.typing as npt
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.arms import Arm, Chooser
 from efim_lab.evaluation.places.cursors import Context
-from efim_ls.completion.planning.planner import never
+from model_runtime.cancel import NEVER
 from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.engine import Engine, Generation
@@ -107,7 +107,7 @@ class MeasuredModel:
 
     def generate(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> Generation:
         """Generate at most `limit` tokens."""
-        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, never)
+        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, NEVER)
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
         """Generate at most `limit` tokens and return the text alone."""
@@ -120,7 +120,7 @@ class MeasuredModel:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
         teacher = Teacher((), 1.0, middle=middle.tolist())
-        self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), never)
+        self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), NEVER)
         return sum(teacher.bits)
 
 

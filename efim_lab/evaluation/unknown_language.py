@@ -22,11 +22,11 @@ from efim_lab.evaluation.typist.measurement import TypingReport
 from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.answerers.phrases import SURE, PhraseSpeaker
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.planning.planner import never
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.languages import ANY, name_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 
@@ -145,12 +145,12 @@ def _label(known: str, level: float) -> str:
 
 
 def _speak(speaker: PhraseSpeaker, known: str, request: Request) -> str:
-    return speaker.complete(_knowing(known, request), RecentSuggestions(), never).text
+    return speaker.complete(_knowing(known, request), RecentSuggestions(), NEVER).text
 
 
 def _ask(completer: Completer, known: str, request: Request) -> str:
     request = _knowing(known, replace(request, uri=f"{request.uri}/{known == REPOSITORY}"))
-    return completer.complete(request, never).text
+    return completer.complete(request, NEVER).text
 
 
 def _knowing(known: str, request: Request) -> Request:

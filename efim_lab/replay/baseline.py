@@ -18,6 +18,7 @@ from efim_lab.replay.trace import Keystroke
 from efim_ls.completion.models.open import load_model
 from efim_ls.request import Costs, Milliseconds
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import StopRule
 from model_runtime.kv.pool import Owner
@@ -43,13 +44,13 @@ def baseline_rows(keystrokes: Iterable[Keystroke], policy: str, settings: Settin
 
 def _empty(model: Model) -> None:
     """Fill the arena with a token that no prompt begins with."""
-    model.engine.prepare(BASELINE_OWNER, np.array(model.template.marker_ids[-1:], dtype=np.int32), lambda: False)
+    model.engine.prepare(BASELINE_OWNER, np.array(model.template.marker_ids[-1:], dtype=np.int32), NEVER)
 
 
 def _generated(model: Model, prompt: PolicyPrompt, settings: Settings) -> Generation:
     # Without a history the engine cannot build on an earlier answer that this prompt continues.
     whole = Prompt(prompt.ids, stub=b"", history=NO_IDS, head=0, tail=0, typed=0)
-    return model.engine.generate(BASELINE_OWNER, whole, ONE_LINE, settings.max_new_tokens, lambda: False)
+    return model.engine.generate(BASELINE_OWNER, whole, ONE_LINE, settings.max_new_tokens, NEVER)
 
 
 def _costs(prompt: PolicyPrompt, made: Generation, plan_ms: float) -> Costs:

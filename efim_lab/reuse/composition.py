@@ -19,7 +19,7 @@ from efim_lab.reuse.network import Network
 from efim_lab.reuse.places import ReusePlace
 from efim_lab.reuse.scenarios import Scenario, scenarios
 from efim_lab.reuse.subject import NEW_TOKENS, ReuseSubject, Rows, Target
-from efim_ls.completion.planning.planner import never
+from model_runtime.cancel import NEVER
 from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import CompositionMethod
@@ -97,7 +97,7 @@ class _Exact:
         subject, scenario = self._subject, self._scenario
         chosen, arena = method.make(scenario), _copied(subject, scenario.arena)
         composer, began = Composer(subject.decoder, chosen), process_time()
-        composed = composer.compose(arena, scenario.ids, scenario.others, never)
+        composed = composer.compose(arena, scenario.ids, scenario.others, NEVER)
         left = len(scenario.ids) - arena.reusable(scenario.ids)
         logits = _finished(subject, arena, scenario.ids)
         ms = (process_time() - began) * 1e3

@@ -28,6 +28,7 @@ from efim_lab.training.observation import (
     Observer,
     TargetPlace,
 )
+from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import LEAST
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
@@ -195,5 +196,5 @@ def _exact(observer: Observer, caches: Sequence[NgramCache | None], places: Sequ
 
 
 def _finishes(engine: Engine, place: TargetPlace) -> bool:
-    answer = engine.generate(OBSERVER_OWNER, place.prompt, LINE, LONGEST_COMPLETION, lambda: False)
+    answer = engine.generate(OBSERVER_OWNER, place.prompt, LINE, LONGEST_COMPLETION, NEVER)
     return metrics.is_exact(answer.text, place.rest)

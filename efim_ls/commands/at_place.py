@@ -14,13 +14,14 @@ from efim_ls.commands.arguments import Failure, FilePlace, Mistake
 from efim_ls.completion.completer import Completer
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
-from efim_ls.request import Answer, Request, ShouldStop
+from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Document
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
+from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -99,14 +100,14 @@ def load(model: str, shows_excerpts: bool = False) -> Completer:
         raise Failure(str(error)) from error
 
 
-def tell(completer: Completer, request: Request, is_asked: bool, stopped: ShouldStop) -> Told:
+def tell(completer: Completer, request: Request, is_asked: bool, cancel: Cancel) -> Told:
     """Return the answer to a key and, unless only that `is_asked`, the answer to typing; reasons are sentences.
 
-    Once `stopped()` is true, it soon returns superseded answers.
+    Once `cancel()` is true, it soon returns superseded answers.
     """
-    asked = completer.complete(request, stopped)
+    asked = completer.complete(request, cancel)
     typing = replace(request, uri=f"{request.uri}#unasked", explicit=False, least=DEFAULTS.min_confidence)
-    unasked = None if is_asked else _as_told(completer.complete(typing, stopped), DEFAULTS.min_confidence)
+    unasked = None if is_asked else _as_told(completer.complete(typing, cancel), DEFAULTS.min_confidence)
     return {
         "answer": _as_told(asked, 0.0),
         "unasked": unasked,

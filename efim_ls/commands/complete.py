@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from efim_ls.commands.arguments import Failure, FilePlace, check_model
+from model_runtime.cancel import NEVER
 
 HANG = 60.0  # seconds after which a daemon that does not answer is left alone
 
@@ -59,7 +60,7 @@ def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:
     cursor, moved = at_place.cursor_at(document, place)
     completer = at_place.load(model)
     request = at_place.request_at(document, cursor, model, completer.tokenizer)
-    return at_place.tell(completer, request, as_json, lambda: False) | {"moved": moved}
+    return at_place.tell(completer, request, as_json, NEVER) | {"moved": moved}
 
 
 def _say_what_is_hidden(unasked: dict[str, Any]) -> None:

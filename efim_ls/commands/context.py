@@ -19,6 +19,7 @@ from efim_ls.commands.arguments import FilePlace, check_model
 from efim_ls.commands.at_place import cursor_at, load, read, with_repository
 from efim_ls.request import Request
 from efim_ls.settings import DEFAULTS
+from model_runtime.cancel import NEVER
 
 COSTS = {"kept": "green", "ahead": "cyan", "disk": "blue", "recomputed": "yellow"}
 SPEAKERS = ("model", "file", "repository")
@@ -48,8 +49,8 @@ def show(place: FilePlace, as_json: bool, model: str, shows_excerpts: bool = Fal
     budget = completer.excerpt_budget
     request = with_repository(request, model, completer.tokenizer, unindexed=True, excerpts=budget)
     if shows_excerpts:
-        completer.prefetch(request, rested=True)(lambda: False)
-    answer = completer.complete(request, lambda: False)
+        completer.prefetch(request, rested=True)(NEVER)
+    answer = completer.complete(request, NEVER)
     nothing = refusal(answer.reason, confidence=answer.confidence, least=request.least) if answer.reason else None
     explained = completer.explain(request, answer) | as_dict(nothing)
     if as_json:

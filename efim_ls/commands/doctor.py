@@ -25,6 +25,7 @@ from efim_ls.settings import Settings
 from efim_ls.version import installed_version
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path, index_size
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.errors import ModelError
 from model_runtime.loading.key_costs import duration, key_costs
@@ -130,7 +131,7 @@ def listed(languages: Sequence[str]) -> str:
 
 
 def _answer(completer: Completer, text: str, uri: str = "doctor:sample") -> Answer:
-    return completer.complete(Request(uri, text, len(text)), lambda: False)
+    return completer.complete(Request(uri, text, len(text)), NEVER)
 
 
 def _machine() -> Facts:

@@ -19,17 +19,17 @@ from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import open_model
 from efim_ls.completion.models.saving import KvPersistence
-from efim_ls.completion.planning.planner import Frame, Plan, Planner, PlanStopped
+from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from efim_ls.completion.suggestions.explanation import Spoken, explained, suggestion
 from efim_ls.completion.suggestions.recent import Remainder
 from efim_ls.completion.suggestions.shown import Beginning, likely_beginning
 from efim_ls.languages import ANY, knows, notice
-from efim_ls.request import Ahead, Answer, Reason, Request, ShouldStop
+from efim_ls.request import Ahead, Answer, Reason, Request
 from efim_ls.settings import Settings
 from efim_ls.text.lines import enclosing_line
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import stop_rule
@@ -46,7 +46,7 @@ from model_runtime.prompt.tokenizer import Tokenizer
 REASONS: dict[str, Reason] = {
     name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
 }
-Preparation = Callable[[ShouldStop], bool]  # works until told to stop; returns whether it is done
+Preparation = Callable[[Cancel], bool]  # works until told to stop; returns whether it is done
 MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 
 
@@ -85,8 +85,8 @@ class Completer:
         model, budget, persistence = open_model(settings, progress)
         return cls(model, settings, budget, persistence)
 
-    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
-        """Answer a request; once `stopped()` is true, return it as superseded within one decode step."""
+    def complete(self, request: Request, cancel: Cancel) -> Answer:
+        """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
         if request.uri != self._focused:
             if left_document := self._documents.get(self._focused):
                 left_document.release_memory()
@@ -95,10 +95,10 @@ class Completer:
         document = self._document(request.uri)
         request = document.in_effect(request)
         if not knows(self.languages, request.language):
-            return self._speak(document, request, stopped)
+            return self._speak(document, request, cancel)
         meter = CostMeter()
         try:
-            frame = document.plan(request, stopped)
+            frame = document.plan(request, cancel)
             plan, owner = frame.plan, self._owner(request.uri, frame.plan)
             meter.lap("plan")
             meter.frame(frame)
@@ -106,7 +106,7 @@ class Completer:
                 request.text, request.cursor, request.others, request.memory, plan.excerpts
             )
             known = left is not None and not request.explicit
-            prompt = frame.prompt if known else self._with_surroundings(request, frame, stopped)
+            prompt = frame.prompt if known else self._with_surroundings(request, frame, cancel)
             meter.lap("tokenize")
             if reason := self._refusal(plan, prompt):
                 return Answer("", meter.total(), reason)
@@ -116,22 +116,22 @@ class Completer:
             limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left.text) if left else NO_DRAFT
             likeliest = _is_divisible(plan)  # another line may not reach the code that follows
-            made = self._model.engine.generate(owner, prompt, rule, limit, stopped, expected, likeliest)
+            made = self._model.engine.generate(owner, prompt, rule, limit, cancel, expected, likeliest)
             meter.generation(made)
             meter.lap()
             others = list[str]()
             if (count := request.count - 1) > 0:
-                others = self._model.engine.alternatives.generate(prompt, made.choices, rule, limit, count, stopped)
-        except (Stopped, PlanStopped):
+                others = self._model.engine.alternatives.generate(prompt, made.choices, rule, limit, count, cancel)
+        except Cancelled:
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")
         return self._answer(document, request, plan, made, others, meter)
 
-    def _speak(self, document: DocumentFrames, request: Request, stopped: ShouldStop) -> Answer:
+    def _speak(self, document: DocumentFrames, request: Request, cancel: Cancel) -> Answer:
         """Answer in a language that the model does not know."""
         if self._phrases is None:
             return Answer("", reason="no phrase")
-        return self._phrases.complete(request, document.suggestions, stopped)
+        return self._phrases.complete(request, document.suggestions, cancel)
 
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if the model does not know a language, else None; on any thread."""
@@ -146,9 +146,9 @@ class Completer:
         if not knows(self.languages, request.language):
             return _nothing_to_prepare
 
-        def frames(stopped: ShouldStop) -> list[Frame | None]:
+        def frames(cancel: Cancel) -> list[Frame | None]:
             planner = self._document(request.uri).offer(request.excerpts, request.withdrawn)
-            place = request.text, request.cursor, stopped
+            place = request.text, request.cursor, cancel
             return [planner.rested(*place) if rested else planner.plan(*place), planner.renewed(*place)]
 
         return self._preparation(request.uri, frames)
@@ -159,7 +159,7 @@ class Completer:
         """Return work that prefetches what a first completion in a document will need."""
         if not knows(self.languages, language):
             return _nothing_to_prepare
-        return self._preparation(uri, lambda stopped: [self._document(uri).offer(excerpts).opening(text, stopped)])
+        return self._preparation(uri, lambda cancel: [self._document(uri).offer(excerpts).opening(text, cancel)])
 
     def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last.
@@ -203,12 +203,12 @@ class Completer:
         self._persistence.close_document(uri)
         self._model.engine.release(self._client + uri)
 
-    def save(self, uri: str, stopped: ShouldStop) -> bool:
+    def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
         engine = self._model.engine
-        if not self._persistence.save(uri, document, lambda frame: self._arena(uri, frame), stopped, engine.excerpt):
+        if not self._persistence.save(uri, document, lambda frame: self._arena(uri, frame), cancel, engine.excerpt):
             return False
         if document.closed:
             document.forget_frames()
@@ -229,7 +229,7 @@ class Completer:
             for uri in self._documents:
                 parts.callback(self._model.engine.release, self._client + uri)
             for uri in reversed(wanted):
-                parts.callback(self.save, uri, lambda: perf_counter() > end)
+                parts.callback(self.save, uri, Cancel(lambda: perf_counter() > end))
         self._documents.clear()
 
     def describe(self) -> dict[str, object]:
@@ -276,39 +276,38 @@ class Completer:
     def _arena(self, uri: str, frame: Frame) -> Arena | None:
         return self._model.engine.arena(self._owner(uri, frame.plan))
 
-    def _preparation(self, uri: str, frames_of: Callable[[ShouldStop], list[Frame | None]]) -> Preparation:
+    def _preparation(self, uri: str, frames_of: Callable[[Cancel], list[Frame | None]]) -> Preparation:
         """Return work that plans once, when it starts: the document may change while the work is interrupted."""
         frames: list[Frame | None] = []
 
-        def prepare(stopped: ShouldStop) -> bool:
+        def prepare(cancel: Cancel) -> bool:
             began = perf_counter()
             try:
-                frames[:] = frames or frames_of(stopped)
-                done = all(self._prepare(uri, frame, stopped) for frame in frames if frame)
-            except PlanStopped:
+                frames[:] = frames or frames_of(cancel)
+                done = all(self._prepare(uri, frame, cancel) for frame in frames if frame)
+            except Cancelled:
                 done = False
             self._ahead_ms += (perf_counter() - began) * 1e3
             return done
 
         return prepare
 
-    def _prepare(self, uri: str, frame: Frame, stopped: ShouldStop) -> bool:
+    def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
         owner, prompt = self._owner(uri, frame.plan), frame.prompt
-        return self._model.engine.prepare(owner, prompt.ids, stopped, prompt.isolated)
+        return self._model.engine.prepare(owner, prompt.ids, cancel, prompt.isolated)
 
-    def _with_surroundings(self, request: Request, frame: Frame, stopped: ShouldStop) -> Prompt:
+    def _with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
 
         Without a local cache to read them, that is the prompt alone. Other files are tokenized one by one, since new
-        ones take milliseconds; raises Stopped between them.
+        ones take milliseconds; raises Cancelled between them.
         """
         if self._model.ngram_cache is None:
             return frame.prompt
         for other in request.others:
-            if stopped():
-                raise Stopped
+            cancel.check()
             self._model.tokenizer.encode(other)
         text, plan, (_, _, below) = request.text, frame.plan, enclosing_line(request.text, request.cursor)
         end = below + len(plan.tail)
@@ -391,7 +390,7 @@ def _is_divisible(plan: Plan) -> bool:
     return is_closers(plan.rest)
 
 
-def _nothing_to_prepare(_: ShouldStop) -> bool:
+def _nothing_to_prepare(_: Cancel) -> bool:
     return True
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.suggestions.explanation import Spoken
 from efim_ls.completion.suggestions.recent import RecentSuggestions
-from efim_ls.request import Request, ShouldStop
+from efim_ls.request import Request
+from model_runtime.cancel import Cancel
 from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
@@ -89,10 +90,10 @@ class DocumentFrames:
             self._asked = {n: self._asked[n] for n, each in shown.items() if each.without(withdrawn) is each}
         return self.planner
 
-    def plan(self, request: Request, stopped: ShouldStop) -> Frame:
-        """Return the frame for a request; raises PlanStopped soon after `stopped()` is true."""
+    def plan(self, request: Request, cancel: Cancel) -> Frame:
+        """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
         planner = self.offer(request.excerpts, request.withdrawn)
-        frame = planner.plan(request.text, request.cursor, stopped)
+        frame = planner.plan(request.text, request.cursor, cancel)
         self._asked[frame.plan.number] = frame
         return frame
 

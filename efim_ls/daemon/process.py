@@ -32,13 +32,13 @@ from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
 from efim_ls.lsp.transport import MessageReader
 from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
-from efim_ls.request import ShouldStop
 from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread, TurnOver
+from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.loader import CLOSING, LOADING
 from efim_ls.session.requests import TURN
 from efim_ls.settings import DEFAULTS
 from efim_ls.version import installed_version
+from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.machine import release_memory, share_heap
 
@@ -202,11 +202,10 @@ class Daemon:
         lane, completer = EngineLane(self._engine), None
         place = FilePlace(Path(str(wanted["path"])), int(str(wanted["line"])), int(str(wanted["column"])))
 
-        def tell(stopped: ShouldStop) -> at_place.Told:
+        def tell(cancel: Cancel) -> at_place.Told:
             assert completer is not None
-            told = at_place.tell(completer, request, bool(wanted["is_asked"]), stopped)
-            if stopped():
-                raise TurnOver
+            told = at_place.tell(completer, request, bool(wanted["is_asked"]), cancel)
+            cancel.check()
             return told
 
         try:
@@ -303,7 +302,7 @@ def _silent(_: str, __: int) -> None:
     """Report no progress."""
 
 
-def _forget(completer: Completer, _: ShouldStop) -> None:
+def _forget(completer: Completer, _: Cancel) -> None:
     """Close a completer without saving what it computed."""
     completer.forget_documents()
     completer.close(0)

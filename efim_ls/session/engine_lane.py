@@ -45,7 +45,7 @@ class EngineLane:
         return self._thread.is_asked((self, key))
 
     def supersede(self, key: Hashable) -> None:
-        """Tell the job with this key, if there is one, to stop; its caller gets `Superseded`."""
+        """Tell the job with this key, if there is one, to stop; its caller gets `Cancelled`."""
         self._thread.supersede((self, key))
 
     def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True) -> None:

@@ -13,36 +13,29 @@ from math import inf
 from time import monotonic
 from typing import Any, Generic, Literal, TypeVar
 
-from efim_ls.request import ShouldStop
 from efim_ls.session.idle_budget import IdleBudget
+from model_runtime.cancel import Cancel, Cancelled
 
 T = TypeVar("T")
 V = TypeVar("V")
-Job = Callable[[ShouldStop], T]
+Job = Callable[[Cancel], T]
 
 logger = logging.getLogger(__name__)
 
 
-class Superseded(Exception):
-    """A newer job with the same key replaced this one."""
+class Turn(Cancel):
+    """Tells a job to stop, for good or because its turn is over and it resumes behind the jobs of others."""
 
-
-class TurnOver(Exception):
-    """A job has stopped because its turn is over, and is to be called again behind the jobs of others."""
-
-
-class Turn:
-    """Tells a job to stop, for good or because its turn is over; once true, it stays true."""
-
-    def __init__(self, dropped: ShouldStop, others_wait: ShouldStop, seconds: float) -> None:
+    def __init__(self, is_dropped: Callable[[], bool], others_wait: Callable[[], bool], seconds: float) -> None:
         """End the turn after `seconds` if others wait then or later."""
-        self.is_over = False
-        self._dropped, self._others_wait, self._end = dropped, others_wait, monotonic() + seconds
+        super().__init__(is_dropped)
+        self.resumes = False
+        self._others_wait, self._end = others_wait, monotonic() + seconds
 
     def __call__(self) -> bool:
         """Return whether the job has to stop."""
-        self.is_over = self.is_over or (self._others_wait() and monotonic() > self._end)
-        return self.is_over or self._dropped()
+        self.resumes = self.resumes or (self._others_wait() and monotonic() > self._end)
+        return self.resumes or super().__call__()
 
 
 class EngineThread:
@@ -68,11 +61,11 @@ class EngineThread:
     def run(
         self, key: Hashable, job: Job[T], after: float = 0.0, client: object = None, turn: float = inf
     ) -> asyncio.Future[T]:
-        """Queue a job that supersedes an older one with its key, which is told to stop and gets `Superseded`.
+        """Queue a job that supersedes an older one with its key, which is told to stop and gets `Cancelled`.
 
         The older one is superseded at once; this one is queued after `after` seconds. Cancelling the result tells the
         job to stop; a job that has not begun never runs. After `turn` seconds the job is told to stop if others wait;
-        it raises `TurnOver`, and is called again for twice as long.
+        it raises `Cancelled`, and is called again for twice as long.
         """
         self.supersede(key)
         ticket = _Ticket(job, client, turn)
@@ -91,11 +84,11 @@ class EngineThread:
         return key in self._tickets
 
     def supersede(self, key: Hashable) -> None:
-        """Tell the job with this key, if there is one, to stop; its caller gets `Superseded`."""
+        """Tell the job with this key, if there is one, to stop; its caller gets `Cancelled`."""
         if (older := self._tickets.get(key)) is not None:
             self._remove(key, older)
             if not older.waiter.done():  # a caller that has just cancelled is not informed
-                older.fail(Superseded())
+                older.fail(Cancelled())
                 older.waiter.exception()
 
     def run_idle(self, key: Hashable, job: Job[bool], budgeted: bool = True, client: object = None) -> None:
@@ -116,7 +109,7 @@ class EngineThread:
             self._idle.pop(key, None)
 
     def drop_client(self, client: object) -> None:
-        """Drop all of a client's jobs and idle work; what runs is told to stop, and callers get `Superseded`."""
+        """Drop all of a client's jobs and idle work; what runs is told to stop, and callers get `Cancelled`."""
         with self._changed:
             asked = [key for key, ticket in self._tickets.items() if ticket.client is client]
             for key in [key for key, work in self._idle.items() if work.client is client]:
@@ -225,18 +218,18 @@ class EngineThread:
             if done and self._idle.get(key) is work:
                 del self._idle[key]
 
-    def _interruption(self, key: Hashable, work: _IdleWork) -> ShouldStop:
-        """Return a function that tells idle work to stop, without the lock; once true, it stays true."""
+    def _interruption(self, key: Hashable, work: _IdleWork) -> Cancel:
+        """Return what tells idle work to stop, without taking the lock."""
         interrupted = False
 
-        def should_stop() -> bool:
+        def is_interrupted() -> bool:
             nonlocal interrupted
             unwanted = self._idle.get(key) is not work  # superseded, dropped or closed
             over_budget = work.budgeted and self.idle_budget.left() <= 0
             interrupted = interrupted or unwanted or bool(self._ready) or over_budget
             return interrupted
 
-        return should_stop
+        return Cancel(is_interrupted)
 
     def _tell_settled(self) -> None:
         for waiter in self._settling:
@@ -267,17 +260,18 @@ class _Ticket(Generic[T]):
         self._stop.set()
         self._job = None
 
-    def execute(self, others_wait: ShouldStop) -> bool:
+    def execute(self, others_wait: Callable[[], bool]) -> bool:
         """Run the job, on the engine thread, unless it was dropped; return whether it is over."""
         job = self._job
         if job is None:
             return True
+        turn = Turn(self._stop.is_set, others_wait, self._turn)
         try:
-            result = job(Turn(self._stop.is_set, others_wait, self._turn))
-        except TurnOver:
-            self._turn *= 2  # so that it ends even if each turn finds the work of the last one lost
-            return False
+            result = job(turn)
         except BaseException as error:  # raised to the caller; the thread must survive
+            if isinstance(error, Cancelled) and turn.resumes:
+                self._turn *= 2  # so that it ends even if each turn finds the work of the last one lost
+                return False
             _post(self.waiter, self.fail, error)
         else:
             _post(self.waiter, self._succeed, result)
@@ -286,7 +280,7 @@ class _Ticket(Generic[T]):
     def fail(self, error: BaseException) -> None:
         """Answer with an error; if the caller has cancelled, log it, unless the job was superseded."""
         if self.waiter.done():
-            if not isinstance(error, Superseded):
+            if not isinstance(error, Cancelled):
                 logger.error("a cancelled job failed", exc_info=error)
             return
         self.waiter.set_exception(error)

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 from efim_ls.request import Ahead, Answer, Request, Status
 from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded
+from efim_ls.session.engine_thread import EngineThread, Job
 from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -30,8 +31,8 @@ logger = logging.getLogger(__name__)
 class CompletionBackend(Protocol):
     """A loaded model. Used on the engine thread only, unless a method says otherwise."""
 
-    def complete(self, request: Request, stopped: ShouldStop, /) -> Answer:
-        """Answer a request; once `stopped()` is true, soon return it as superseded."""
+    def complete(self, request: Request, cancel: Cancel, /) -> Answer:
+        """Answer a request; once `cancel()` is true, soon return it as superseded."""
         ...
 
     def prefetch(self, request: Request, rested: bool, /) -> Job[bool]:
@@ -61,7 +62,7 @@ class CompletionBackend(Protocol):
         """Forget a document; if `save`, keep what saving it needs until then."""
         ...
 
-    def save(self, uri: str, stopped: ShouldStop, /) -> bool:
+    def save(self, uri: str, cancel: Cancel, /) -> bool:
         """Save what was computed for a document, open or closed; return false if stopped."""
         ...
 
@@ -145,7 +146,7 @@ class ModelLoader:
             self._release()  # it would save by outdated settings
         try:
             status = await self._load_or_fall_back(settings, tell, wanted)
-        except Superseded:
+        except Cancelled:
             return False
         if self._wanted is wanted:
             self.status = status
@@ -178,21 +179,21 @@ class ModelLoader:
         try:
             await self._fetch_first(settings, progress, wanted)
             await self._adopt(settings, progress)
-        except Superseded:
+        except Cancelled:
             raise
         except Exception as error:
             cause = _failure(error)
         else:
             return Status("ready", "the model is ready")
         if self._wanted is not wanted:
-            raise Superseded
+            raise Cancelled
         if self.completer and not self.status.fallback:
             return Status("error", f"{cause}; the previous model stays in use")
         if not settings.model:
             return Status("error", cause)
         try:
             await self._adopt(replace(settings, **NO_NAMED_MODEL), progress)
-        except Superseded:
+        except Cancelled:
             raise
         except Exception as error:
             _failure(error)  # logged; the user has to mend the first cause
@@ -202,7 +203,7 @@ class ModelLoader:
     async def _adopt(self, settings: Settings, progress: Progress) -> None:
         """Put a model that is on this machine into use, in place of the one that is."""
         self._release()
-        loading = self._engine.run(LOADING, lambda stopped: self._replace(settings, progress, stopped))
+        loading = self._engine.run(LOADING, lambda cancel: self._replace(settings, progress, cancel))
         completer, self._description = await loading
         self._replaced.remove(completer)
         self.completer = completer
@@ -210,9 +211,9 @@ class ModelLoader:
     async def _fetch_first(self, settings: Settings, progress: Progress, wanted: object) -> None:
         self._engine.supersede(LOADING)
         beside = self.completer is not None
-        await self._fetching.run(LOADING, lambda stopped: self._fetch(settings, _unless(stopped, progress), beside))
+        await self._fetching.run(LOADING, lambda cancel: self._fetch(settings, _unless(cancel, progress), beside))
         if self._wanted is not wanted:
-            raise Superseded
+            raise Cancelled
 
     def _release(self) -> None:
         """Take the loaded model out of use; it is closed before the next one is loaded."""
@@ -222,14 +223,14 @@ class ModelLoader:
         self._released()
 
     def _replace(
-        self, settings: Settings, progress: Progress, stopped: ShouldStop
+        self, settings: Settings, progress: Progress, cancel: Cancel
     ) -> tuple[CompletionBackend, dict[str, object]]:
         """Close old models and load another, on the engine thread; the next call closes it if it is not adopted."""
         if self._replaced:
             while self._replaced:
                 self._replaced.pop().close(CLOSING, settings)
             gc.collect()  # cycles may keep the replaced model alive, and its arenas are large
-        completer = self._load(settings, _unless(stopped, progress))
+        completer = self._load(settings, _unless(cancel, progress))
         self._replaced.append(completer)  # the caller may be superseded until it adopts the model
         return completer, completer.describe()
 
@@ -264,14 +265,13 @@ def _rising(progress: Progress) -> Progress:
     return tell
 
 
-def _unless(stopped: ShouldStop, progress: Progress) -> Progress:
-    """Return a progress callback that skips repeats and raises Superseded once the model is no longer wanted."""
+def _unless(cancel: Cancel, progress: Progress) -> Progress:
+    """Return a progress callback that skips repeats and raises Cancelled once the model is no longer wanted."""
     told: tuple[str, int] | None = None
 
     def tell(message: str, percent: int) -> None:
         nonlocal told
-        if stopped():
-            raise Superseded
+        cancel.check()
         if told != (message, percent):
             told = message, percent
             progress(message, percent)

@@ -10,9 +10,10 @@ from dataclasses import replace
 from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import Job, ShouldStop, Superseded
+from efim_ls.session.engine_thread import Job
 from efim_ls.session.loader import CompletionBackend, ModelLoader
 from efim_ls.text.lines import line_end_in
+from model_runtime.cancel import Cancel, Cancelled
 
 STILL = 0.1  # seconds: a held key moves the cursor several times within it
 REST = 5.0  # seconds without a request after an answer: frames that change sooner are not worth saving
@@ -66,7 +67,7 @@ class BackgroundWork:
         self._engine.drop_idle(document.uri)
 
     def drop(self, document: OpenDocument) -> None:
-        """Drop all work for a document: prefetching, saving and its request, whose callers get `Superseded`."""
+        """Drop all work for a document: prefetching, saving and its request, whose callers get `Cancelled`."""
         self.drop_prefetch(document)
         document.save_timer.cancel()
         self._engine.drop_idle(_saving(document.uri))
@@ -130,9 +131,9 @@ class BackgroundWork:
         self._at_rest(document)
 
     def _save(self, uri: str) -> None:
-        def save(stopped: ShouldStop) -> bool:
+        def save(cancel: Cancel) -> bool:
             completer = self._completer  # the model that is loaded when the job runs
-            return completer is None or completer.save(uri, stopped)
+            return completer is None or completer.save(uri, cancel)
 
         self._engine.run_idle(_saving(uri), save, budgeted=False)
 
@@ -150,5 +151,5 @@ def _saving(uri: str) -> tuple[str, str]:
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:
-    if not done.cancelled() and (error := done.exception()) and not isinstance(error, Superseded):
+    if not done.cancelled() and (error := done.exception()) and not isinstance(error, Cancelled):
         logger.error("the model failed to forget a document", exc_info=error)

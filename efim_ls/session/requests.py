@@ -71,7 +71,7 @@ class RequestQueue:
     async def answer(self, request: Request) -> Answer:
         """Return the answer to a request, shared with an equal one in progress; raises what its job raises.
 
-        A different request supersedes the document's older one, whose callers get `Superseded`. Cancelling this stops
+        A different request supersedes the document's older one, whose callers get `Cancelled`. Cancelling this stops
         the job unless another caller waits for it.
         """
         uri, work = request.uri, self._under_way.get(request.uri)

@@ -16,7 +16,7 @@ from efim_ls.paths import real_path
 from efim_ls.request import Ahead, Answer, Reason, Request, Status
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop, Superseded, Turn, TurnOver
+from efim_ls.session.engine_thread import EngineThread, Job
 from efim_ls.session.loader import CompletionBackend, Fetch, Load, ModelLoader, Progress, nothing_to_fetch
 from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import RequestQueue
@@ -29,6 +29,7 @@ from efim_ls.usage.suggestions import Offers
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import IndexStatus, Scope
 from efim_ls.workspace.thread import Repository
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
@@ -175,7 +176,7 @@ class Session:
             return Answer("", reason=off.reason)
         try:
             answer = await self.requests.answer(request)
-        except Superseded:
+        except Cancelled:
             answer = Answer("", reason="superseded")
         except asyncio.CancelledError:
             self._count_answer(request, language, Answer("", reason="cancelled"))
@@ -308,10 +309,10 @@ class Session:
         language = self.documents.language(request.uri)
         assert completer is not None
 
-        def job(stopped: ShouldStop) -> Answer:
-            answer = completer.complete(request, stopped)
-            if answer.reason == "superseded" and isinstance(stopped, Turn) and stopped.is_over:
-                raise TurnOver  # what it computed stays, and is reused in the next turn
+        def job(cancel: Cancel) -> Answer:
+            answer = completer.complete(request, cancel)
+            if answer.reason == "superseded" and cancel.resumes:
+                raise Cancelled  # what it computed stays, and is reused in the next turn
             # Counted here and not by the caller, since a caller that has gone leaves computed tokens behind.
             loop.call_soon_threadsafe(self._count_costs, request, language, answer)
             return answer

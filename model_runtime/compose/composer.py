@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from model_runtime.cancel import Cancel
 from model_runtime.compose.method import Composition, CompositionMethod
 from model_runtime.compose.pieces import SHORTEST, Piece, find_pieces
 from model_runtime.compose.rotation import moved
@@ -39,10 +40,10 @@ class Composer:
         assert decoder.rotations is not None
         self._decoder, self._rotations, self._method = decoder, decoder.rotations, method
 
-    def compose(self, arena: Arena, ids: Ids, others: Sequence[Arena], stopped: Callable[[], bool]) -> Composed:
+    def compose(self, arena: Arena, ids: Ids, others: Sequence[Arena], cancel: Cancel) -> Composed:
         """Fill an arena with all of a prompt but its last token, whose logits are wanted.
 
-        The arena is cut off where it differs from the prompt. Once `stopped()` is true, it ends within one pass and
+        The arena is cut off where it differs from the prompt. Once `cancel()` is true, it ends within one pass and
         cuts off what is not computed yet. Nothing happens if too little is at hand.
         """
         start, wanted = arena.common(ids), ids[:-1]
@@ -59,17 +60,17 @@ class Composer:
         used = np.setdiff1d(np.arange(start, len(wanted)), rows)
         if len(used):  # rows before the first of them are computed after exact ones
             arena.mark_composed(int(used[0]))
-        self._compute(arena, wanted, rows, stopped)
+        self._compute(arena, wanted, rows, cancel)
         return Composed(len(wanted) - start - len(rows), len(rows))
 
-    def recompute(self, arena: Arena, prompt: int, stopped: Callable[[], bool]) -> int:
-        """Replace composed rows by exact ones, in place, until `stopped()` is true; return how many were.
+    def recompute(self, arena: Arena, prompt: int, cancel: Cancel) -> int:
+        """Replace composed rows by exact ones, in place, until `cancel()` is true; return how many were.
 
         The rows before are exact, and so is each that is computed after them. The logits after the `prompt` first
         tokens are kept; what the engine remembers of answers, which rests on what is replaced, is dropped.
         """
         done = 0
-        while (start := arena.composed) < arena.length and not stopped():
+        while (start := arena.composed) < arena.length and not cancel():
             end = min(start + self._decoder.chunk, arena.length if start >= prompt else prompt)
             at = np.arange(start, end, dtype=np.int32)
             logits = self._decoder.forward_spans([Span(arena.ids[start:end].copy(), arena, 1, at)])
@@ -94,10 +95,10 @@ class Composer:
             arena.write(arena.room + new, numbers)
         return Composition(arena, ids, start, pieces)
 
-    def _compute(self, arena: Arena, ids: Ids, rows: Ids, stopped: Callable[[], bool]) -> None:
+    def _compute(self, arena: Arena, ids: Ids, rows: Ids, cancel: Cancel) -> None:
         for begin in range(0, len(rows), self._decoder.chunk):
             at = rows[begin : begin + self._decoder.chunk]
-            if stopped():
+            if cancel():
                 arena.truncate(int(at[0]))
                 return
             self._decoder.forward_spans([Span(ids[at], arena, 1, at)])

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.cancel import Cancel
 from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest, Span
-from model_runtime.engine.decoding import Decoding, Line, Stopped, recall_choices
+from model_runtime.engine.decoding import Decoding, Line, recall_choices
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
@@ -60,25 +61,25 @@ class Alternatives:
         rule: Rule,
         limit: int,
         count: int,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
     ) -> list[str]:
         """Return at most `count` other texts of at most `limit` tokens, those with the likeliest beginning first.
 
-        `said` is the first answer. Raises Stopped soon after `stopped()` is true.
+        `said` is the first answer. Raises Cancelled soon after `cancel()` is true.
         """
         most = min(count, self._pool.provide(count + 1) - 1)
         begun = [
             [*said[: place.at], place.choice] for place in forks(self._sampler, said, prompt.stub, self._ends, most)
         ]
         tails = self._start(prompt, begun, rule, [limit] * len(begun))
-        self._finish(tails, stopped, lambda: [tail for tail in tails if not tail.done])
+        self._finish(tails, cancel, lambda: [tail for tail in tails if not tail.done])
         return [tail.output.text for tail in tails]
 
     def likelier_line(self, decoding: Decoding, said: Sequence[Choice], output: Output, rule: Rule) -> Line | None:
         """Return the likeliest first line that departs from `said`, None unless it is likelier than that one's.
 
         `said` is the first line of an answer that is being decoded, `output` its text. Which line is returned does
-        not depend on what was computed before. Raises Stopped instead of starting a pass when stopped.
+        not depend on what was computed before. Raises Cancelled instead of starting a pass when stopped.
         """
         wanted = MOST_LINES if self._line_tokens and output.confidence < SURE else 0
         most = min(wanted, self._pool.provide(2 * wanted) // 2)
@@ -89,7 +90,7 @@ class Alternatives:
         begun = [[*said[: place.at], place.choice] for place in places]
         limits = [min(decoding.limit, len(each) + self._line_tokens) for each in begun]
         tails = self._start(decoding.prompt, begun, rule, limits, line=True)
-        decoding.stats.passes += self._finish(tails, decoding.stopped, lambda: _undecided(tails, output.confidence))
+        decoding.stats.passes += self._finish(tails, decoding.cancel, lambda: _undecided(tails, output.confidence))
         best = max(tails, key=lambda tail: tail.output.confidence if tail.is_line else 0.0)
         if not (best.is_line and best.output.confidence > output.confidence):
             return None
@@ -115,14 +116,11 @@ class Alternatives:
         self._pool.release(owners)
         return tails
 
-    def _finish(
-        self, tails: Sequence[_Tail], stopped: Callable[[], bool], undecided: Callable[[], list[_Tail]]
-    ) -> int:
-        """Decode all that are undecided in the same passes, and return their number; raises Stopped."""
+    def _finish(self, tails: Sequence[_Tail], cancel: Cancel, undecided: Callable[[], list[_Tail]]) -> int:
+        """Decode all that are undecided in the same passes, and return their number; raises Cancelled."""
         passes = 0
         while going := undecided():
-            if stopped():
-                raise Stopped
+            cancel.check()
             self._advance(going)
             passes += 1
         return passes

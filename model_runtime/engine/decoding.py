@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model_runtime.cancel import Cancel
 from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest
 from model_runtime.engine.drafts import NO_DRAFT, Drafts, advance
@@ -24,10 +25,6 @@ from model_runtime.prompt.prompt import Prompt
 STALE_AFTER = 8  # tokens after which the text an arena held before says nothing about the text to come
 
 Spells = Callable[[int, bytes], bool]  # whether a token may come next while a stub has still to be spelled
-
-
-class Stopped(Exception):
-    """Another request took precedence; what was computed so far stays in the arena."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +144,11 @@ class Decoding:
         prompt: Prompt,
         expected: Ids,
         limit: int,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
     ) -> None:
         """Begin after a prompt; at most `limit` tokens will be asked for, and `expected` ones are likely."""
         self.stats, self.count, self.first_at = DecodeStats(), 0, 0.0
-        self.prompt, self.stopped, self.limit = prompt, stopped, limit
+        self.prompt, self.cancel, self.limit = prompt, cancel, limit
         self._context, self._arena = context, arena
         self._room = np.zeros(limit, dtype=np.int32)
         self._row = np.concatenate((prompt.ids, self._room))
@@ -169,7 +166,7 @@ class Decoding:
         return self.count > 0 and (self.count == len(self._room) or self._length > self._arena.capacity)
 
     def next(self, stub: bytes) -> Choice:
-        """Choose the next token, which must fit the stub; raises Stopped instead of starting a pass when stopped."""
+        """Choose the next token, which must fit the stub; raises Cancelled instead of starting a pass."""
         choice = self._choices.at(self._length, stub, self._context.sampler.spells)
         if choice is None:
             logits, history = self._logits(stub), self._history[: len(self.prompt.history) + self.count]
@@ -278,8 +275,7 @@ class Decoding:
         return draft[: max(most, 0)], kind
 
     def _forward(self, ids: Ids, rows: int) -> Logits:
-        if self.stopped():
-            raise Stopped
+        self.cancel.check()
         began = perf_counter()
         logits = self._context.decoder.forward(ids, self._arena, rows)
         self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)

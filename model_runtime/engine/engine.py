@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.compose.composer import Composer
 from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
-from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding, Stopped
+from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
 from model_runtime.engine.drafts import NO_DRAFT, Drafts
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
@@ -31,11 +31,11 @@ class KvSource(ExcerptSource, Protocol):
 
     least: int
 
-    def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool], /) -> int:
+    def fill(self, arena: Arena, ids: Ids, cancel: Cancel, /) -> int:
         """Append what is stored of `ids` to an arena that holds a prefix of them, and return how many tokens.
 
         They are stored with the excerpts that the arena has. What it holds beyond that prefix is dropped. Once
-        `stopped()` is true, it ends within one read.
+        `cancel()` is true, it ends within one read.
         """
         ...
 
@@ -131,23 +131,23 @@ class Engine:
         prompt: Prompt,
         rule: Rule,
         limit: int,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
         expected: Ids = NO_DRAFT,
         likeliest: bool = False,
     ) -> Generation:
-        """Complete the prompt greedily by at most `limit` tokens; raises Stopped soon after `stopped()` is true.
+        """Complete the prompt greedily by at most `limit` tokens; raises Cancelled soon after `cancel()` is true.
 
         `expected` tokens are verified in one pass if they are likely; they never change the answer. With `likeliest`,
         the first line is the likeliest of a few, and greedy decoding continues after it.
         """
         started = perf_counter()
-        excerpts = self._ready(prompt.isolated, stopped)
+        excerpts = self._ready(prompt.isolated, cancel)
         readied = perf_counter()
         arena, self._last_owner = self._pool.acquire(owner, prompt.ids, excerpts=prompt.isolated), owner
-        fetched = excerpts.fetched + self._fill(arena, prompt.ids, stopped)
+        fetched = excerpts.fetched + self._fill(arena, prompt.ids, cancel)
         restored = perf_counter()
-        computed = excerpts.computed + self._compose(arena, prompt.ids, stopped)
-        decoding = Decoding(self._context, arena, prompt, expected, limit, stopped)
+        computed = excerpts.computed + self._compose(arena, prompt.ids, cancel)
+        decoding = Decoding(self._context, arena, prompt, expected, limit, cancel)
         output = Output(self._context.sampler, self._ends, prompt.stub, rule, prompt.history)
         said = list[Choice]()
         while not (output.complete or decoding.full or (likeliest and output.line_ended)):
@@ -176,27 +176,25 @@ class Engine:
             complete=output.complete,
         )
 
-    def prepare(
-        self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: IsolatedExcerpts = NONE_ISOLATED
-    ) -> bool:
-        """Compute a prompt in advance until `stopped()` is true, its excerpts first; returns whether it is finished.
+    def prepare(self, owner: Owner, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
+        """Compute a prompt in advance until `cancel()` is true, its excerpts first; returns whether it is finished.
 
         If only the arena of the last answer is left, nothing is done.
         """
         if self._last_owner is not None and owner != self._last_owner == self._pool.current_owner(owner):
             return True
         try:
-            self._ready(excerpts, stopped, ahead=True)
-        except Stopped:
+            self._ready(excerpts, cancel, ahead=True)
+        except Cancelled:
             return False
         arena = self._pool.acquire(owner, ids, excerpts=excerpts)
-        self._fill(arena, ids, stopped)
+        self._fill(arena, ids, cancel)
         held = arena.common(ids)
         if held < len(ids):
             arena.truncate(held)
         if self.composer is not None:
-            self.computed_ahead += self.composer.recompute(arena, held, stopped)
-        while arena.length < len(ids) and not stopped():
+            self.computed_ahead += self.composer.recompute(arena, held, cancel)
+        while arena.length < len(ids) and not cancel():
             self._compute_ahead(arena, ids)
         return arena.length >= len(ids) and arena.composed >= len(ids)
 
@@ -234,8 +232,8 @@ class Engine:
         """Let the document's arenas be reused first."""
         self._pool.release_document(document)
 
-    def _ready(self, excerpts: IsolatedExcerpts, stopped: Callable[[], bool], ahead: bool = False) -> Readied:
-        """Have the keys and values of excerpts in RAM; raises Stopped, or ValueError if there is no room for them."""
+    def _ready(self, excerpts: IsolatedExcerpts, cancel: Cancel, ahead: bool = False) -> Readied:
+        """Load or compute the keys and values of excerpts; raises Cancelled, ValueError if there is no room."""
         if not excerpts.texts:
             return Readied(True)
         if self.library is None:
@@ -250,23 +248,23 @@ class Engine:
             self.computed_ahead += len(ids) * ahead
 
         chunk = self._context.costs.background_chunk if ahead else self._context.costs.chunk
-        ready = self.library.ready(excerpts, compute, chunk, stopped)
+        ready = self.library.ready(excerpts, compute, chunk, cancel)
         if not ready.complete:
-            raise Stopped
+            raise Cancelled
         return ready
 
-    def _fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+    def _fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
         """Fill an arena from the KV source if it lacks enough of `ids`; return how many tokens were fetched."""
         source = self._kv_source
         if source is None or len(ids) - arena.common(ids) < source.least:
             return 0
-        return source.fill(arena, ids, stopped)
+        return source.fill(arena, ids, cancel)
 
-    def _compose(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+    def _compose(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
         """Fill an arena with what others hold of `ids` elsewhere, if a setting allows it; return rows computed."""
         if self.composer is None:
             return 0
-        return self.composer.compose(arena, ids, self._pool.arenas, stopped).computed
+        return self.composer.compose(arena, ids, self._pool.arenas, cancel).computed
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length

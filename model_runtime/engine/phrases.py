@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.cancel import Cancel
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
 from model_runtime.ids import Ids
@@ -54,21 +53,20 @@ class Phrases:
         rule: Rule,
         limit: int,
         least: float,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
         memory: MemoryView | None = None,
     ) -> Phrase:
         """Return the longest continuation in whole words that is as likely as `least`, which is above 0.
 
         `history` [n], `stub` and `memory` are a prompt's. The text is empty if not even a word is likely enough; its
-        confidence is then that of the first token that was too unlikely. Raises Stopped soon after `stopped()` is
+        confidence is then that of the first token that was too unlikely. Raises Cancelled soon after `cancel()` is
         true.
         """
         row = np.concatenate((history, np.zeros(limit, dtype=np.int32)))
         phrase, spelled, joint = Phrase("", 0.0, 0), b"", 1.0
         base = self._base(history)
         for count in range(limit):
-            if stopped():
-                raise Stopped
+            cancel.check()
             chances = self._counts.mix(base, row[: len(history) + count], memory)
             ends = float(chances[~self._vocabulary.begins_word].sum()) if is_word(spelled[-1:]) else 1.0
             if spelled and joint * ends >= least:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from model_runtime.cancel import Cancel
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts, ids_of
 from model_runtime.kv.arena import Arena, KeysValues
@@ -65,11 +66,11 @@ class ExcerptLibrary:
         excerpts: IsolatedExcerpts,
         compute: Callable[[Ids, Arena], None],
         chunk: int,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
     ) -> Readied:
         """Have all excerpts in RAM: fetch what is stored and `compute` the rest, `chunk` tokens at once.
 
-        Ends between two of these once `stopped()` is true; what was computed until then is used by the next call.
+        Ends between two of these once `cancel()` is true; what was computed until then is used by the next call.
         """
         computed = fetched = 0
         for text in excerpts.texts:
@@ -79,7 +80,7 @@ class ExcerptLibrary:
                 if self._source is not None:
                     fetched += self._source.fill_excerpt(scratch, ids)
                 while (start := scratch.length) < len(ids):
-                    if stopped():
+                    if cancel():
                         return Readied(False, computed, fetched)
                     compute(ids[start : start + chunk], scratch)
                     computed += scratch.length - start

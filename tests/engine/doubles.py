@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.segment import MemoryDocument
@@ -35,11 +36,6 @@ FACTOR, BONUS = 2.0, 4.0  # of logits, and of those of tokens that end a line
 ENDLESS = StopRule(multiline=True, indent=0, max_lines=10_000)
 SHARES = (0.05, 0.15, 0.35, 0.55, 0.7, 0.8, 0.85, 0.9)
 CACHE = NgramCache(SHARES, half_life=500.0, memory_shares=(0.0, 0.0, *SHARES[2:]))
-
-
-def never() -> bool:
-    """Nobody wants it stopped."""
-    return False
 
 
 def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
@@ -101,26 +97,24 @@ class Watched(Engine):
         prompt: Prompt,
         rule: Rule,
         limit: int,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
         expected: Ids = NO_DRAFT,
         likeliest: bool = False,
     ) -> Generation:
         """As an engine does."""
         log = self.log = Log(prompt)
-        log.made = super().generate(owner, prompt, rule, limit, self._asking(stopped), expected, likeliest)
+        log.made = super().generate(owner, prompt, rule, limit, Cancel(self._asking(cancel)), expected, likeliest)
         return log.made
 
-    def prepare(
-        self, owner: Owner, ids: Ids, stopped: Callable[[], bool], excerpts: IsolatedExcerpts = NONE_ISOLATED
-    ) -> bool:
+    def prepare(self, owner: Owner, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
         """As an engine does."""
         self.log = Log()
-        return super().prepare(owner, ids, self._asking(stopped), excerpts)
+        return super().prepare(owner, ids, Cancel(self._asking(cancel)), excerpts)
 
-    def _asking(self, stopped: Callable[[], bool]) -> Callable[[], bool]:
+    def _asking(self, cancel: Cancel) -> Callable[[], bool]:
         def asked() -> bool:
             self.log.events.append("asked")
-            return stopped()
+            return cancel()
 
         return asked
 

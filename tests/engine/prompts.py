@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.engine.drafts import NO_DRAFT
@@ -17,7 +18,7 @@ from model_runtime.kv.pool import Owner
 from model_runtime.prompt.prompt import Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import ENDLESS, Log, Scripted, Watched, never
+from tests.engine.doubles import ENDLESS, Log, Scripted, Watched
 from tests.models import CODE
 
 HEAD = CODE[: CODE.index("def write")]
@@ -64,10 +65,10 @@ def generate(
     rule: Rule = ENDLESS,
     limit: int = 12,
     owner: Owner = A,
-    stopped: Callable[[], bool] = never,
+    cancel: Cancel = NEVER,
     expected: Ids = NO_DRAFT,
 ) -> Generation:
-    return engine.generate(owner, prompt, rule, limit, stopped, expected)
+    return engine.generate(owner, prompt, rule, limit, cancel, expected)
 
 
 def scripted(folder: Path, prompt: Prompt, script: Sequence[int], tokenizer: Tokenizer) -> Watched:
@@ -92,10 +93,10 @@ def spelled(log: Log, tokenizer: Tokenizer) -> bytes:
     return b"".join(tokenizer.token_bytes[token] for token in log.tokens)
 
 
-def after(questions: int) -> Callable[[], bool]:
+def after(questions: int) -> Cancel:
     """True from the question of this number on."""
     asked = iter(range(questions))
-    return lambda: next(asked, None) is None
+    return Cancel(lambda: next(asked, None) is None)
 
 
 def assert_same_tokens(log: Log, cold: Log) -> None:

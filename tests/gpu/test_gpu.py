@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.machine import cuda_missing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(cuda_missing() is not None, reason=cuda_missing() or "")]
@@ -27,7 +28,6 @@ from model_runtime.decoder.gpu.graphs import graph_recorder, unrecorded  # noqa:
 from model_runtime.decoder.gpu.likeliest import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
-from model_runtime.engine.decoding import Stopped  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
 from model_runtime.kv.arena import Arena  # noqa: E402
 from model_runtime.kv.pool import Owner  # noqa: E402
@@ -352,10 +352,10 @@ def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(
     assert there.kv.fingerprint != here.kv.fingerprint
     prompts = [build(here.tokenizer, here.template, CODE[end - 200 : end], "", "") for end in range(200, 1000, 40)]
     texts = [
-        [model.engine.generate(Owner("a"), prompt, ENDLESS, 8, lambda: False).text for prompt in prompts]
+        [model.engine.generate(Owner("a"), prompt, ENDLESS, 8, NEVER).text for prompt in prompts]
         for model in (here, there)
     ]
     same = [one == other for one, other in zip(*texts, strict=True)]
     assert sum(same) >= 0.8 * len(same)
-    with pytest.raises(Stopped):
-        there.engine.generate(Owner("stopped"), prompts[0], ENDLESS, 8, lambda: True)
+    with pytest.raises(Cancelled):
+        there.engine.generate(Owner("stopped"), prompts[0], ENDLESS, 8, Cancel(lambda: True))

@@ -17,9 +17,9 @@ from typing import NoReturn
 
 from efim_ls.lsp.server import serve
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.loader import Progress, nothing_to_fetch
 from efim_ls.settings import Settings
+from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.prompt.excerpts import ExcerptBudget
 
@@ -35,9 +35,9 @@ class StandIn:
         self.foreseen: list[tuple[str, str]] = []
         self.kept: list[str] = []
 
-    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
+    def complete(self, request: Request, cancel: Cancel) -> Answer:
         if "# block" in request.text:
-            while not stopped():
+            while not cancel():
                 threading.Event().wait(0.001)
             return Answer("", COSTS, "superseded")
         if "# deaf" in request.text:
@@ -53,26 +53,26 @@ class StandIn:
         others = re.findall(r"# or (.*)", request.text) if request.explicit else ()
         return Answer(text, COSTS, None if text else "empty", tuple(others), confidence)
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
-        return lambda stopped: self.work_ahead(request.uri, request.text[: request.cursor], stopped)
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
+        return lambda cancel: self.work_ahead(request.uri, request.text[: request.cursor], cancel)
 
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[ShouldStop], bool]:
-        return lambda stopped: self.work_ahead(uri, "opened", stopped)
+    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[Cancel], bool]:
+        return lambda cancel: self.work_ahead(uri, "opened", cancel)
 
     @property
     def excerpt_budget(self) -> ExcerptBudget:
         return ExcerptBudget()
 
-    def work_ahead(self, uri: str, what: str, stopped: ShouldStop) -> bool:
+    def work_ahead(self, uri: str, what: str, cancel: Cancel) -> bool:
         if "# fail ahead" in what:
             raise ValueError(what)
         self.foreseen.append((uri, what))
-        return not stopped()
+        return not cancel()
 
-    def save(self, uri: str, stopped: ShouldStop) -> bool:
+    def save(self, uri: str, cancel: Cancel) -> bool:
         self.kept.append(uri)
         return True
 

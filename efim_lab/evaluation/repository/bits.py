@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from efim_lab.evaluation.measured_model import LEAST_PROBABILITY, MEASURED_OWNER, UNTIL_END, Teacher
-from efim_ls.completion.planning.planner import never
+from model_runtime.cancel import NEVER
 from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.ids import Ids
@@ -52,5 +52,5 @@ def bits_of(model: Model, prompt: Prompt, text: str) -> float:
         stub = stub[len(model.tokenizer.token_bytes[int(token)]) :]
     teacher = MixtureTeacher((), 1.0, middle=tokens.tolist(), mixed_in=model.ngram_cache, fitting=fitting)
     engine = model.engine.with_ngram_cache(teacher)
-    engine.generate(MEASURED_OWNER, prompt, UNTIL_END, len(tokens), never)
+    engine.generate(MEASURED_OWNER, prompt, UNTIL_END, len(tokens), NEVER)
     return sum(teacher.bits)

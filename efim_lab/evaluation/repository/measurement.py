@@ -19,9 +19,9 @@ from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.places import RepositoryPlace
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.open import open_model
-from efim_ls.completion.planning.planner import never
 from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
@@ -60,7 +60,7 @@ class AskedCompleter(Completer):
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
         planner = self._document(request.uri).planner.copy()
         planner.offer(request.excerpts, request.withdrawn)
-        return self._with_surroundings(request, planner.plan(request.text, request.cursor), never)
+        return self._with_surroundings(request, planner.plan(request.text, request.cursor), NEVER)
 
 
 class ArmSubject:
@@ -85,14 +85,14 @@ class ArmSubject:
         """Type a target key by key, with the excerpts that it was asked with: they stay while someone types."""
         place, excerpts = score.place, self._excerpts(score.place, score.retrieved)
         keys = [self._request(f"typed/{number}", place, typed, excerpts) for typed in range(len(place.target))]
-        first, *others = (self._completer.complete(key, never).costs for key in keys)
+        first, *others = (self._completer.complete(key, NEVER).costs for key in keys)
         self._completer.close_document(keys[0].uri, save=False)
         keystrokes = tuple(costs.recomputed for costs in others)
         return replace(score, prompt=first.reused + first.recomputed, keystrokes=keystrokes)
 
     def _asked(self, root: str, place: RepositoryPlace, retrieved: bool) -> tuple[Request, Answer]:
         request = self._request(root, place, 0, self._excerpts(place, retrieved))
-        answer = self._completer.complete(request, never)
+        answer = self._completer.complete(request, NEVER)
         self._completer.close_document(request.uri, save=False)
         return request, answer
 

@@ -17,9 +17,9 @@ from efim_lab.evaluation.typist.cursor_kinds import CursorKind, kind_of
 from efim_lab.evaluation.typist.lines import TypedLine
 from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.planning.planner import never
 from efim_ls.languages import language_of
 from efim_ls.request import Answer, Request
+from model_runtime.cancel import NEVER
 
 FIRST_WORD = re.compile(r"\W*\w+|\W+")
 
@@ -112,7 +112,7 @@ def asking(completer: Completer, least: float, root: str = "typed", memories: Pa
             language=language_of(line.document.path),
             memory=memories.beside(line.document, others) if memories else None,
         )
-        return completer.complete(request, never)
+        return completer.complete(request, NEVER)
 
     return ask
 

@@ -10,9 +10,9 @@ from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.suggestions.recent import RecentSuggestions
-from efim_ls.request import Answer, Reason, Request, ShouldStop
+from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
-from model_runtime.engine.decoding import Stopped
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.output import stop_rule
 from model_runtime.engine.phrases import Phrases
 from model_runtime.prompt.prompt import history_of
@@ -34,8 +34,8 @@ class PhraseSpeaker:
         self._tokenizer, self._phrases = tokenizer, Phrases(tokenizer)
         self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
 
-    def complete(self, request: Request, suggestions: RecentSuggestions, stopped: ShouldStop) -> Answer:
-        """Answer a request; once `stopped()` is true, soon return it as superseded."""
+    def complete(self, request: Request, suggestions: RecentSuggestions, cancel: Cancel) -> Answer:
+        """Answer a request; once `cancel()` is true, soon return it as superseded."""
         meter = CostMeter()
         left = suggestions.left(request.text, request.cursor, request.others, request.memory)
         if reason := self.refusal(request):
@@ -44,8 +44,8 @@ class PhraseSpeaker:
             suggestions.renew(left)
             return Answer(left.text, meter.total())
         try:
-            text, confidence = self._speak(request, meter, stopped)
-        except Stopped:
+            text, confidence = self._speak(request, meter, cancel)
+        except Cancelled:
             return Answer("", meter.total(), "superseded")
         if len(text) < SHORTEST:
             return Answer("", meter.total(), "no phrase", confidence=confidence)
@@ -59,13 +59,12 @@ class PhraseSpeaker:
             return "binary text"
         return "line too long" if request.cursor - start > LONGEST_LINE else None
 
-    def _speak(self, request: Request, meter: CostMeter, stopped: ShouldStop) -> tuple[str, float]:
-        """Return the cleaned suggestion, which may be empty, and its probability; raises Stopped."""
+    def _speak(self, request: Request, meter: CostMeter, cancel: Cancel) -> tuple[str, float]:
+        """Return the cleaned suggestion, which may be empty, and its probability; raises Cancelled."""
         text = request.text
         start, end, below = enclosing_line(text, request.cursor)
         for other in request.others:  # each is tokenized once, which may take milliseconds
-            if stopped():
-                raise Stopped
+            cancel.check()
             self._tokenizer.encode(other)
         above, after = text[max(0, start - REACH) : start], text[below : below + REACH]
         line, rest = text[start : request.cursor], text[request.cursor : end]
@@ -74,7 +73,7 @@ class PhraseSpeaker:
         rule = stop_rule(line, rest, request.explicit, self._max_lines)
         least = ASKED if request.explicit else max(self._sure, request.least)
         limit, memory = self._max_new_tokens, request.memory
-        phrase = self._phrases.generate(history, stub, rule, limit, least, stopped, memory)
+        phrase = self._phrases.generate(history, stub, rule, limit, least, cancel, memory)
         meter.add(new_tokens=phrase.new_tokens)
         meter.lap()
         place = place_at(text, request.cursor, request.language, request.others)

@@ -24,6 +24,7 @@ from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.open import OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks
+from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, ids_of
@@ -72,10 +73,10 @@ class KvPersistence:
         """Return the same store as another client's settings allow to use it, which calls `leave` when closed."""
         return KvPersistence(self._opened, self._budget, settings, leave)
 
-    def fill(self, arena: Arena, ids: Ids, stopped: Callable[[], bool]) -> int:
+    def fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
         """Fill an arena with stored keys and values of `ids`, replacing what differs; return the tokens added.
 
-        Once `stopped()` is true, it ends within one read.
+        Once `cancel()` is true, it ends within one read.
         """
         held = arena.common(ids)
         names, block = self._names(ids, arena.excerpts), held // BLOCK_TOKENS
@@ -85,7 +86,7 @@ class KvPersistence:
                 arena.truncate(start)
             arena.copy_in(ids[start:end], numbers[:, :, :, start - end :], exact)
             block += 1
-            if stopped():
+            if cancel():
                 break
         return max(0, block * BLOCK_TOKENS - held)
 
@@ -116,7 +117,7 @@ class KvPersistence:
         uri: str,
         document: DocumentFrames,
         arena_of: ArenaOf,
-        stopped: Callable[[], bool],
+        cancel: Cancel,
         excerpt_of: ExcerptOf = lambda _: None,
     ) -> bool:
         """Save the frames of a document's requests and their excerpts, as far as these are computed.
@@ -132,9 +133,9 @@ class KvPersistence:
             prompt, arena = frame.prompt, arena_of(frame)
             names = self._names(prompt.ids, prompt.isolated)
             chains |= dict.fromkeys(names)
-            if not self._save_excerpts(prompt, chains, stopped, excerpt_of):
+            if not self._save_excerpts(prompt, chains, cancel, excerpt_of):
                 return False
-            if arena and not self._save_arena(tag, _computed(frame, names, arena), prompt, below, stopped):
+            if arena and not self._save_arena(tag, _computed(frame, names, arena), prompt, below, cancel):
                 return False
         self._store.pin(tag, list(chains))
         before, document.saved = document.saved, [frame.plan for frame in frames]
@@ -194,27 +195,25 @@ class KvPersistence:
         return self._store.names(ids, excerpts.salt, excerpts.blind)
 
     def _save_excerpts(
-        self, prompt: Prompt, chains: dict[bytes, None], stopped: Callable[[], bool], excerpt_of: ExcerptOf
+        self, prompt: Prompt, chains: dict[bytes, None], cancel: Cancel, excerpt_of: ExcerptOf
     ) -> bool:
         """Save a prompt's excerpts, each as a part of the document that it is from; note the names in `chains`."""
         for i, text in enumerate(prompt.isolated.texts):
             names, made, origin = self._store.names_alone(ids_of(text)), excerpt_of(text), _origin(prompt, i)
             chains |= dict.fromkeys(names)
             if made and not self._store.save(
-                document_tag(origin), _alone(made, names), self._reaches_disk(origin), stopped
+                document_tag(origin), _alone(made, names), self._reaches_disk(origin), cancel
             ):
                 return False
         return True
 
-    def _save_arena(
-        self, tag: int, computed: ComputedBlocks, prompt: Prompt, below: bool, stopped: Callable[[], bool]
-    ) -> bool:
+    def _save_arena(self, tag: int, computed: ComputedBlocks, prompt: Prompt, below: bool, cancel: Cancel) -> bool:
         """Save an arena's blocks; those that saw excerpts go to disk only if all of these may."""
         blind = prompt.blind // BLOCK_TOKENS
         if not below or all(self._reaches_disk(_origin(prompt, i)) for i in range(len(prompt.isolated.texts))):
-            return self._store.save(tag, computed, below, stopped)
+            return self._store.save(tag, computed, below, cancel)
         unseen = replace(computed, names=computed.names[:blind])
-        return self._store.save(tag, unseen, below, stopped) and self._store.save(tag, computed, False, stopped)
+        return self._store.save(tag, unseen, below, cancel) and self._store.save(tag, computed, False, cancel)
 
     def _reaches_disk(self, uri: str) -> bool:
         return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)

@@ -13,8 +13,9 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from efim_ls.completion.planning.window import MOST_CHARACTERS, Budget, Pieces, Window
-from efim_ls.request import FrameKind, ShouldStop
+from efim_ls.request import FrameKind
 from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts_after, lines_upwards
+from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.prompt.prompt import Prompt
@@ -49,15 +50,6 @@ class Plan:
 
 PromptOf = Callable[[Plan], Prompt]
 T = TypeVar("T")
-
-
-class PlanStopped(Exception):
-    """A newer request took precedence; nothing was remembered of the plan."""
-
-
-def never() -> bool:
-    """Return false: a plan that nothing stops."""
-    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +90,14 @@ class Planner:
             self._withdrawn = withdrawn
             self._frames = [self._showing(frame, frame.plan.excerpts.without(withdrawn)) for frame in self._frames]
 
-    def plan(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
+    def plan(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
         """Return the frame with the fewest recomputed tokens (R10): one that fits or, if costly, a new one.
 
-        Raises PlanStopped soon after `stopped()` is true, as the methods below do.
+        Raises Cancelled soon after `cancel()` is true, as the methods below do.
         """
-        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor, stopped), stopped))
+        return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor, cancel), cancel))
 
-    def opening(self, text: str, stopped: ShouldStop = never) -> Frame:
+    def opening(self, text: str, cancel: Cancel = NEVER) -> Frame:
         """Return a frame to prefetch for a text without a known cursor: where the last frame ended.
 
         Without one, return a frame whose head is as much of the text's beginning as fits: the prompt of any place in
@@ -113,27 +105,27 @@ class Planner:
         """
         if self._frames:
             last = self._frames[-1].plan
-            return self.rested(text, min(len(text), last.start + len(last.head) + len(last.typed)), stopped)
-        return self.rested(text, len(self._window.beginning(text, 0, self._budget.head)), stopped)
+            return self.rested(text, min(len(text), last.start + len(last.head) + len(last.typed)), cancel)
+        return self.rested(text, len(self._window.beginning(text, 0, self._budget.head)), cancel)
 
-    def rested(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame:
+    def rested(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
         """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
 
         Volatile ones stay until others are offered: to take them away would cost as much as to change them.
         """
-        frame = self.plan(text, cursor, stopped)
+        frame = self.plan(text, cursor, cancel)
         offered = self._offered
         if not offered.volatile:
             offered = offered._replace(volatile=frame.plan.excerpts.volatile)
         return self._remember(self._showing(frame, offered))
 
-    def renewed(self, text: str, cursor: int, stopped: ShouldStop = never) -> Frame | None:
+    def renewed(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
             return None
         last = self._frames[-1]
         others = (plan for plan in self._fitting(text, cursor) if plan.number != last.plan.number)
-        frame = self._remember(self._cheapest(others, self._new(text, cursor, stopped), stopped))
+        frame = self._remember(self._cheapest(others, self._new(text, cursor, cancel), cancel))
         self._frames.append(self._frames.pop(self._frames.index(last)))  # it is used until it is outgrown
         return frame
 
@@ -161,11 +153,11 @@ class Planner:
         plan = replace(frame.plan, excerpts=excerpts)
         return Frame(plan, self._prompt_of(plan))
 
-    def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan], stopped: ShouldStop) -> Frame:
-        kept = self._least(_until(stopped, fitting))
+    def _cheapest(self, fitting: Iterator[Plan], new: Iterator[Plan], cancel: Cancel) -> Frame:
+        kept = self._least(_until(cancel, fitting))
         if kept is not None and kept[0] <= CHEAP:
             return kept[1]
-        made = self._least(_until(stopped, new))
+        made = self._least(_until(cancel, new))
         assert made is not None
         return made[1] if kept is None or made[0] < kept[0] else kept[1]
 
@@ -205,12 +197,12 @@ class Planner:
                 start, typed, rest = anchor - len(last.head), text[anchor:cursor], text[cursor:line_end]
                 yield replace(last, frame=kind, start=start, typed=typed, rest=rest)
 
-    def _new(self, text: str, cursor: int, stopped: ShouldStop) -> Iterator[Plan]:
+    def _new(self, text: str, cursor: int, cancel: Cancel) -> Iterator[Plan]:
         """Yield plans of new frames at the cursor, one for each distinct window start."""
         _, line_end, below = enclosing_line(text, cursor)
         anchor, tail = new_anchor(self._window, self._budget, text, cursor), self._window.tail(text, below)
         windows = [(frame.plan.start, frame.plan.head) for frame in reversed(self._frames)] or [None]
-        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(stopped, windows)):
+        for start in dict.fromkeys(self._window.start(text, anchor, last) for last in _until(cancel, windows)):
             head, typed, rest = text[start:anchor], text[anchor:cursor], text[cursor:line_end]
             yield Plan("new", self._made, start, head, typed, rest, tail, self._offered._replace(volatile=()))
 
@@ -245,11 +237,11 @@ class Planner:
         return last.tail == self._window.tail(text, below)
 
 
-def _until(stopped: ShouldStop, items: Iterable[T]) -> Iterator[T]:
-    """Yield the items; raises PlanStopped between two of them once `stopped()` is true."""
+def _until(cancel: Cancel, items: Iterable[T]) -> Iterator[T]:
+    """Yield the items; raises Cancelled between two of them once `cancel()` is true."""
     for number, item in enumerate(items):
-        if number and stopped():
-            raise PlanStopped
+        if number and cancel():
+            raise Cancelled
         yield item
 
 

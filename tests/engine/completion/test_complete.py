@@ -19,6 +19,7 @@ from efim_ls.completion.planning.planner import ANCHOR_STEP
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import ModelError
@@ -27,7 +28,7 @@ from model_runtime.kv.arena import Arena, arena_bytes
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, Model, load
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of, never
+from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of
 from tests.engine.persistence import in_memory
 from tests.models import CODE, Tiny, make
 
@@ -78,7 +79,7 @@ def completer_of(folder: Path, **wanted: Any) -> Completer:
 
 
 def ask(completer: Completer, text: str, cursor: int, uri: str = "file:///a.py", *, explicit: bool = False) -> Answer:
-    return completer.complete(Request(uri, text, cursor, explicit), never)
+    return completer.complete(Request(uri, text, cursor, explicit), NEVER)
 
 
 def explained(completer: Completer, text: str, cursor: int, uri: str = "file:///a.py") -> dict[str, Any]:
@@ -102,11 +103,11 @@ def test_a_request_stops_between_the_frames_that_it_compares(loaded: Completer) 
         ask(loaded, text, cursor, uri)
     frames = loaded._document(uri).planner.frames
     request = Request(uri, CODE + below, len(CODE) + 800)
-    answer = loaded.complete(request, lambda: True)
+    answer = loaded.complete(request, Cancel(lambda: True))
     assert (answer.text, answer.reason, answer.costs.head, answer.costs.recomputed) == ("", "superseded", 0, 0)
-    assert loaded.prefetch(request)(lambda: True) is False
+    assert loaded.prefetch(request)(Cancel(lambda: True)) is False
     assert loaded._document(uri).planner.frames == frames
-    assert loaded.prefetch(request)(never) is True
+    assert loaded.prefetch(request)(NEVER) is True
     assert len(loaded._document(uri).planner.frames) == len(frames) + 1
 
 
@@ -211,7 +212,7 @@ def test_half_a_surrogate_pair_is_completed(loaded: Completer, text: str) -> Non
 
 def test_a_request_that_is_stopped_is_answered_as_superseded(made: Make) -> None:
     completer, engine = made()
-    answer = completer.complete(Request("file:///a.py", CODE, PLACE), lambda: True)
+    answer = completer.complete(Request("file:///a.py", CODE, PLACE), Cancel(lambda: True))
     assert (answer.text, answer.reason, engine.log.passes) == ("", "superseded", [])
 
 
@@ -251,7 +252,7 @@ def test_a_confidence_that_is_no_number_is_below_any_limit(
     size = 3 + costs["head"] + costs["tail"] + costs["typed"]
     engine = Watched(decoder(read_config(folder), size, tokenizer.encode("    return 2\n").tolist()), tokenizer)
     model = replace(loaded_from(folder), engine=engine)
-    answer = Completer(model, SETTINGS, BUDGET, in_memory(model, BUDGET)).complete(request, never)
+    answer = Completer(model, SETTINGS, BUDGET, in_memory(model, BUDGET)).complete(request, NEVER)
     assert (answer.text, answer.reason) == expected
     assert answer.confidence is not None and isnan(answer.confidence) is (decoder is Overflowing)
 

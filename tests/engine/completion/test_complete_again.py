@@ -10,8 +10,9 @@ import pytest
 
 from efim_ls.completion.document_state import DocumentFrames
 from efim_ls.request import Answer, Request
+from model_runtime.cancel import NEVER, Cancel
 from tests.engine.completion.test_complete import FITTING, SETTINGS, Make, ask, maker
-from tests.engine.doubles import Log, Watched, never
+from tests.engine.doubles import Log, Watched
 from tests.models import CODE
 
 URI = "file:///a.py"
@@ -186,5 +187,5 @@ def test_a_forgotten_documents_suggestions_are_forgotten(made: Make) -> None:
 def test_a_request_that_is_stopped_suggests_nothing_to_go_on_with(made: Make) -> None:
     completer, _ = made()
     request = Request(URI, without_rest(549), 549, explicit=True)
-    assert completer.complete(request, lambda: True).reason == "superseded"
-    assert "\n" not in completer.complete(replace(request, explicit=False), never).text
+    assert completer.complete(request, Cancel(lambda: True)).reason == "superseded"
+    assert "\n" not in completer.complete(replace(request, explicit=False), NEVER).text

@@ -10,10 +10,10 @@ import pytest
 
 from efim_ls.completion.planning.planner import Planner
 from efim_ls.request import Ahead, Request
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.prompt.prompt import heal
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, Make, ask, explained, maker
-from tests.engine.doubles import never
 from tests.models import CODE
 
 A, B = "file:///a.py", "file:///b.py"
@@ -43,16 +43,16 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def after(questions: int) -> Callable[[], bool]:
+def after(questions: int) -> Cancel:
     """True from the question of this number on."""
     asked = iter(range(questions))
-    return lambda: next(asked, None) is None
+    return Cancel(lambda: next(asked, None) is None)
 
 
 @pytest.mark.parametrize("cursor", range(0, len(CODE), 131))
 def test_a_prefetched_completion_recomputes_no_prompt(made: Make, cursor: int) -> None:
     (completer, engine), (cold, _) = made(), made()
-    assert completer.prefetch(Request(A, CODE, cursor))(never)
+    assert completer.prefetch(Request(A, CODE, cursor))(NEVER)
     assert sum(engine.log.passes) == completer.ahead.tokens
     answer, other = ask(completer, CODE, cursor, A), ask(cold, CODE, cursor, A)
     assert (answer.costs.frame, answer.costs.recomputed) == ("kept", 0)
@@ -66,7 +66,7 @@ def test_a_key_at_a_foreseen_place_computes_itself_or_the_word_that_it_ends(
     made: Make, tokenizer: Tokenizer, cursor: int, key: str
 ) -> None:
     completer, _ = made()
-    completer.prefetch(Request(A, CODE, cursor))(never)
+    completer.prefetch(Request(A, CODE, cursor))(NEVER)
     answer = ask(completer, CODE[:cursor] + key + CODE[cursor:], cursor + 1, A)
     _, word = heal(tokenizer, CODE[:cursor])
     assert answer.costs.frame == "kept"
@@ -86,8 +86,8 @@ def test_interrupted_work_plans_once_and_loses_nothing(made: Make, planned: list
         assert completer.ahead == Ahead(computed := computed + sum(engine.log.passes), 0)
         assert done == (computed == tokens)
         ask(completer, "y = 2\n" * 9, 20, B)
-    assert prepare(never)
-    assert prepare(never)
+    assert prepare(NEVER)
+    assert prepare(NEVER)
     assert planned.count("renewed") == 1
     assert planned.count("plan") == 1 + 3
     assert completer.ahead == Ahead(tokens, 0)
@@ -108,7 +108,7 @@ def test_work_that_goes_on_after_the_text_changed_is_for_the_text_that_was_there
     prepare = completer.prefetch(Request(A, CODE, PLACE))
     prepare(after(1))
     ask(completer, "import os\n" + CODE[:PLACE] + CODE[PLACE + 9 :], PLACE + 10, A)
-    assert prepare(never)
+    assert prepare(NEVER)
     assert ask(completer, CODE, PLACE, A).costs.recomputed <= 1
 
 
@@ -121,7 +121,7 @@ def costs_of_typing(made: Make, *, ahead: bool) -> list[int]:
         before += key
         costs.append(ask(completer, before + CODE[at:], len(before), A).costs.recomputed)
         if ahead:
-            completer.prefetch(Request(A, before + CODE[at:], len(before)))(never)
+            completer.prefetch(Request(A, before + CODE[at:], len(before)))(NEVER)
     return costs[1:]
 
 
@@ -135,7 +135,7 @@ def test_a_first_completion_in_the_first_window_of_an_opened_document_computes_n
     made: Make, cursor: int
 ) -> None:
     completer, engine = made()
-    assert completer.prefetch_opened(A, CODE)(never)
+    assert completer.prefetch_opened(A, CODE)(NEVER)
     assert sum(engine.log.passes) == completer.ahead.tokens > 0
     costs = ask(completer, CODE, cursor, A).costs
     lines_apart = 16  # tokens that are not worth a copy
@@ -148,21 +148,21 @@ def test_a_document_that_was_opened_is_planned_when_the_work_begins(made: Make, 
     prepare = completer.prefetch_opened(A, CODE)
     assert planned == []
     assert not prepare(after(1))
-    assert prepare(never)
+    assert prepare(NEVER)
     assert planned == ["plan"]
 
 
 @pytest.mark.parametrize("text", ["\0" * 9, "x = 1\n\0\n"])
 def test_binary_text_is_not_worked_on(made: Make, text: str) -> None:
     completer, _ = made()
-    assert completer.prefetch(Request(A, text, 3))(never)
-    assert completer.prefetch_opened(A, text)(never)
+    assert completer.prefetch(Request(A, text, 3))(NEVER)
+    assert completer.prefetch_opened(A, text)(NEVER)
     assert completer.ahead == Ahead(0, 0)
 
 
 def test_unused_prefetching_counts_as_wasted(folder: Path) -> None:
     completer, _ = maker(folder, arenas=1)()
-    completer.prefetch(Request(A, CODE, PLACE))(never)
+    completer.prefetch(Request(A, CODE, PLACE))(NEVER)
     tokens = completer.ahead.tokens
     assert completer.ahead == Ahead(tokens, 0)
     ask(completer, "y = 2\n" * 9, 20, B)

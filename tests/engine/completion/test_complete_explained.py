@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.explanation import prompt_parts
 from efim_ls.request import Answer, Costs, Request
+from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.counts.view import MemoryView
@@ -19,7 +20,7 @@ from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, Make, ask, explained, maker
-from tests.engine.doubles import CACHE, never
+from tests.engine.doubles import CACHE
 from tests.models import CODE
 
 SOURCES = ("reused", "fetched", "ahead", "recomputed")  # of a prompt's keys and values
@@ -95,7 +96,7 @@ def test_an_explanation_is_what_the_next_completion_does_and_changes_nothing(
             request = Request(uri, text, cursor)
             for each in (explaining, other):
                 prepare = each.prefetch(request) if action == "foresee" else each.prefetch_opened(uri, text)
-                assert prepare(never)
+                assert prepare(NEVER)
         assert explaining.ahead == other.ahead
 
 
@@ -132,7 +133,7 @@ def test_costs_follow_each_other_in_a_prompt(tokenizer: Tokenizer) -> None:
 
 def test_what_was_computed_ahead_is_told_until_it_is_needed(made: Make) -> None:
     completer, _ = made()
-    assert completer.prefetch(Request("file:///a.py", CODE, PLACE))(never)
+    assert completer.prefetch(Request("file:///a.py", CODE, PLACE))(NEVER)
     assert {part["cost"] for part in explained(completer, CODE, PLACE)["parts"]} == {"ahead"}
     answer = ask(completer, CODE, PLACE, explicit=True)
     assert answer.costs.ahead == answer.costs.reused > 0
@@ -171,7 +172,7 @@ def test_words_name_the_places_of_the_repository_that_said_them(
     memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE, "/project/other.py": "x = 1\n" * 9})
     text = "def again(line, separator):\n    value = line.split("
     request = Request("file:///a.py", text, len(text), explicit, memory=memory)
-    answer = completer.complete(request, never)
+    answer = completer.complete(request, NEVER)
     assert (answer.text + answer.hidden).startswith("separator)")
     told = completer.explain(request, answer)["suggestion"]
     assert isinstance(told, dict)
@@ -187,10 +188,10 @@ def test_typing_through_a_suggestion_keeps_who_said_the_rest(folder: Path, token
     completer, _ = maker(folder, cache=LISTENING)()
     memory = view_of(tokenizer, {"/project/parts.py": ELSEWHERE})
     text = "def again(line, separator):\n    value = line.split("
-    completer.complete(Request("file:///a.py", text, len(text), memory=memory), never)
+    completer.complete(Request("file:///a.py", text, len(text), memory=memory), NEVER)
     typed = f"{text}sepa"
     request = Request("file:///a.py", typed, len(typed), memory=memory)
-    answer = completer.complete(request, never)
+    answer = completer.complete(request, NEVER)
     assert answer.costs.recomputed == answer.costs.passes == 0
     told = completer.explain(request, answer)["suggestion"]
     assert isinstance(told, dict)

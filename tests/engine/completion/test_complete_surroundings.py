@@ -12,11 +12,12 @@ import pytest
 
 from efim_ls.completion.completer import REACH
 from efim_ls.request import Request
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, SETTINGS, Make, ask, completer_of, maker
-from tests.engine.doubles import Watched, memory_of, never
+from tests.engine.doubles import Watched, memory_of
 from tests.models import CODE
 
 
@@ -52,7 +53,7 @@ def test_all_of_the_file_is_read_but_what_is_to_be_completed(
 
 def test_other_documents_are_read_the_one_used_last_nearest(made: Make, tokenizer: Tokenizer) -> None:
     completer, engine = made()
-    completer.complete(Request("file:///a.py", CODE, PLACE, others=("first = 1\n", "second = 2\n")), never)
+    completer.complete(Request("file:///a.py", CODE, PLACE, others=("first = 1\n", "second = 2\n")), NEVER)
     assert history_of(engine, tokenizer)[:2] == ["first = 1\n", "second = 2\n"]
 
 
@@ -68,7 +69,7 @@ def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenize
 def test_without_a_local_cache_no_other_document_is_tokenized(folder: Path) -> None:
     loaded = completer_of(folder)
     tokenizer = loaded._model.tokenizer
-    loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), never)
+    loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), NEVER)
     misses = tokenizer.encode.cache_info().misses
     tokenizer.encode("unread = 1\n")
     assert tokenizer.encode.cache_info().misses == misses + 1
@@ -80,7 +81,7 @@ def test_it_may_be_stopped_between_other_documents(made: Make, questions: int) -
     asked = iter(range(questions))
     others = ("a = 1\n", "b = 2\n", "c = 3\n")
     request = Request("file:///a.py", CODE, PLACE, others=others)
-    answer = completer.complete(request, lambda: next(asked, None) is None)
+    answer = completer.complete(request, Cancel(lambda: next(asked, None) is None))
     assert (answer.text, answer.reason, engine.log.prompt) == ("", "superseded", None)
 
 
@@ -110,7 +111,7 @@ def counting(folder: Path) -> Make:
 def test_a_phrase_that_only_the_repository_has_is_finished(counting: Make, tokenizer: Tokenizer) -> None:
     for view, known in ((view_of(tokenizer, PHRASE), True), (view_of(tokenizer), False), (None, False)):
         completer, engine = counting()
-        answer = completer.complete(asked(HEAD, view), never)
+        answer = completer.complete(asked(HEAD, view), NEVER)
         assert (answer.text == "agga(wombat, 77)") is known
         assert engine.log.prompt is not None and engine.log.prompt.memory == view
 
@@ -118,7 +119,7 @@ def test_a_phrase_that_only_the_repository_has_is_finished(counting: Make, token
 def test_what_the_repository_said_is_known_by_word(counting: Make, tokenizer: Tokenizer) -> None:
     completer, engine = counting()
     view = view_of(tokenizer, "x = 1\n" + PHRASE)
-    completer.complete(asked(HEAD, view), never)
+    completer.complete(asked(HEAD, view), NEVER)
     assert engine.log.made is not None
     made = engine.log.made.likelihood
     at = made.text.index("wombat")
@@ -134,15 +135,15 @@ def test_a_new_view_takes_effect_where_the_suggestion_is_not_typed_through(
 ) -> None:
     completer, engine = counting()
     old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
-    assert completer.complete(asked(HEAD, old), never).text == "agga(wombat, 77)"
+    assert completer.complete(asked(HEAD, old), NEVER).text == "agga(wombat, 77)"
     engine.log.made = None
-    assert completer.complete(asked(HEAD, new, "ag"), never).text == "ga(wombat, 77)"
+    assert completer.complete(asked(HEAD, new, "ag"), NEVER).text == "ga(wombat, 77)"
     assert engine.log.made is None, "known"
-    assert completer.complete(asked(HEAD, new, "agga(w"), never).text == "ombat, 77)"
-    assert completer.complete(asked(HEAD, new, "agga("), never).text == "wombat, 77)", "taken back, it still stands"
-    assert completer.complete(asked(HEAD, new, "agga(e"), never).text == "mu)", "another key: the new view"
-    assert completer.complete(asked(HEAD, new), never).text == "agga(emu)"
-    assert completer.complete(asked(HEAD, None), never).text != "agga(emu)", "none takes effect at once"
+    assert completer.complete(asked(HEAD, new, "agga(w"), NEVER).text == "ombat, 77)"
+    assert completer.complete(asked(HEAD, new, "agga("), NEVER).text == "wombat, 77)", "taken back, it still stands"
+    assert completer.complete(asked(HEAD, new, "agga(e"), NEVER).text == "mu)", "another key: the new view"
+    assert completer.complete(asked(HEAD, new), NEVER).text == "agga(emu)"
+    assert completer.complete(asked(HEAD, None), NEVER).text != "agga(emu)", "none takes effect at once"
 
 
 @pytest.mark.parametrize("explicit", [False, True])
@@ -151,9 +152,9 @@ def test_a_new_view_takes_effect_where_nothing_of_a_suggestion_has_been_typed(
 ) -> None:
     completer, _ = counting()
     old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
-    assert completer.complete(asked(HEAD, old), never).text == "agga(wombat, 77)"
-    assert completer.complete(asked(HEAD, new, explicit=explicit), never).text == "agga(emu)"
-    assert completer.complete(asked(HEAD, old, "ag", explicit=explicit), never).text == "ga(emu)", "typed through"
+    assert completer.complete(asked(HEAD, old), NEVER).text == "agga(wombat, 77)"
+    assert completer.complete(asked(HEAD, new, explicit=explicit), NEVER).text == "agga(emu)"
+    assert completer.complete(asked(HEAD, old, "ag", explicit=explicit), NEVER).text == "ga(emu)", "typed through"
 
 
 def test_an_explicit_request_keeps_the_view_of_the_suggestion_that_stands(
@@ -161,26 +162,26 @@ def test_an_explicit_request_keeps_the_view_of_the_suggestion_that_stands(
 ) -> None:
     completer, _ = counting()
     old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
-    completer.complete(asked(HEAD, old), never)
-    assert completer.complete(asked(HEAD, new, "ag", explicit=True), never).text == "ga(wombat, 77)"
+    completer.complete(asked(HEAD, old), NEVER)
+    assert completer.complete(asked(HEAD, new, "ag", explicit=True), NEVER).text == "ga(wombat, 77)"
 
 
 def test_closing_a_document_forgets_the_view(counting: Make, tokenizer: Tokenizer) -> None:
     completer, _ = counting()
     old, new = view_of(tokenizer, PHRASE), view_of(tokenizer, PHRASE.replace("wombat, 77", "emu"))
-    completer.complete(asked(HEAD, old), never)
+    completer.complete(asked(HEAD, old), NEVER)
     completer.close_document("file:///a.py", save=True)
-    assert completer.complete(asked(HEAD, new), never).text == "agga(emu)"
+    assert completer.complete(asked(HEAD, new), NEVER).text == "agga(emu)"
 
 
 def test_a_document_that_is_left_keeps_no_old_view(counting: Make, tokenizer: Tokenizer) -> None:
     completer, _ = counting()
     view, other = view_of(tokenizer, PHRASE), replace(asked(HEAD, None), uri="file:///b.py")
-    completer.complete(asked(HEAD, view), never)
+    completer.complete(asked(HEAD, view), NEVER)
     alive = ref(view)
     del view
     collect()
     assert alive() is not None
-    completer.complete(other, never)
+    completer.complete(other, NEVER)
     collect()
     assert alive() is None

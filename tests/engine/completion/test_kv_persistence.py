@@ -14,8 +14,8 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.kv.pool import Owner
-from tests.engine.doubles import never
 from tests.models import CODE, Tiny, make
 
 A, B = "file:///a.py", "file:///b.py"
@@ -48,7 +48,7 @@ def start(long_folder: Path, cache: Path) -> Start:
 
 
 def ask(completer: Completer, text: str = CODE, cursor: int = CURSOR, uri: str = A, explicit: bool = True) -> Answer:
-    return completer.complete(Request(uri, text, cursor, explicit), never)
+    return completer.complete(Request(uri, text, cursor, explicit), NEVER)
 
 
 def written(cache: Path) -> list[str]:
@@ -110,7 +110,7 @@ def test_a_file_whose_arena_was_taken_comes_back_from_memory(start: Start) -> No
     completer = start(persist=False)
     assert completer.describe()["arenas"] == 1
     there = ask(completer)
-    completer.save(A, never)
+    completer.save(A, NEVER)
     ask(completer, OTHER, 400, B)
     back = ask(completer)
     assert back.text == there.text
@@ -121,7 +121,7 @@ def test_unsaved_tokens_are_recomputed(start: Start) -> None:
     completer = start(persist=False)
     there = ask(completer)
     ask(completer, OTHER, 400, B)
-    completer.save(A, never)
+    completer.save(A, NEVER)
     back = ask(completer)
     assert (back.text, back.costs.fetched) == (there.text, 0)
     assert back.costs.recomputed >= there.costs.recomputed - 1  # prompts have the first token in common
@@ -131,7 +131,7 @@ def test_saving_resumes_where_it_was_interrupted(start: Start) -> None:
     completer = start(persist=False)
     ask(completer)
     kept: list[object] = [0]
-    while not completer.save(A, iter([False, True]).__next__):
+    while not completer.save(A, Cancel(iter([False, True]).__next__)):
         kept.append(completer.tiers[0]["blocks"])
     assert kept == list(range(len(kept))) and len(kept) > 8
 
@@ -141,7 +141,7 @@ def test_a_closed_document_is_saved_and_then_released(start: Start) -> None:
     there = ask(completer)
     completer.close_document(A, save=True)
     assert completer._documents[A].unsaved
-    assert completer.save(A, never)
+    assert completer.save(A, NEVER)
     assert not completer._documents[A].unsaved and completer.tiers[0]["blocks"]
     again = ask(completer)
     assert again.text == there.text and again.costs.frame == "kept"
@@ -150,17 +150,17 @@ def test_a_closed_document_is_saved_and_then_released(start: Start) -> None:
 def test_equal_beginnings_of_two_documents_are_one(start: Start) -> None:
     completer = start(persist=False)
     ask(completer)
-    completer.save(A, never)
+    completer.save(A, NEVER)
     [before] = completer.tiers
     ask(completer, uri=B)
-    completer.save(B, never)
+    completer.save(B, NEVER)
     assert completer.tiers == [before | {"read": completer.tiers[0]["read"]}]
 
 
 def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
     completer = start(persist=False)
     ask(completer)
-    completer.save(A, never)
+    completer.save(A, NEVER)
     completer.close(10)
     assert not cache.exists()
 
@@ -169,7 +169,7 @@ def test_without_persist_nothing_is_written(start: Start, cache: Path) -> None:
 def test_what_may_be_secret_never_reaches_the_disk(start: Start, cache: Path, uri: str) -> None:
     completer = start()
     there = ask(completer, uri=uri)
-    completer.save(uri, never)
+    completer.save(uri, NEVER)
     completer.flush(10)
     [memory, disk] = completer.tiers
     assert memory["blocks"] and not disk["blocks"]
@@ -243,7 +243,7 @@ def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
     with caplog.at_level(logging.WARNING):
         completer = start()
         ask(completer)
-        completer.save(A, never)
+        completer.save(A, NEVER)
         completer.close(10)
     assert completer.describe()["store"] == "memory only"
     assert ["repair its folder" in record.message for record in caplog.records] == [True]
@@ -252,11 +252,11 @@ def test_a_folder_that_cannot_be_used_is_named_once_and_completions_go_on(
 def test_a_cache_that_vanishes_costs_latency_only(start: Start, cache: Path) -> None:
     completer = start(weights="fp32")  # which format is fastest is forgotten with the cache
     there = ask(completer)
-    completer.save(A, never)
+    completer.save(A, NEVER)
     completer.flush(10)
     shutil.rmtree(cache)
     ask(completer, OTHER, 400, B)
-    completer.save(B, never)
+    completer.save(B, NEVER)
     completer.flush(10)
     assert ask(completer).text == there.text
     completer.close(10)
@@ -269,7 +269,7 @@ def test_fetching_stops_with_its_request(start: Start) -> None:
     first.close(10)
     second = start()
     questions = iter([False] * 3)
-    answer = second.complete(Request(A, CODE, CURSOR, True), lambda: next(questions, None) is None)
+    answer = second.complete(Request(A, CODE, CURSOR, True), Cancel(lambda: next(questions, None) is None))
     arena = second._model.engine.arena(Owner(A, 0))
     assert answer.reason == "superseded"
     assert arena is not None and 0 < arena.length <= 4 * 16
@@ -279,9 +279,9 @@ def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> Non
     """It may have come from another document, by the local cache, and that may be one that must not be on disk."""
     first = start()
     request = Request(A, CODE[:CURSOR], CURSOR, True)
-    first.complete(request, never)
-    first.prefetch(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(never)
-    first.save(A, never)
+    first.complete(request, NEVER)
+    first.prefetch(replace(request, text=request.text + "secret = 'zq81'", cursor=CURSOR + 15))(NEVER)
+    first.save(A, NEVER)
     first.close(10)
     second = start()
     typed = [plan.typed for plan in second._persistence.recall(A)]
@@ -305,7 +305,7 @@ def test_typing_through_an_approximation_says_so(start: Start) -> None:
     second = start(disk_codec="int8")
     there = ask(second)
     second._document(A).suggestions.add(CODE, CURSOR, "xyz", ())
-    left = second.complete(Request(A, CODE, CURSOR), never)
+    left = second.complete(Request(A, CODE, CURSOR), NEVER)
     assert left.text == "xyz" and left.costs.approximate == there.costs.approximate > 0
     second.close(10)
 
@@ -315,7 +315,7 @@ def test_a_document_that_is_opened_again_finds_its_last_frame_fetched(start: Sta
     there = ask(first)
     first.close(10)
     second = start()
-    assert second.prefetch_opened(A, CODE)(never)
+    assert second.prefetch_opened(A, CODE)(NEVER)
     assert second.ahead.tokens <= 16
     again = ask(second)
     assert (again.text, again.costs.frame, again.costs.fetched) == (there.text, "kept", 0)
@@ -330,9 +330,9 @@ def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) ->
         answer = ask(first, text, place)
         assert answer.costs.frame == "new"
         asked.append(text[:place])
-        first.prefetch(Request(A, text[:place] + "zq81" + text[place:], place + 4))(never)
-        first.prefetch(Request(A, text, place + len(CODE)))(never)
-    first.save(A, never)
+        first.prefetch(Request(A, text[:place] + "zq81" + text[place:], place + 4))(NEVER)
+        first.prefetch(Request(A, text, place + len(CODE)))(NEVER)
+    first.save(A, NEVER)
     first.close(10)
     plans = start(head_tokens=100)._persistence.recall(A)
     assert len(plans) == len(asked)

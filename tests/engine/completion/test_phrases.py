@@ -17,11 +17,12 @@ from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import SETTINGS, Make, completer_of, maker
-from tests.engine.doubles import memory_of, never
+from tests.engine.doubles import memory_of
 from tests.models import CODE
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "phrases"
@@ -60,7 +61,7 @@ def made(folder: Path) -> Make:
 def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseSpeaker, drawn: str) -> None:
     before, _, marked = drawn.partition("├")
     expected, _, after = marked.partition("┤")
-    answer = embedded.complete(asked(before + after, len(before)), RecentSuggestions(), never)
+    answer = embedded.complete(asked(before + after, len(before)), RecentSuggestions(), NEVER)
     assert answer.text == expected
     assert (answer.reason is None) == bool(expected)
 
@@ -68,7 +69,7 @@ def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseSpeaker, drawn:
 def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseSpeaker) -> None:
     text = 'log.info("a");\nlog.info("b");\nlog.warn("c");\nlog.'
     unasked, by_key = (
-        embedded.complete(asked(text, len(text), explicit=explicit, least=least), RecentSuggestions(), never)
+        embedded.complete(asked(text, len(text), explicit=explicit, least=least), RecentSuggestions(), NEVER)
         for explicit, least in ((False, 0.9), (True, 0.0))
     )
     assert (unasked.text, unasked.reason) == ("", "no phrase")
@@ -78,16 +79,16 @@ def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseSpeaker) -> None
 def test_min_confidence_raises_the_gate(embedded: PhraseSpeaker) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]
-    sure = embedded.complete(asked(before, len(before)), RecentSuggestions(), never)
+    sure = embedded.complete(asked(before, len(before)), RecentSuggestions(), NEVER)
     assert sure.confidence is not None and 0.5 <= sure.confidence < 1
-    higher = embedded.complete(asked(before, len(before), least=0.99), RecentSuggestions(), never)
+    higher = embedded.complete(asked(before, len(before), least=0.99), RecentSuggestions(), NEVER)
     assert len(higher.text) < len(sure.text)
 
 
 def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseSpeaker) -> None:
     text, other = "zebra.brushedBy", "zebra.brushedByKeeper(path);\n" * 4
-    assert embedded.complete(asked(text, len(text)), RecentSuggestions(), never).text == ""
-    beside = embedded.complete(asked(text, len(text), others=(other,)), RecentSuggestions(), never)
+    assert embedded.complete(asked(text, len(text)), RecentSuggestions(), NEVER).text == ""
+    beside = embedded.complete(asked(text, len(text), others=(other,)), RecentSuggestions(), NEVER)
     assert beside.text.startswith("Keeper(path)")
 
 
@@ -96,7 +97,7 @@ def test_the_repository_is_read(embedded: PhraseSpeaker) -> None:
     text = "if (ready) zebra.brushedBy"
     known = memory_of(tokenizer, *[f"{text}Keeper(path, true);\n"] * 4)
     for view, finished in ((known.without(()), True), (known.without(known.paths), False), (None, False)):
-        answer = embedded.complete(asked(text, len(text), explicit=True, memory=view), RecentSuggestions(), never)
+        answer = embedded.complete(asked(text, len(text), explicit=True, memory=view), RecentSuggestions(), NEVER)
         assert answer.text.startswith("Keeper(path") is finished
 
 
@@ -107,7 +108,7 @@ def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseSpeake
 
     def ask(typed: str, memory: MemoryView, explicit: bool = False) -> str:
         request = asked(text + typed, len(text + typed), explicit=explicit, memory=memory)
-        return embedded.complete(document.in_effect(request), document.suggestions, never).text
+        return embedded.complete(document.in_effect(request), document.suggestions, NEVER).text
 
     assert ask("", old, explicit=True).startswith("Keeper(")
     assert ask("Ke", new).startswith("eper(")
@@ -117,12 +118,12 @@ def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseSpeake
 
 def test_what_is_no_code_gets_nothing(embedded: PhraseSpeaker) -> None:
     for text, reason in (("a\0b\nfoo", "binary text"), ("x" * (LONGEST_LINE + 1), "line too long")):
-        assert embedded.complete(asked(text, len(text)), RecentSuggestions(), never).reason == reason
+        assert embedded.complete(asked(text, len(text)), RecentSuggestions(), NEVER).reason == reason
 
 
 def test_it_stops_between_two_tokens(embedded: PhraseSpeaker) -> None:
     text = LINES[0] * 3
-    answer = embedded.complete(asked(text, len(text)), RecentSuggestions(), lambda: True)
+    answer = embedded.complete(asked(text, len(text)), RecentSuggestions(), Cancel(lambda: True))
     assert (answer.text, answer.reason) == ("", "superseded")
 
 
@@ -134,8 +135,8 @@ def test_nothing_is_computed_planned_or_prefetched(made: Make) -> None:
     text = CODE + LINES[0]
     for cursor in (len(text) - 4, 0, len(CODE) // 2):
         request = asked(text, cursor)
-        answer = completer.complete(request, never)
-        assert completer.prefetch(request)(never) and completer.prefetch_opened(URI, text, "typescript")(never)
+        answer = completer.complete(request, NEVER)
+        assert completer.prefetch(request)(NEVER) and completer.prefetch_opened(URI, text, "typescript")(NEVER)
         assert replace(answer.costs, ms=Costs().ms, new_tokens=0) == Costs()
     assert engine.log.events == [] and engine.computed_ahead == 0
     assert not completer._documents[URI].unsaved
@@ -144,7 +145,7 @@ def test_nothing_is_computed_planned_or_prefetched(made: Make) -> None:
 def test_the_model_is_asked_in_its_own_language_and_where_none_is_named(made: Make) -> None:
     for language in ("python", "Python", ""):
         completer, engine = made()
-        completer.complete(replace(asked(CODE, 200), language=language), never)
+        completer.complete(replace(asked(CODE, 200), language=language), NEVER)
         assert engine.log.passes, language
         assert completer.notice(language) is None
 
@@ -161,7 +162,7 @@ def test_an_explanation_names_the_languages_and_the_remedy(made: Make) -> None:
 def test_without_the_local_cache_nothing_speaks(folder: Path) -> None:
     completer = completer_of(folder, model_languages=("python",), local_cache=False)
     text = LINES[0] * 5
-    answer = completer.complete(asked(text, len(text) - 3), never)
+    answer = completer.complete(asked(text, len(text) - 3), NEVER)
     assert (answer.text, answer.reason) == ("", "no phrase")
     assert completer.explain(asked(text, 3))["reason"] == "no phrase"
 
@@ -212,7 +213,7 @@ def test_a_warm_answer_is_the_cold_answer(made: Make, history: list[Step], lines
             text, cursor = text[:cursor] + added + text[cursor:], cursor + len(added)
         request = asked(text, cursor, explicit=name == "key", others=(CODE,) * beside)
         left = None if request.explicit else warm._document(URI).suggestions.left(text, cursor, request.others)
-        answer, cold = warm.complete(request, never), made()[0].complete(request, never)
+        answer, cold = warm.complete(request, NEVER), made()[0].complete(request, NEVER)
         if left:
             assert (answer.text, answer.reason) == (left.text, None), "typing through a suggestion goes on with it"
         else:

@@ -13,6 +13,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
 
 URI = "file:///same.py"
@@ -35,7 +36,7 @@ def load(models: SharedModels, settings: Settings) -> Completer:
 
 
 def ask(completer: Completer, text: str) -> Answer:
-    return completer.complete(Request(URI, text, len(text), explicit=True, language="python"), lambda: False)
+    return completer.complete(Request(URI, text, len(text), explicit=True, language="python"), NEVER)
 
 
 def test_the_same_uri_in_two_clients_is_two_documents(models: SharedModels, settings: Settings):
@@ -103,7 +104,7 @@ def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, 
     loaded.persistence._store.writer.submit(lambda: None if slow.wait(10) else None)
     ask(two, LONG + ONE)
     two.close_document(URI, save=True)
-    assert two.save(URI, lambda: False)
+    assert two.save(URI, NEVER)
     one.close(5.0, replace(settings, private_files=("*.py",)))
     slow.set()
     two.close(5.0)

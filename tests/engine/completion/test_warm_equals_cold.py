@@ -17,6 +17,7 @@ from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY
@@ -258,7 +259,7 @@ class Bench:
         """Answer with nothing computed; the plans before are the warm one's, since they decide the prompt."""
         completer, engine = self.completer(arenas)
         adopt_frames(completer, warm, request.uri)
-        return completer.complete(request, lambda: False), engine.log
+        return completer.complete(request, NEVER), engine.log
 
     def text_of(self, log: Log) -> str:
         assert log.prompt is not None
@@ -305,13 +306,13 @@ def test_a_warm_answer_is_the_cold_answer(
             if session.background:
                 session.background = False
                 preparation = warm.prefetch(request)
-                if not preparation(stopped_after(patience)) and patience % 2:
-                    preparation(stopped_after(patience))
+                if not preparation(Cancel(stopped_after(patience))) and patience % 2:
+                    preparation(Cancel(stopped_after(patience)))
                 continue
             in_effect = replace(request, memory=warm._document(request.uri).memory_for(request))
             cold, cold_log = bench.cold(warm, in_effect, arenas)
             engine.log = Log()
-            answer = warm.complete(request, stopped_after(patience))
+            answer = warm.complete(request, Cancel(stopped_after(patience)))
             note(f"{name} {arguments}: {answer}")
             if answer.reason == "superseded":
                 continue
@@ -324,8 +325,8 @@ def test_a_warm_answer_is_the_cold_answer(
             assert_same_numbers(bench, engine.log)
             assert_same_answer(bench, answer, engine.log, cold, cold_log)
             if ahead is not None:
-                warm.prefetch(accepted(request, answer.text))(stopped_after(ahead))
-                warm.save(request.uri, stopped_after(patience))
+                warm.prefetch(accepted(request, answer.text))(Cancel(stopped_after(ahead)))
+                warm.save(request.uri, Cancel(stopped_after(patience)))
     warm.close(10)
 
 

@@ -12,8 +12,8 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 from model_runtime.kv.pool import Owner
-from tests.engine.doubles import never
 from tests.models import CODE, Tiny, make
 
 A = "file:///a.py"
@@ -43,7 +43,7 @@ def request(text: str) -> Request:
 
 
 def ask(completer: Completer, text: str) -> Answer:
-    return completer.complete(request(text), never)
+    return completer.complete(request(text), NEVER)
 
 
 def assert_same_numbers(completer: Completer, frame: int, other: Completer, its: int) -> None:
@@ -72,7 +72,7 @@ def test_at_rest_what_was_composed_is_replaced_by_what_is_exact(start: Start) ->
     completer, exact = start(compose="repair", persist=False), start(persist=False)
     ask(completer, CODE)
     assert ask(completer, OTHER_BRANCH).costs.approximate > 0
-    assert completer.prefetch(request(OTHER_BRANCH))(never)
+    assert completer.prefetch(request(OTHER_BRANCH))(NEVER)
     again, cold = ask(completer, OTHER_BRANCH), ask(exact, OTHER_BRANCH)
     assert (again.costs.approximate, again.costs.recomputed, again.text) == (0, 0, cold.text)
     assert_same_numbers(completer, 1, exact, 0)
@@ -82,7 +82,7 @@ def test_nothing_composed_is_stored(start: Start) -> None:
     first = start(compose="epic")
     ask(first, CODE)
     assert ask(first, OTHER_BRANCH).costs.approximate > 0
-    assert first.save(A, never)
+    assert first.save(A, NEVER)
     first.close(10)
     second = start(compose="off")
     exact = start(persist=False)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.compose.composer import Composer
@@ -19,7 +20,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import Watched, never
+from tests.engine.doubles import Watched
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
 
 CLOSE = 2e-4
@@ -53,7 +54,7 @@ def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
     ids = np.concatenate((TOKENS[:start], TOKENS[300 : 300 + new % 90], moved, TOKENS[:5]))
     arena = arena_of(decoder, np.concatenate((TOKENS[:start], TOKENS[100 : 100 + old % 90], moved)))
     cold = arena_of(decoder, ids[:-1])
-    composed = Composer(decoder, EveryRow()).compose(arena, ids, [], never)
+    composed = Composer(decoder, EveryRow()).compose(arena, ids, [], NEVER)
     assume(old % 90 != new % 90)  # else the arena holds the prompt
     assert arena.ids.tolist() == ids[:-1].tolist() and composed.placed == 0
     assert distance(arena, cold, len(ids) - 1) < CLOSE
@@ -63,7 +64,7 @@ def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
 def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decoder) -> None:
     source, ids = arena_of(decoder, TOKENS[:200]), np.concatenate((TOKENS[300:333], TOKENS[90:200], TOKENS[:1]))
     arena, cold = arena_of(decoder, TOKENS[:0]), arena_of(decoder, ids[:-1])
-    composed = Composer(decoder, FirstRows(0)).compose(arena, ids, [source], never)
+    composed = Composer(decoder, FirstRows(0)).compose(arena, ids, [source], NEVER)
     assert (composed.placed, composed.computed) == (110, 33)
     assert np.abs(arena.k[0] - cold.k[0])[:, :143].max() < CLOSE
     assert np.abs(arena.v[0] - cold.v[0])[:, :143].max() < CLOSE
@@ -77,27 +78,27 @@ def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decod
     found = list[Arena]()
     for each in (decoder, behind):
         arena, composer = arena_of(each, TOKENS[:0]), Composer(each, FirstRows(8))
-        assert composer.compose(arena, ids, [arena_of(each, TOKENS[:200])], never).computed == 33 + 8
+        assert composer.compose(arena, ids, [arena_of(each, TOKENS[:200])], NEVER).computed == 33 + 8
         found.append(arena)
     assert np.abs(found[0].v - found[1].v[:, :, 64:][:, :, : found[0].capacity])[:, :, :143].max() < CLOSE
     cold, composer = arena_of(behind, ids[:-1]), Composer(behind, FirstRows(8))
-    assert composer.recompute(found[1], 143, never) == 143 - 41
+    assert composer.recompute(found[1], 143, NEVER) == 143 - 41
     assert distance(found[1], cold, 64 + 143) < CLOSE and found[1].exact == found[1].capacity
 
 
 def test_the_first_rows_of_each_piece_are_computed_again(decoder: Decoder) -> None:
     source = arena_of(decoder, TOKENS[:200])
     ids = np.concatenate((TOKENS[100:200], TOKENS[390:395], TOKENS[20:90], TOKENS[:1]))
-    composed = Composer(decoder, FirstRows(8)).compose(arena_of(decoder, TOKENS[:0]), ids, [source], never)
+    composed = Composer(decoder, FirstRows(8)).compose(arena_of(decoder, TOKENS[:0]), ids, [source], NEVER)
     assert (composed.placed, composed.computed) == (92 + 62, 8 + 5 + 8)
 
 
 def test_nothing_is_composed_of_what_was_composed(decoder: Decoder) -> None:
     source, composer = arena_of(decoder, TOKENS[:200]), Composer(decoder, FirstRows(4))
     first, second = arena_of(decoder, TOKENS[:0]), arena_of(decoder, TOKENS[:0])
-    composer.compose(first, np.concatenate((TOKENS[300:305], TOKENS[50:200], TOKENS[:1])), [source], never)
+    composer.compose(first, np.concatenate((TOKENS[300:305], TOKENS[50:200], TOKENS[:1])), [source], NEVER)
     assert (first.composed, first.exact) == (9, 9)  # five rows were missing, and four more are computed again
-    assert composer.compose(second, np.concatenate((TOKENS[310:318], TOKENS[50:201])), [first], never).computed == 0
+    assert composer.compose(second, np.concatenate((TOKENS[310:318], TOKENS[50:201])), [first], NEVER).computed == 0
 
 
 def test_a_stopped_composition_leaves_no_row_that_was_not_computed(decoder: Decoder) -> None:
@@ -133,7 +134,7 @@ def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
     cold = Watched(decoder, tokenizer)
     exact = generate(cold, now)
     assert not composing.prepare(A, now.ids, after(2))
-    assert composing.prepare(A, now.ids, never)
+    assert composing.prepare(A, now.ids, NEVER)
     again, other = generate(composing, now), cold.arena(A)
     assert again.approximate == 0 and again.stats.recomputed == 0 and again.text == exact.text
     assert other is not None and distance(arena, other, len(now.ids)) < CLOSE

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
@@ -81,7 +82,7 @@ def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: Isolated
     def compute(ids: Ids, into: Arena) -> None:
         decoder.forward(ids, into)
 
-    library.ready(excerpts, compute, chunk, lambda: False)
+    library.ready(excerpts, compute, chunk, NEVER)
     if arena.enter(excerpts):
         library.place(arena)
     return arena

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import Fork, forks
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of
 from tests.engine.prompts import A, B, C, after, generate, prompt_of
 from tests.models import CODE
 
@@ -32,11 +32,11 @@ def alternatives(
     made: Generation,
     count: int = 3,
     rule: Rule = ENDLESS,
-    stopped: Callable[[], bool] = never,
+    cancel: Cancel = NEVER,
     limit: int = LIMIT,
 ) -> list[str]:
     engine.log.events.clear()
-    return engine.alternatives.generate(prompt, made.choices, rule, limit, count, engine._asking(stopped))
+    return engine.alternatives.generate(prompt, made.choices, rule, limit, count, Cancel(engine._asking(cancel)))
 
 
 def said_alone(engine: Watched, prompt: Prompt, said: Sequence[Choice], fork: Fork, rule: Rule) -> str:
@@ -104,8 +104,8 @@ def test_there_are_no_more_than_spare_arenas(decoder: Decoder, tokenizer: Tokeni
 def test_they_stop_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, patience: int) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=4), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
-    with pytest.raises(Stopped):
-        alternatives(engine, prompt, made, stopped=after(patience))
+    with pytest.raises(Cancelled):
+        alternatives(engine, prompt, made, cancel=after(patience))
     assert len(engine.log.passes) == patience
     again = generate(engine, prompt, ENDLESS, LIMIT)
     assert again.text == made.text

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.counts.lookup import Followers
 from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
@@ -22,7 +22,7 @@ from model_runtime.kv.pool import Owner
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of, never
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Watched, ids_of
 from tests.engine.prompts import HEAD, TAIL, A, B, Eager, Shy, after, assert_same_tokens, generate, paced, prompt_of
 from tests.models import CODE
 
@@ -91,16 +91,16 @@ def test_an_unchanged_prompt_costs_no_prefill_after_a_request_that_stopped_while
     decoder: Decoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
-    with pytest.raises(Stopped):
-        generate(engine, prompt, stopped=after(len(prompt.ids) // CHUNK + 3))
+    with pytest.raises(Cancelled):
+        generate(engine, prompt, cancel=after(len(prompt.ids) // CHUNK + 3))
     generate(engine, prompt, limit=1)
     assert engine.log.passes == []
 
 
 def test_a_stopped_prefill_is_not_lost(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), Shy()), prompt_of(tokenizer, "def ")
-    with pytest.raises(Stopped):
-        generate(engine, prompt, stopped=after(2))
+    with pytest.raises(Cancelled):
+        generate(engine, prompt, cancel=after(2))
     assert generate(engine, prompt).reused == 2 * CHUNK
 
 
@@ -180,7 +180,7 @@ class Seen(NgramCache):
 
 def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:
     seen, prompt = Seen(CACHE.shares, CACHE.half_life), prompt_of(tokenizer, "def ")
-    made = Watched(decoder, tokenizer).with_ngram_cache(seen).generate(A, prompt, ENDLESS, 7, never)
+    made = Watched(decoder, tokenizer).with_ngram_cache(seen).generate(A, prompt, ENDLESS, 7, NEVER)
     engine = Watched(decoder, tokenizer, cache=CACHE)
     assert generate(engine, prompt, limit=7).text == made.text
     tokens = engine.log.tokens
@@ -192,10 +192,10 @@ def test_engines_that_mix_otherwise_share_what_was_computed_and_not_what_was_cho
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     plain = generate(engine, prompt)
-    mixed = engine.with_ngram_cache(CACHE.without_model()).generate(A, prompt, ENDLESS, 12, never)
+    mixed = engine.with_ngram_cache(CACHE.without_model()).generate(A, prompt, ENDLESS, 12, NEVER)
     assert (mixed.reused, mixed.stats.recomputed, mixed.stats.known) == (len(prompt.ids), 0, 0)
     assert mixed.text == generate(Watched(decoder, tokenizer, cache=CACHE.without_model()), prompt).text != plain.text
-    again = engine.with_ngram_cache(None).generate(A, prompt, ENDLESS, 12, never)
+    again = engine.with_ngram_cache(None).generate(A, prompt, ENDLESS, 12, NEVER)
     assert (again.text, again.stats.recomputed) == (plain.text, 0)
 
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.kv.pool import Owner
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ONE_LINE, Watched, never
+from tests.engine.doubles import CACHE, ONE_LINE, Watched
 from tests.engine.prompts import (
     A,
     B,
@@ -62,7 +62,7 @@ def test_a_prompt_that_was_prepared_costs_no_pass_before_its_first_token(
     decoder: Decoder, tokenizer: Tokenizer
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
-    assert engine.prepare(A, prompt.ids, never)
+    assert engine.prepare(A, prompt.ids, NEVER)
     made = generate(engine, prompt, limit=1)
     assert (made.stats.recomputed, engine.log.passes) == (0, [])
 
@@ -83,7 +83,7 @@ def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wa
 ) -> None:
     for pace in (PassCosts(), Eager()):
         engine = paced(Watched(decoder, tokenizer), pace)
-        engine.prepare(A, prompt_of(tokenizer, "def wri").ids, never)
+        engine.prepare(A, prompt_of(tokenizer, "def wri").ids, NEVER)
         events = engine.log.events
         assert max(engine.log.passes) <= CHUNK
         assert all(events[n - 1] == "asked" for n, event in enumerate(events) if event != "asked")
@@ -92,7 +92,7 @@ def test_it_asks_before_every_chunk_and_no_chunk_is_longer_than_a_request_can_wa
 def test_nothing_is_computed_ahead_that_is_there(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt)
-    assert engine.prepare(A, prompt.ids, lambda: True)
+    assert engine.prepare(A, prompt.ids, Cancel(lambda: True))
     assert (engine.log.passes, engine.computed_ahead) == ([], 0)
 
 
@@ -105,7 +105,7 @@ def test_preparing_the_beginning_of_what_is_there_forgets_nothing(
     assert arena is not None
     held = arena.ids.tolist()
     for length in (len(prompt.ids), len(prompt.ids) - 1, 7, 1):
-        assert engine.prepare(A, prompt.ids[:length], never)
+        assert engine.prepare(A, prompt.ids[:length], NEVER)
         assert (engine.log.passes, arena.ids.tolist(), arena.logits_at) == ([], held, len(prompt.ids))
         again = generate(engine, prompt)
         assert (again.text, engine.log.passes) == (made.text, [])
@@ -117,7 +117,7 @@ def test_preparing_another_prompt_costs_the_suggestion_its_keys_but_not_its_text
     prompt, other = prompt_of(tokenizer, "x ="), other_of(tokenizer)
     engine = scripted(folder, prompt, canonical(tokenizer, "x =", " record.value"), tokenizer)
     generate(engine, prompt, ONE_LINE)
-    assert engine.prepare(A, other.ids, never)
+    assert engine.prepare(A, other.ids, NEVER)
     assert engine.reusable(A, prompt.ids).reused < len(prompt.ids)
     made = generate(engine, prompt, ONE_LINE)
     assert (made.text, made.stats.known, engine.log.passes) == (" record.value", made.new_tokens, [])
@@ -128,7 +128,7 @@ def test_a_suggestion_that_goes_on_after_its_keys_were_lost_is_the_same(
 ) -> None:
     engine, cold, prompt = Watched(decoder, tokenizer), Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     generate(engine, prompt, limit=5)
-    assert engine.prepare(A, other_of(tokenizer).ids, never)
+    assert engine.prepare(A, other_of(tokenizer).ids, NEVER)
     made = generate(engine, prompt, limit=12)
     generate(cold, prompt, limit=12)
     assert_same_tokens(engine.log, cold.log)
@@ -140,7 +140,7 @@ def test_what_other_arenas_hold_is_copied_not_computed_ahead(decoder: Decoder, t
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
     longer = prompt_of(tokenizer, "def write(path")
     generate(engine, prompt)
-    assert engine.prepare(B, longer.ids, never)
+    assert engine.prepare(B, longer.ids, NEVER)
     assert engine.computed_ahead == len(longer.ids) - len(prompt.ids) > 0
     assert generate(engine, prompt, limit=1, owner=A).stats.recomputed == 0
 
@@ -151,9 +151,9 @@ def test_what_is_given_up_before_an_answer_needed_it_is_wasted(decoder: Decoder,
         prompt_of(tokenizer, "def wri"),
         other_of(tokenizer),
     )
-    engine.prepare(A, prompt.ids, never)
+    engine.prepare(A, prompt.ids, NEVER)
     assert engine.wasted_ahead == 0
-    engine.prepare(A, other.ids, never)
+    engine.prepare(A, other.ids, NEVER)
     wasted = len(prompt.ids) - common(prompt, other)
     assert engine.wasted_ahead == wasted
     generate(engine, other)
@@ -165,7 +165,7 @@ def test_of_what_an_answer_needed_in_part_the_rest_is_wasted(decoder: Decoder, t
     engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "x = 1\n")
     other = prompt_of(tokenizer, OTHER)
     shared = common(prompt, other)
-    engine.prepare(A, prompt.ids, never)
+    engine.prepare(A, prompt.ids, NEVER)
     generate(engine, other, limit=1)
     assert 0 < shared < len(prompt.ids)
     assert engine.wasted_ahead == len(prompt.ids) - shared
@@ -180,8 +180,8 @@ def common(one: Prompt, other: Prompt) -> int:
 
 def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def wri")
-    engine.prepare(A, prompt.ids, never)
-    assert engine.with_ngram_cache(CACHE).generate(A, prompt, ONE_LINE, 1, never).stats.recomputed == 0
+    engine.prepare(A, prompt.ids, NEVER)
+    assert engine.with_ngram_cache(CACHE).generate(A, prompt, ONE_LINE, 1, NEVER).stats.recomputed == 0
 
 
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\n", OTHER, "x = 1\ny"])
@@ -211,8 +211,8 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
             assert engine.reusable(owner, prompt.ids).reused >= before
         else:
             try:
-                generate(engine, prompt, owner=owner, stopped=after(questions))
-            except Stopped:
+                generate(engine, prompt, owner=owner, cancel=after(questions))
+            except Cancelled:
                 continue
     prompt, cold = prompt_of(tokenizer, typed), Watched(decoder, tokenizer, cache=mixed)
     promised = engine.reusable(A, prompt.ids).reused
@@ -225,8 +225,8 @@ def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
 
 def test_the_only_arena_is_left_to_the_frame_that_was_asked_for(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer, arenas=1), prompt_of(tokenizer, "def ")
-    assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, never)
+    assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, NEVER)
     generate(engine, prompt)
-    assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, never)
+    assert engine.prepare(B, prompt_of(tokenizer, OTHER).ids, NEVER)
     assert engine.log.passes == []
     assert generate(engine, prompt).stats.recomputed == 0

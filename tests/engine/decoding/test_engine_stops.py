@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.decoding import Stopped
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched
 from tests.engine.prompts import (
@@ -33,8 +33,8 @@ def test_nothing_is_computed_after_it_is_told_to_stop(
     decoder: Decoder, tokenizer: Tokenizer, questions: int, pace: type[Eager | Shy]
 ) -> None:
     engine, prompt = paced(Watched(decoder, tokenizer), pace()), prompt_of(tokenizer, "def ")
-    with pytest.raises(Stopped):
-        generate(engine, prompt, stopped=after(questions))
+    with pytest.raises(Cancelled):
+        generate(engine, prompt, cancel=after(questions))
     events = engine.log.events
     assert events.count("asked") == questions + 1
     assert events[-1] == "asked"
@@ -49,8 +49,8 @@ def test_what_was_stopped_is_answered_as_if_it_had_never_begun(
     engine = paced(Watched(decoder, tokenizer, cache=mixed), Eager() if eager else Shy())
     for each in questions:
         try:
-            generate(engine, prompt, stopped=after(each))
-        except Stopped:
+            generate(engine, prompt, cancel=after(each))
+        except Cancelled:
             assert engine.log.made is None
     cold = paced(Watched(decoder, tokenizer, cache=mixed), Shy())
     generate(cold, prompt)
@@ -81,8 +81,8 @@ def test_a_prompt_is_computed_in_chunks(
 
 def test_a_request_that_is_stopped_at_once_computes_nothing(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine = Watched(decoder, tokenizer)
-    with pytest.raises(Stopped):
-        generate(engine, prompt_of(tokenizer, "def "), stopped=lambda: True)
+    with pytest.raises(Cancelled):
+        generate(engine, prompt_of(tokenizer, "def "), cancel=Cancel(lambda: True))
     assert engine.log.passes == []
 
 
@@ -92,7 +92,7 @@ def test_a_request_that_needs_no_pass_is_answered_though_it_was_told_to_stop(
     prompt = prompt_of(tokenizer, "x =")
     engine = scripted(folder, prompt, canonical(tokenizer, "x =", " record.value"), tokenizer)
     generate(engine, prompt, ONE_LINE)
-    assert generate(engine, prompt, ONE_LINE, stopped=lambda: True).text == " record.value"
+    assert generate(engine, prompt, ONE_LINE, cancel=Cancel(lambda: True)).text == " record.value"
 
 
 @pytest.mark.parametrize("pace", [Eager, Shy])

@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import MOST_LINES, forks
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule, stop_rule
@@ -24,7 +24,7 @@ from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt, build
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Surer, Watched, decoder_of, ids_of, never
+from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Surer, Watched, decoder_of, ids_of
 from tests.engine.prompts import A, Shy, after, paced, prompt_of
 from tests.models import CODE
 
@@ -70,7 +70,7 @@ def watched(decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None = C
 
 
 def answer(engine: Watched, prompt: Prompt, rule: Rule = ENDLESS, likeliest: bool = True) -> Generation:
-    return engine.generate(A, prompt, rule, LIMIT, never, likeliest=likeliest)
+    return engine.generate(A, prompt, rule, LIMIT, NEVER, likeliest=likeliest)
 
 
 def after_choices(engine: Watched, prompt: Prompt, said: Sequence[Choice], rule: Rule) -> Output:
@@ -206,7 +206,7 @@ def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, 
     made = answer(reference, prompt)
     for patience in range(len(reference.log.passes)):
         engine = watched(decoder, tokenizer)
-        with pytest.raises(Stopped):
+        with pytest.raises(Cancelled):
             engine.generate(A, prompt, ENDLESS, LIMIT, after(patience), likeliest=True)
         assert len(engine.log.passes) == patience
         assert answer(engine, prompt).text == made.text
@@ -246,7 +246,7 @@ def test_the_embedded_model_finds_a_likelier_line_than_the_greedy_one() -> None:
     prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")
     rule = stop_rule("    def keys(self", "", explicit=False, max_lines=12)
     greedy, made = (
-        model.engine.generate(A, prompt, rule, 48, never, likeliest=likeliest) for likeliest in (False, True)
+        model.engine.generate(A, prompt, rule, 48, NEVER, likeliest=likeliest) for likeliest in (False, True)
     )
     assert made.text != greedy.text
     assert made.confidence > greedy.confidence

@@ -18,7 +18,7 @@ from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.planner import Frame, Plan
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
-from model_runtime.engine.decoding import Stopped
+from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.engine.engine import Generation
 from model_runtime.errors import ModelError
 from model_runtime.kv.format import KvFormat
@@ -26,7 +26,7 @@ from model_runtime.kv.pool import Owner
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.prompt import Prompt, build, with_isolated
-from tests.engine.doubles import ENDLESS, never
+from tests.engine.doubles import ENDLESS
 from tests.models import CODE, Tiny, make
 
 ROOM = 192
@@ -68,7 +68,7 @@ class Served:
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
-        return self.model.engine.generate(Owner(URI, frame), prompt, ENDLESS, 6, never, likeliest=True)
+        return self.model.engine.generate(Owner(URI, frame), prompt, ENDLESS, 6, NEVER, likeliest=True)
 
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""
@@ -81,7 +81,7 @@ class Served:
         assert self.persistence
         document, engine = DocumentFrames(lambda: pytest.fail()), self.model.engine
         document.asked = lambda: list(self._frames.values())  # pyright: ignore[reportAttributeAccessIssue]
-        self.persistence.save(URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), never, engine.excerpt)
+        self.persistence.save(URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), NEVER, engine.excerpt)
         assert self.persistence.flush(30)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
-                assert served.model.engine.prepare(Owner(URI, 9), ahead.ids, never, ahead.isolated)
+                assert served.model.engine.prepare(Owner(URI, 9), ahead.ids, NEVER, ahead.isolated)
             elif not isinstance(step, str):
                 frame, (cursor, head), chosen = step
                 prompt = served.prompt(cursor, head, chosen)
@@ -199,8 +199,8 @@ def test_excerpts_of_private_files_reach_no_disk(served: Served, tmp_path: Path)
 
 def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None:
     prompt, turns = served.prompt(400, 300, [0, 1]), iter([False, True])
-    with pytest.raises(Stopped):
-        served.model.engine.generate(Owner(URI), prompt, ENDLESS, 3, lambda: next(turns, True))
+    with pytest.raises(Cancelled):
+        served.model.engine.generate(Owner(URI), prompt, ENDLESS, 3, Cancel(lambda: next(turns, True)))
     assert served.generate(0, prompt).stats.recomputed < prompt.tokens
 
 
@@ -210,7 +210,7 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
     with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
         model.engine.generate(
-            Owner(""), with_isolated(prompt, model.template, "typed", [prompt.ids], [""]), ENDLESS, 1, never
+            Owner(""), with_isolated(prompt, model.template, "typed", [prompt.ids], [""]), ENDLESS, 1, NEVER
         )
 
 

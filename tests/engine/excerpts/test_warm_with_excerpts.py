@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request
 from efim_ls.session.prefetch import accepted
+from model_runtime.cancel import NEVER, Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
 from tests.compiled import require_compiled
 from tests.engine.completion.test_warm_equals_cold import (
@@ -114,12 +115,12 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
                 warm, engine = bench.completer(arenas, store)
             if session.background:
                 session.background = False
-                warm.prefetch(request, True)(stopped_after(asked))
+                warm.prefetch(request, True)(Cancel(stopped_after(asked)))
                 continue
             in_effect = replace(request, memory=warm._document(request.uri).memory_for(request))
             cold, cold_log = bench.cold(warm, in_effect, arenas)
             engine.log = Log()
-            answer = warm.complete(request, stopped_after(asked))
+            answer = warm.complete(request, Cancel(stopped_after(asked)))
             if answer.reason == "superseded":
                 continue
             session.suggested[session.open] = answer.text
@@ -131,8 +132,8 @@ def test_a_warm_answer_is_the_cold_answer_whatever_other_files_say(
             assert_same_numbers(bench, engine.log)
             assert_same_answer(bench, answer, engine.log, cold, cold_log)
             if ahead is not None:
-                warm.prefetch(accepted(request, answer.text))(stopped_after(ahead))
-                warm.save(request.uri, stopped_after(asked))
+                warm.prefetch(accepted(request, answer.text))(Cancel(stopped_after(ahead)))
+                warm.save(request.uri, Cancel(stopped_after(asked)))
     warm.close(10)
 
 
@@ -140,15 +141,15 @@ def test_a_file_excluded_at_run_time_is_out_of_the_next_answer_and_its_frames(be
     completer, engine = bench.completer(2)
     session = Surrounded((24, 9))
     request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
-    completer.prefetch(request, True)(lambda: False)
-    completer.complete(request, lambda: False)
+    completer.prefetch(request, True)(NEVER)
+    completer.complete(request, NEVER)
     assert all(name in bench.text_of(engine.log) for name in ("alpha", "beta", "gamma"))
     assert completer._document(request.uri).asked()
-    completer.complete(replace(request, withdrawn=frozenset({B.file})), lambda: False)
+    completer.complete(replace(request, withdrawn=frozenset({B.file})), NEVER)
     assert "beta" not in bench.text_of(engine.log) and "alpha" in bench.text_of(engine.log)
     completer.forget_suggestions()
     assert not completer._document(request.uri).asked(), "what showed them is not saved"
-    completer.complete(replace(request, excerpts=NO_EXCERPTS), lambda: False)
+    completer.complete(replace(request, excerpts=NO_EXCERPTS), NEVER)
     assert not [name for name in ("alpha", "beta", "gamma") if name in bench.text_of(engine.log)]
 
 
@@ -156,7 +157,7 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
     completer, _ = bench.completer(2)
     session = Surrounded((24, 9))
     request = Request(DOCUMENTS[0], session.place.text, session.place.cursor, explicit=True, excerpts=OFFERS[2])
-    completer.prefetch(request, True)(lambda: True)
+    completer.prefetch(request, True)(Cancel(lambda: True))
     told = completer.explain(request)
     shown = told["excerpts"]
     assert isinstance(shown, list)
@@ -165,12 +166,12 @@ def test_excerpts_are_explained_with_their_places_and_costs(bench: Bench) -> Non
         ("definitions", "beta.py", (1,), "recomputed"),
         ("volatile", "gamma.py", (1,), "recomputed"),
     ]
-    completer.prefetch(request, True)(lambda: False)
-    costs = completer.complete(request, lambda: False).costs
+    completer.prefetch(request, True)(NEVER)
+    costs = completer.complete(request, NEVER).costs
     assert [costs.preamble, costs.definitions, costs.volatile] == [each["tokens"] for each in shown]
     again = completer.explain(request)["excerpts"]
     assert isinstance(again, list)
     assert {each["cost"] for each in again} == {"kept"}
     other = replace(request, uri=DOCUMENTS[1], text="x = 1\n", cursor=6, excerpts=OFFERS[3])
-    costs = completer.complete(other, lambda: False).costs
+    costs = completer.complete(other, NEVER).costs
     assert costs.reused >= costs.preamble > 0, "the preamble is shared by all files"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Weights, read_weights
 from model_runtime.decoder.any_decoder import Runtime
@@ -26,7 +27,6 @@ from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
-from model_runtime.engine.decoding import Stopped
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import NgramCache
@@ -35,7 +35,7 @@ from model_runtime.errors import ModelError
 from model_runtime.kv.format import fingerprint
 from model_runtime.kv.pool import Owner, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import CACHE, ENDLESS, Watched, never
+from tests.engine.doubles import CACHE, ENDLESS, Watched
 from tests.engine.gpu.loading import load_here
 from tests.engine.prompts import A, B, after, prompt_of
 from tests.models import CODE
@@ -72,15 +72,15 @@ def test_it_says_what_the_cpus_engine_says(
     engine, other = gpu_engine(folder, tokenizer, cache), Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
     for typed, owner in requests:
         prompt = prompt_of(tokenizer, typed)
-        made = engine.generate(owner, prompt, ENDLESS, 10, never)
-        expected = other.generate(owner, prompt, ENDLESS, 10, never)
+        made = engine.generate(owner, prompt, ENDLESS, 10, NEVER)
+        expected = other.generate(owner, prompt, ENDLESS, 10, NEVER)
         assert (made.text, made.reused) == (expected.text, expected.reused)
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2, 4])
 def test_it_stops_before_the_next_pass(folder: Path, tokenizer: Tokenizer, passes: int) -> None:
     engine, prompt = gpu_engine(folder, tokenizer), prompt_of(tokenizer, "def ")
-    with pytest.raises(Stopped):
+    with pytest.raises(Cancelled):
         engine.generate(A, prompt, ENDLESS, 12, after(passes))
     arena = engine.arena(A)
     assert arena is not None
@@ -196,11 +196,11 @@ def test_what_a_user_is_told_of_an_answer_on_a_gpu_counts_reused_tokens_as_appro
     settings = Settings(str(folder), device="cuda", persist=False, min_confidence=0.0, kv_memory_mib=8)
     completer = Completer.load(replace(settings, head_tokens=120, tail_tokens=40), lambda stage, percent: None)
     text = CODE[:300]
-    cold, warm = (completer.complete(Request("a", text, len(text), explicit=True), never) for _ in range(2))
+    cold, warm = (completer.complete(Request("a", text, len(text), explicit=True), NEVER) for _ in range(2))
     assert (cold.costs.reused, cold.costs.approximate) == (0, 0) and cold.text
     assert warm.costs.approximate == warm.costs.reused > 0
     text += cold.text[0]
-    through = completer.complete(Request("a", text, len(text), explicit=True), never)
+    through = completer.complete(Request("a", text, len(text), explicit=True), NEVER)
     assert through.text == cold.text[1:] and through.costs.recomputed == 0
     assert through.costs.approximate == through.costs.reused > 0
     completer.close(1)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Likeliest
@@ -24,7 +25,7 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.kv.pool import Owner, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
-from tests.engine.doubles import ENDLESS, never
+from tests.engine.doubles import ENDLESS
 from tests.engine.prompts import A, B, prompt_of
 
 CPU = torch.device("cpu")
@@ -126,7 +127,7 @@ def test_answers_with_lists_are_those_without(folder: Path, tokenizer: Tokenizer
     engines = [gpu_engine(folder, tokenizer, listing)[0] for listing in (True, False)]
     for typed, owner in (("def wri", A), ("x = 1\n", B), ("def write(path", A), ("def wri", A)):
         prompt = prompt_of(tokenizer, typed)
-        one, other = (engine.generate(owner, prompt, ENDLESS, 12, never) for engine in engines)
+        one, other = (engine.generate(owner, prompt, ENDLESS, 12, NEVER) for engine in engines)
         assert [choice.token for choice in one.choices] == [choice.token for choice in other.choices]
         assert one.confidence == pytest.approx(other.confidence, rel=1e-4)
 
@@ -135,7 +136,7 @@ def test_a_pass_lists_what_follows_the_rows_it_returned_and_a_wide_one_nothing(
     folder: Path, tokenizer: Tokenizer
 ) -> None:
     engine, decoder = gpu_engine(folder, tokenizer, True)
-    engine.generate(A, prompt_of(tokenizer, ""), ENDLESS, 1, never)
+    engine.generate(A, prompt_of(tokenizer, ""), ENDLESS, 1, NEVER)
     arena = engine.arena(A)
     assert arena is not None
     tokens = np.arange(5, 5 + LISTED_ROWS + 1, dtype=np.int32)
@@ -157,8 +158,8 @@ def test_every_reused_token_counts_as_approximate_since_kernels_depend_on_the_wi
     folder: Path, tokenizer: Tokenizer
 ) -> None:
     engine, _ = gpu_engine(folder, tokenizer, True)
-    cold = engine.generate(A, prompt_of(tokenizer, "def "), ENDLESS, 4, never)
-    warm = engine.generate(A, prompt_of(tokenizer, "def wri"), ENDLESS, 4, never)
+    cold = engine.generate(A, prompt_of(tokenizer, "def "), ENDLESS, 4, NEVER)
+    warm = engine.generate(A, prompt_of(tokenizer, "def wri"), ENDLESS, 4, NEVER)
     assert (cold.reused, cold.approximate) == (0, 0)
     assert warm.approximate == warm.reused > 0
     prompt = prompt_of(tokenizer, "def wri")

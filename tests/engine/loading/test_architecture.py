@@ -13,6 +13,7 @@ import pytest
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings
+from model_runtime.cancel import NEVER
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture
 from tests.engine.hf import FAMILIES, make
@@ -41,10 +42,10 @@ def test_it_completes_warm_as_cold_and_says_who_computes(foreign: Path, weights:
     told = warm.describe()
     assert (told["decoder"], told["weights"], told["device"]) == ("transformers", weights, "cpu")
     assert "stablelm" in str(told["decoder_reason"]) and int(str(told["parameters"])) > 0
-    answers = [warm.complete(Request("a", CODE[:at], at, explicit=True), lambda: False) for at in range(300, 320)]
+    answers = [warm.complete(Request("a", CODE[:at], at, explicit=True), NEVER) for at in range(300, 320)]
     assert any(answer.costs.reused > 100 for answer in answers)
     cold = completer(foreign, weights=weights)
-    again = cold.complete(Request("a", CODE[:319], 319, explicit=True), lambda: False)
+    again = cold.complete(Request("a", CODE[:319], 319, explicit=True), NEVER)
     assert again.text == answers[-1].text
     assert again.costs.reused == 0
 

@@ -23,6 +23,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings, parse
+from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE
 from model_runtime.errors import ModelError
@@ -279,7 +280,7 @@ def test_a_vocabulary_that_is_padded_as_published_ones_are_is_put_up_with(
 def test_an_undamaged_model_loads(tmp_path: Path) -> None:
     folder = make(tmp_path / "model")
     shard(folder)
-    assert load(folder).complete(Request("a", CODE, 300), lambda: False).costs.new_tokens > 0
+    assert load(folder).complete(Request("a", CODE, 300), NEVER).costs.new_tokens > 0
 
 
 def test_markers_that_are_added_tokens_but_not_special_are_found(tmp_path: Path) -> None:
@@ -357,7 +358,7 @@ def test_a_wrong_field_is_refused_or_without_effect_when_loading(tmp_path: Path,
     for value in WRONG:
         (folder / "config.json").write_text(json.dumps({**config(Tiny()), field: value}), encoding="utf-8")
         try:
-            load(folder).complete(Request("a", CODE, 300), lambda: False)
+            load(folder).complete(Request("a", CODE, 300), NEVER)
         except ModelError as error:
             assert str(error)
         except Exception as error:
@@ -369,7 +370,7 @@ def test_a_wrong_field_is_refused_or_without_effect_when_loading(tmp_path: Path,
 def test_a_small_context_is_refused_or_put_up_with(tmp_path: Path, context: int) -> None:
     folder = make(tmp_path / "model", Tiny(context=context))
     try:
-        answer = load(folder).complete(Request("a", "x = 1\n", 3), lambda: False)
+        answer = load(folder).complete(Request("a", "x = 1\n", 3), NEVER)
     except ModelError as error:
         assert "context" in str(error)
     else:

@@ -15,6 +15,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
 from efim_ls.settings import Settings
 from kv_store.notes import Notes
+from model_runtime.cancel import NEVER
 from tests.lsp.wire import ENV, HANG
 from tests.models import CODE, make
 
@@ -30,7 +31,7 @@ def cache(tmp_path: Path, model: Path) -> Path:
     folder = tmp_path / "cache"
     completer = serve(model, folder)
     for name, text in (("first.py", CODE), ("second file.py", CODE[::-1])):
-        completer.complete(Request((tmp_path / name).as_uri(), text, 700), lambda: False)
+        completer.complete(Request((tmp_path / name).as_uri(), text, 700), NEVER)
     completer.close(10)
     return folder
 
@@ -43,7 +44,7 @@ def serve(model: Path, folder: Path) -> Completer:
 
 def fetched(model: Path, cache: Path, name: str, text: str) -> int:
     completer = serve(model, cache)
-    answer = completer.complete(Request((cache.parent / name).as_uri(), text, 700), lambda: False)
+    answer = completer.complete(Request((cache.parent / name).as_uri(), text, 700), NEVER)
     completer.close(10)
     return answer.costs.fetched
 
@@ -67,7 +68,7 @@ def test_ls_tells_models_files_and_sizes(cache: Path, model: Path) -> None:
 def test_ls_tells_names_with_brackets_as_they_are(tmp_path: Path, model: Path) -> None:
     completer = serve(model, tmp_path)
     for uri, text in (("file:///app/[slug]/page.py", CODE), ("file:///app/x[/b].py", CODE[::-1])):
-        completer.complete(Request(uri, text, 700), lambda: False)
+        completer.complete(Request(uri, text, 700), NEVER)
     completer.close(10)
     code, shown = run("ls", "--folder", str(tmp_path))
     assert code == 0 and "/app/[slug]/page.py" in shown and "/app/x[/b].py" in shown
@@ -134,7 +135,7 @@ def test_clear_removes_all_and_nothing_that_is_not_ours(cache: Path, model: Path
 def test_a_running_server_goes_on_after_a_clear(cache: Path, model: Path) -> None:
     completer, uri = serve(model, cache), (cache.parent / "first.py").as_uri()
     run("clear", "--folder", str(cache))
-    completer.complete(Request(uri, CODE, 900), lambda: False)
+    completer.complete(Request(uri, CODE, 900), NEVER)
     completer.close(10)
     assert fetched(model, cache, "first.py", CODE) > 0
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lsp.repository.test_workspace_files import working_in
 
 from tests.lsp.wire import Editor
+from tests.lsp.workspace.test_workspace_files import working_in
 
 pytestmark = pytest.mark.asyncio
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planning.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner, PlanStopped
+from efim_ls.completion.planning.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from efim_ls.text.lines import starts_line
+from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.pool import WORTH_COPYING
 from model_runtime.prompt.prompt import Prompt
@@ -289,7 +290,7 @@ def test_a_plan_that_is_stopped_leaves_nothing_behind() -> None:
         planner.plan(text, cursor)
     before = planner.frames
     made.clear()
-    with pytest.raises(PlanStopped):
-        planner.plan(text, 500, lambda: True)
+    with pytest.raises(Cancelled):
+        planner.plan(text, 500, Cancel(lambda: True))
     assert planner.frames == before and len(made) <= 1
-    assert planner.plan(text, 500, lambda: False).plan.frame == "new"
+    assert planner.plan(text, 500, NEVER).plan.frame == "new"

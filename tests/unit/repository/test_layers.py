@@ -15,7 +15,8 @@ LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "saf
 BASE = (
     "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.sqlite_files",
     "efim_ls.version",
-    "model_runtime.errors", "model_runtime.isolated", "model_runtime.ids", "model_runtime.logits",
+    "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
+    "model_runtime.logits",
     "model_runtime.machine", "model_runtime.c_sources", "model_runtime.mapped_memory", "model_runtime.regular_files",
     "efim_lab.errors", "efim_lab.documents", "efim_lab.package_memories", "efim_lab.simulation",
 )  # fmt: skip

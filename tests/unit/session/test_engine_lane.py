@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread, ShouldStop, Superseded, TurnOver
+from efim_ls.session.engine_thread import EngineThread
+from model_runtime.cancel import Cancel, Cancelled
 
 
 @pytest.fixture
@@ -26,15 +27,14 @@ class Steps:
         self.left, self.log, self.name, self.turns = count, log, name, 0
         self.began = threading.Event()
 
-    def __call__(self, stopped: ShouldStop) -> str:
+    def __call__(self, cancel: Cancel) -> str:
         self.turns += 1
         self.began.set()
         while self.left:
             self.left -= 1
             self.log.append(self.name)
             threading.Event().wait(0.001)
-            if stopped():
-                raise TurnOver
+            cancel.check()
         return self.name
 
 
@@ -47,7 +47,7 @@ async def test_clients_with_the_same_keys_do_not_supersede_each_other(thread: En
     assert await asyncio.gather(one.run("a", lambda _: 1), two.run("a", lambda _: 2)) == [1, 2]
     old = one.run("a", lambda _: "old", after=60)
     assert await one.run("a", lambda _: "new") == "new"
-    with pytest.raises(Superseded):
+    with pytest.raises(Cancelled):
         await old
 
 
@@ -85,13 +85,12 @@ async def test_turns_grow_until_a_job_ends_that_loses_its_work(thread: EngineThr
     one, two = EngineLane(thread), EngineLane(thread)
     turns = 0
 
-    def forgetful(stopped: ShouldStop) -> str:
+    def forgetful(cancel: Cancel) -> str:
         nonlocal turns
         turns += 1
         for _ in range(30):
             threading.Event().wait(0.001)
-            if stopped():
-                raise TurnOver
+            cancel.check()
         return "done"
 
     answer = one.run("a", forgetful, turn=0.002)
@@ -112,7 +111,7 @@ async def test_one_that_leaves_takes_its_own_work_with_it(thread: EngineThread):
     staying = two.run("b", lambda _: ran.append("two"))
     one.leave()
     for each in (leaving, waiting):
-        with pytest.raises(Superseded):
+        with pytest.raises(Cancelled):
             await each
     await staying
     await two.settled()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session.engine_thread import EngineThread, ShouldStop, Superseded
+from efim_ls.session.engine_thread import EngineThread
+from model_runtime.cancel import Cancel, Cancelled
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ class Work:
     def __init__(self) -> None:
         self.began, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, stopped: ShouldStop) -> str:
+    def __call__(self, cancel: Cancel) -> str:
         self.began.set()
-        while not stopped():
+        while not cancel():
             threading.Event().wait(0.001)
         self.ended.set()
         return "stopped"
@@ -51,7 +52,7 @@ async def test_jobs_run_in_order_on_one_thread_that_is_not_ours(engine) -> None:
 
 
 async def test_what_a_job_raises_is_its_askers_and_the_thread_goes_on(engine) -> None:
-    def fail(_: ShouldStop) -> None:
+    def fail(_: Cancel) -> None:
         raise SystemExit("enough")
 
     with pytest.raises(SystemExit, match="enough"):
@@ -64,7 +65,7 @@ async def test_a_newer_job_stops_the_older_with_its_key(engine) -> None:
     older = engine.run("a", work)
     await until(work.began)
     newer = engine.run("a", lambda _: "newer")
-    with pytest.raises(Superseded):
+    with pytest.raises(Cancelled):
         await older
     assert await newer == "newer"
     assert work.ended.is_set()
@@ -75,7 +76,7 @@ async def test_the_older_is_answered_before_its_job_has_noticed(engine) -> None:
     older = engine.run("a", lambda _: began.set() or gate.wait(10))
     await until(began)
     newer = engine.run("a", lambda _: "newer")
-    with pytest.raises(Superseded):
+    with pytest.raises(Cancelled):
         await older
     assert not newer.done()
     gate.set()
@@ -88,7 +89,7 @@ async def test_other_keys_are_left_alone(engine) -> None:
     other = engine.run("b", lambda _: "other")
     await until(work.began)
     engine.supersede("a")
-    with pytest.raises(Superseded):
+    with pytest.raises(Cancelled):
         await one
     assert await other == "other"
 
@@ -101,7 +102,7 @@ async def test_queued_jobs_that_were_superseded_never_run(engine) -> None:
     engine.supersede("blocking")
     answers = await asyncio.gather(*queued, return_exceptions=True)
     assert ran == [9]
-    assert [type(a) for a in answers] == [Superseded] * 9 + [type(None)]
+    assert [type(a) for a in answers] == [Cancelled] * 9 + [type(None)]
 
 
 async def test_a_newer_job_does_not_inherit_the_olders_place(engine) -> None:
@@ -149,7 +150,7 @@ async def test_cancelled_before_it_began_a_job_never_runs(engine) -> None:
     await until(work.began)
     await asyncio.sleep(0)  # the future tells its callbacks in the loop's next turn
     engine.supersede("blocking")
-    with pytest.raises(Superseded):
+    with pytest.raises(Cancelled):
         await blocking
     await engine.run("last", lambda _: None)
     assert ran == []
@@ -158,7 +159,7 @@ async def test_cancelled_before_it_began_a_job_never_runs(engine) -> None:
 async def test_a_given_up_job_that_fails_is_logged(engine, caplog) -> None:
     began, gate = threading.Event(), threading.Event()
 
-    def fail(_: ShouldStop) -> None:
+    def fail(_: Cancel) -> None:
         began.set()
         gate.wait(10)
         raise ValueError("too late")
@@ -167,7 +168,7 @@ async def test_a_given_up_job_that_fails_is_logged(engine, caplog) -> None:
     await until(began)
     newer = engine.run("a", lambda _: "newer")
     gate.set()
-    with pytest.raises(Superseded):
+    with pytest.raises(Cancelled):
         await older
     assert await newer == "newer"
     assert [r.levelno for r in caplog.records] == [logging.ERROR]
@@ -182,7 +183,7 @@ async def test_who_gives_up_and_asks_again_at_once_is_nothing_to_log(engine, cap
 
 async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> None:
     class Job:
-        def __call__(self, stopped: ShouldStop) -> Job:
+        def __call__(self, cancel: Cancel) -> Job:
             return self
 
     threads, jobs, answers = threading.active_count(), [], []
@@ -195,7 +196,7 @@ async def test_nothing_leaks_after_a_thousand_superseded_requests(engine) -> Non
             await asyncio.sleep(0)
     assert isinstance(await answers[-1], Job)
     failures = await asyncio.gather(*answers[:-1], return_exceptions=True)
-    assert {type(f) for f in failures} <= {Superseded, Job}
+    assert {type(f) for f in failures} <= {Cancelled, Job}
     await engine.run("last", lambda _: None)
     await asyncio.sleep(0)
     answers.clear()
@@ -274,7 +275,7 @@ async def test_a_newer_job_supersedes_a_held_one_at_once(engine) -> None:
     ran = []
     held = engine.run("a", lambda _: ran.append("held"), after=3600)
     newer = engine.run("a", lambda _: ran.append("newer"))
-    assert isinstance(held.exception(), Superseded)
+    assert isinstance(held.exception(), Cancelled)
     await newer
     assert ran == ["newer"]
 
@@ -284,7 +285,7 @@ async def test_a_held_job_supersedes_an_older_one_at_once(engine) -> None:
     older = engine.run("a", work)
     await until(work.began)
     held = engine.run("a", lambda _: None, after=3600)
-    assert isinstance(older.exception(), Superseded)
+    assert isinstance(older.exception(), Cancelled)
     await until(work.ended)
     held.cancel()
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from efim_ls.session import idle_budget
-from efim_ls.session.engine_thread import EngineThread, ShouldStop, Superseded
+from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.idle_budget import IdleBudget
+from model_runtime.cancel import Cancel, Cancelled
 
 
 class Clock:
@@ -33,12 +34,12 @@ class Ahead:
         self.pieces, self.calls = pieces, 0
         self.began, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, stopped: ShouldStop) -> bool:
+    def __call__(self, cancel: Cancel) -> bool:
         self.calls += 1
         if self.pieces == 0:
             return True
         self.began.set()
-        while not stopped():
+        while not cancel():
             threading.Event().wait(0.001)
         self.pieces -= 1
         self.ended.set()
@@ -132,13 +133,13 @@ async def test_idle_keys_are_separate_from_job_keys(engine) -> None:
 async def test_once_told_to_stop_it_is_told_so_whatever_follows(engine) -> None:
     told, (began, queued, asked, taken_back) = [], (threading.Event() for _ in range(4))
 
-    def work(stopped: ShouldStop) -> bool:
+    def work(cancel: Cancel) -> bool:
         began.set()
         queued.wait(10)
-        told.append(stopped())
+        told.append(cancel())
         asked.set()
         taken_back.wait(10)
-        told.append(stopped())
+        told.append(cancel())
         return True
 
     engine.run_idle("a", work)
@@ -149,7 +150,7 @@ async def test_once_told_to_stop_it_is_told_so_whatever_follows(engine) -> None:
     engine.supersede("b")
     taken_back.set()
     await done(engine.settled())
-    assert isinstance(job.exception(), Superseded)
+    assert isinstance(job.exception(), Cancelled)
     assert told == [True, True]
 
 
@@ -184,10 +185,10 @@ async def test_the_same_work_queued_again_while_under_way_is_done_again(engine) 
 async def test_work_with_another_key_does_not_interrupt_it(engine) -> None:
     began, gate, ran = threading.Event(), threading.Event(), []
 
-    def work(stopped: ShouldStop) -> bool:
+    def work(cancel: Cancel) -> bool:
         began.set()
         gate.wait(10)
-        ran.append(stopped())
+        ran.append(cancel())
         return True
 
     engine.run_idle("a", work)
@@ -223,7 +224,7 @@ async def test_dropped_before_it_began_it_never_does(engine) -> None:
 async def test_what_it_raises_is_logged_once_and_the_thread_goes_on(engine, caplog) -> None:
     ran = []
 
-    def fail(_: ShouldStop) -> bool:
+    def fail(_: Cancel) -> bool:
         ran.append("failing")
         raise SystemExit("enough")
 
@@ -271,8 +272,8 @@ async def test_the_default_budget_is_none() -> None:
 async def test_idle_work_stops_and_resumes_with_the_budget(engine, clock) -> None:
     ran, seconds = [], []
 
-    def work(stopped: ShouldStop) -> bool:
-        while not stopped():
+    def work(cancel: Cancel) -> bool:
+        while not cancel():
             clock.now += 1
             seconds.append(clock.now)
         return len(seconds) == 20
@@ -306,7 +307,7 @@ async def test_the_thread_wakes_up_by_itself_when_the_window_frees(monkeypatch) 
     monkeypatch.setattr(idle_budget, "GRAIN", 0.01)
     engine, work = EngineThread(IdleBudget(1e-6)), Ahead(pieces=2)
     finished = threading.Event()
-    engine.run_idle("a", lambda stopped: work(stopped) and (finished.set() or True))
+    engine.run_idle("a", lambda cancel: work(cancel) and (finished.set() or True))
     await until(finished)
     assert work.calls == 3
     assert engine.close(10)
@@ -367,7 +368,7 @@ async def test_a_cancelled_settled_is_ignored(engine, caplog) -> None:
 
 async def test_a_thousand_replaced_pieces_of_work_leak_nothing(engine) -> None:
     class Job:
-        def __call__(self, _: ShouldStop) -> bool:
+        def __call__(self, _: Cancel) -> bool:
             return True
 
     threads, jobs = threading.active_count(), []
@@ -394,7 +395,7 @@ async def test_finished_work_is_let_go_of_without_the_collector(engine) -> None:
     try:
         text = Text()
         seen = weakref.ref(text)
-        engine.run_idle("a", lambda stopped, text=text: not stopped())
+        engine.run_idle("a", lambda cancel, text=text: not cancel())
         del text
         await done(engine.settled())
         assert seen() is None
@@ -413,5 +414,5 @@ async def test_requests_and_work_ahead_from_a_hurried_user(engine) -> None:
     await done(engine.settled())
     outcomes = await asyncio.gather(*answers, return_exceptions=True)
     assert outcomes[-1] == 199
-    assert all(outcome == n or isinstance(outcome, Superseded) for n, outcome in enumerate(outcomes))
+    assert all(outcome == n or isinstance(outcome, Cancelled) for n, outcome in enumerate(outcomes))
     assert [each.calls for each in work[-3:]] == [1, 1, 1]

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session.engine_thread import EngineThread, Job, ShouldStop
+from efim_ls.session.engine_thread import EngineThread, Job
 from efim_ls.session.idle_budget import IdleBudget
+from model_runtime.cancel import Cancel
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def engine() -> Iterator[EngineThread]:
 
 
 def noting(done: list[str], name: str) -> Job[bool]:
-    def job(_: ShouldStop) -> bool:
+    def job(_: Cancel) -> bool:
         done.append(name)
         return True
 
@@ -50,12 +51,12 @@ async def test_it_goes_before_work_ahead_in_the_order_of_the_calls(engine: Engin
 async def test_a_request_interrupts_it_and_it_goes_on_afterwards(engine: EngineThread) -> None:
     done, began = list[str](), threading.Event()
 
-    def job(stopped: ShouldStop) -> bool:
+    def job(cancel: Cancel) -> bool:
         done.append("called")
         if len(done) > 1:
             return True
         began.set()
-        while not stopped():
+        while not cancel():
             threading.Event().wait(0.001)
         return False
 

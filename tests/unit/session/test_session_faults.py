@@ -11,9 +11,9 @@ import pytest
 from efim_ls.access.rules import Rules
 from efim_ls.request import Answer, Request
 from efim_ls.session.documents import IdleTimer
-from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 BAD, GOOD = "file:///bad.py", "file:///good.py"
@@ -30,7 +30,7 @@ class Fake:
         self.others: list[tuple[str, ...]] = []
         self.closed = False
 
-    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
+    def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.others.append(request.others)
         return Answer("more")
 
@@ -38,19 +38,19 @@ class Fake:
     def excerpt_budget(self) -> ExcerptBudget:
         return NO_EXCERPT_BUDGET
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
-        return lambda stopped: True
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
+        return lambda cancel: True
 
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[ShouldStop], bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[Cancel], bool]:
         if uri == BAD:
             raise TypeError(uri)
         self.prefetched.append(uri)
-        return lambda stopped: True
+        return lambda cancel: True
 
-    def save(self, uri: str, stopped: ShouldStop) -> bool:
+    def save(self, uri: str, cancel: Cancel) -> bool:
         self.saved.append(uri)
         return True
 

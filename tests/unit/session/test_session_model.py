@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.loader import LOADING
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from model_runtime.cancel import Cancel
 from tests.unit.session.test_session_requests import FOREVER, Fake, Fixed, ask, asked
 
 
@@ -28,7 +28,7 @@ class Model(Fake):
         self.described.set()
         return {}
 
-    def save(self, uri: str, stopped: ShouldStop) -> bool:
+    def save(self, uri: str, cancel: Cancel) -> bool:
         return True
 
     def close(self, seconds: float, then: Settings | None = None) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Ahead, Answer, Costs, Milliseconds, Request
-from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.requests import Debounce
 from efim_ls.session.session import Session
+from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 COSTS = Costs(recomputed=5, new_tokens=5, passes=4, ms=Milliseconds(prefill=30.0, decode=20.0, total=50.0))
@@ -30,14 +30,14 @@ class Fake:
         self.costs = COSTS
         self.gate.set()
 
-    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
+    def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.asked.append(request)
         self.began.set()
-        while not self.gate.is_set() and not stopped():
+        while not self.gate.is_set() and not cancel():
             threading.Event().wait(0.001)
         if request.text == "crash":
             raise ValueError
-        if stopped():
+        if cancel():
             self.stopped.set()
             return Answer("", Costs(recomputed=1), "superseded")
         return Answer(f"after {request.text}", self.costs)
@@ -46,13 +46,13 @@ class Fake:
     def excerpt_budget(self) -> ExcerptBudget:
         return NO_EXCERPT_BUDGET
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
         return lambda stopped: not stopped()
 
     def notice(self, language: str) -> str | None:
         return None
 
-    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[ShouldStop], bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, *_: object) -> Callable[[Cancel], bool]:
         return lambda stopped: not stopped()
 
     @property

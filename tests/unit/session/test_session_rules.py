@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from efim_ls.request import Answer, Request
-from efim_ls.session.engine_thread import ShouldStop
 from efim_ls.session.session import Session
 from efim_ls.settings import Settings
+from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 OFF, ON = Settings(disabled_languages=("python",)), Settings()
@@ -29,7 +29,7 @@ class Fake:
         self.foreseen: list[str] = []
         self.kept: list[str] = []
 
-    def complete(self, request: Request, stopped: ShouldStop) -> Answer:
+    def complete(self, request: Request, cancel: Cancel) -> Answer:
         self.began.set()
         self.gate.wait(10)
         return Answer("more")
@@ -38,14 +38,14 @@ class Fake:
     def excerpt_budget(self) -> ExcerptBudget:
         return NO_EXCERPT_BUDGET
 
-    def prefetch(self, request: Request, rested: bool = False) -> Callable[[ShouldStop], bool]:
-        def work(stopped: ShouldStop) -> bool:
+    def prefetch(self, request: Request, rested: bool = False) -> Callable[[Cancel], bool]:
+        def work(cancel: Cancel) -> bool:
             self.foreseen.append(request.uri)
             return True
 
         return work
 
-    def save(self, uri: str, stopped: ShouldStop) -> bool:
+    def save(self, uri: str, cancel: Cancel) -> bool:
         self.kept.append(uri)
         return True
 
