@@ -19,7 +19,8 @@ PROSE = (
     "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
 )  # fmt: skip
 REMOVED = {
-    name: f"the setting {name!r} was removed and is ignored: delete it" for name in ("niceness", "memory_codec")
+    name: f"the setting {name!r} was removed and is ignored: delete it"
+    for name in ("niceness", "memory_codec", "adaptive_confidence")
 }
 
 T = TypeVar("T")
@@ -75,13 +76,6 @@ class Settings:
         basic=True,
         least=0,
         most=1,
-    )
-    adaptive_confidence: bool = setting(
-        True,
-        "Adjust `min_confidence` for each language to how often you accept and keep what is shown, at each start. "
-        "This is learnt on your machine, from numbers without text; `efim-ls stats` explains it, and "
-        "`efim-ls stats --clear` forgets it. A `min_confidence` other than the default is used as it is.",
-        "Suggestions",
     )
     disabled_languages: TEXTS = setting(
         PROSE,
@@ -284,7 +278,7 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
-    "enabled", "menu", "alternatives", "min_confidence", "adaptive_confidence", "max_file_kib",
+    "enabled", "menu", "alternatives", "min_confidence", "max_file_kib",
     "ahead_seconds_per_minute", "disabled_languages", "disabled_files", "disabled_workspaces", "repository",
     "memory_mib", "shared", "idle_minutes",
 )  # fmt: skip

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from datetime import date, timedelta
-from itertools import starmap
 from pathlib import Path
 
 from rich import box
@@ -15,10 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.settings import DEFAULTS
 from efim_ls.usage.counters import Count, ratio
 from efim_ls.usage.history import DAMAGED, STATISTICS, counts_since
-from efim_ls.usage.levels import DAYS, LearntLevel, learnt_levels
 
 PERIODS = {"today": 1, "last 7 days": 7, "last 30 days": 30, "all": date.max.toordinal()}  # days
 ALL = "all languages"
@@ -27,10 +23,6 @@ COLUMNS = ("shown", "accepted", "in part", "taken", "kept")
 EXPLANATION = """
 taken: the share of shown suggestions that were accepted, whole or in part
 kept:  the share of accepted characters that were still there later"""
-LEVELS = f"""
-How sure the model must be of what is shown while you type, learnt from what you
-took and kept in the last {DAYS} days, from the editor's next start on (settings
-min_confidence, adaptive_confidence):"""
 
 Counts = Mapping[Count, int]
 Languages = Mapping[str, Counts]
@@ -41,17 +33,12 @@ def show(cache: Path, as_json: bool) -> int:
     path = cache / STATISTICS
     has_counts = path.is_file() and path.stat().st_size > 0
     found = {name: _by_language(path, days) for name, days in PERIODS.items()} if has_counts else {}
-    levels = learnt_levels(path, DEFAULTS.min_confidence)
     if as_json:
-        learnt = {"levels": {language: asdict(level) for language, level in levels.items()}} if levels else {}
-        print(json.dumps(found | learnt))
+        print(json.dumps(found))
     elif not found:
         print(f"nothing has been counted yet in {cache}")
     else:
-        console = Console()
-        console.print(_table(found), EXPLANATION, sep="\n")
-        if levels:
-            console.print(LEVELS, *starmap(_level, levels.items()), sep="\n", markup=False)
+        Console().print(_table(found), EXPLANATION, sep="\n")
     return 0
 
 
@@ -114,11 +101,6 @@ def _cells(counts: Counts) -> tuple[str, ...]:
         _percent(counts["taken"], counts["shown"]),
         _percent(counts["characters_kept"], counts["characters_accepted"]),
     )
-
-
-def _level(language: str, level: LearntLevel) -> str:
-    from_level = f"{language}: shown from {level.level:.0%} on (default {level.default:.0%})"
-    return f"{from_level}: of {level.shown:,} you kept {level.kept / level.shown:.0%}, {level.usual:.0%} is usual"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -178,10 +178,10 @@ async def inline_completion(
 ) -> types.InlineCompletionList | None:
     """Suggest text at the cursor, or return null: an empty list would hide what the editor already shows."""
     invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
-    snapshot, texts, rating = await _suggest(ls, params, explicit=invoked)
+    snapshot, texts = await _suggest(ls, params, explicit=invoked)
     if snapshot is None or not texts:
         return None
-    place, commands = types.Range(snapshot.position, snapshot.position), _offer(ls, snapshot, texts, rating)
+    place, commands = types.Range(snapshot.position, snapshot.position), _offer(ls, snapshot, texts)
     return types.InlineCompletionList([
         types.InlineCompletionItem(text, range=place, command=command)
         for text, command in zip(texts, commands, strict=True)
@@ -190,10 +190,10 @@ async def inline_completion(
 
 async def completion(ls: EfimServer, params: types.CompletionParams) -> types.CompletionList | None:
     """Suggest text at the cursor as a completion menu item; whether users see it among the others is unknown."""
-    snapshot, texts, _ = await _suggest(ls, params, explicit=False)
+    snapshot, texts = await _suggest(ls, params, explicit=False)
     if snapshot is None or not texts:
         return None
-    text, [command] = texts[0], _offer(ls, snapshot, texts[:1], rating=None)
+    text, [command] = texts[0], _offer(ls, snapshot, texts[:1])
     language, place = snapshot.document.language, snapshot.position
     item = menu_item(snapshot.request, language, place, ls.encoding, text, command, ls.client_capabilities)
     return types.CompletionList(is_incomplete=True, items=[item])
@@ -259,17 +259,16 @@ COMMANDS: dict[str, Callable[..., Any]] = {ACCEPT: accept}
 
 async def _suggest(
     ls: EfimServer, params: types.InlineCompletionParams | types.CompletionParams, explicit: bool
-) -> tuple[Snapshot | None, tuple[str, ...], float | None]:
-    """Request suggestions at a position and return them with their rating; no snapshot of an unknown document."""
+) -> tuple[Snapshot | None, tuple[str, ...]]:
+    """Request suggestions at a position and return them; no snapshot of an unknown document."""
     snapshot = _snapshot(ls, params.text_document, params.position, explicit)
     if snapshot is None:
         ls.session.refuse(params.text_document.uri, "unknown document")
-        return None, (), None
+        return None, ()
     snapshot.document.cursor = snapshot.request.cursor
     with ls.status_reporter.request():
         answer = await ls.session.complete(snapshot.request)
-    texts = (answer.text, *answer.alternatives) if answer.text else ()
-    return snapshot, texts, ls.session.rating(snapshot.request, answer)
+    return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
 
 
 def _snapshot(
@@ -300,8 +299,8 @@ def _wants_status(experimental: object) -> bool:
             return False
 
 
-def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str], rating: float | None) -> list[types.Command]:
+def _offer(ls: EfimServer, snapshot: Snapshot, texts: Sequence[str]) -> list[types.Command]:
     """Return the command that a client runs after it has inserted each of these suggestions."""
     document = snapshot.document
-    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts, rating)
+    numbers = ls.offers.offer(document.retention, document.language, snapshot.request, texts)
     return [types.Command("Accept a suggestion", ACCEPT, arguments=[number]) for number in numbers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,14 +17,13 @@ from efim_ls.request import Ahead, Answer, Reason, Request, Status
 from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread, Job
-from efim_ls.session.loader import CompletionBackend, Fetch, Load, ModelLoader, Progress, nothing_to_fetch
+from efim_ls.session.loader import Fetch, Load, ModelLoader, Progress, nothing_to_fetch
 from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import RequestQueue
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.text.document import Change, Encoding
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.history import UsageHistory
-from efim_ls.usage.levels import levels_in_force
 from efim_ls.usage.suggestions import Offers
 from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import IndexStatus, Scope
@@ -59,13 +58,11 @@ class Session:
         )
         self._loop: asyncio.AbstractEventLoop | None = None  # known once excerpts are chosen
         self.history = UsageHistory(lambda: self.settings, logger.warning)
-        self.counters = Counters(self.history.add, self.history.add_to_bin)
+        self.counters = Counters(self.history.add)
         self.offers = Offers(self.counters)
         self.documents = OpenDocuments(self.counters)
         self.requests = RequestQueue(self.engine, self._completion)
-        self._load = load
-        self._levels: Mapping[str, float] = {}  # by language, as they were when the model was loaded
-        self._model = ModelLoader(self.engine, self._load_model, fetch, released=lambda: self.background.drop_all())
+        self._model = ModelLoader(self.engine, load, fetch, released=lambda: self.background.drop_all())
         self.background = BackgroundWork(
             self.engine, self.documents, self._model, self.index_document, self._request_ahead
         )
@@ -147,7 +144,7 @@ class Session:
     def request_at(self, document: OpenDocument, cursor: int, explicit: bool) -> Request:
         """Return a request for a place in a document, as a snapshot with the options of the settings."""
         others, language = self.documents.others(document), document.language
-        count, least = (self.settings.alternatives, 0.0) if explicit else (1, self._least_confidence(language))
+        count, least = (self.settings.alternatives, 0.0) if explicit else (1, self.settings.min_confidence)
         memory = self.repository.view(language, [each.path for each in (document, *others)])
         texts = tuple(each.text for each in others)
         ahead = self._request_ahead(document, cursor)
@@ -159,13 +156,6 @@ class Session:
         return Request(
             document.uri, document.text, cursor, language=document.language, excerpts=excerpts, withdrawn=withdrawn
         )
-
-    def rating(self, request: Request, answer: Answer) -> float | None:
-        """Return the confidence by which what becomes of a suggestion is counted, None if that teaches nothing.
-
-        Requests by key show all, and phrases in languages that the model does not know have a level of their own.
-        """
-        return None if request.explicit or self.notice(request.uri) else answer.confidence
 
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
@@ -241,18 +231,6 @@ class Session:
                 part()
             except Exception as error:  # what was computed is kept all the same
                 logger.error("a part of closing failed", exc_info=error)
-
-    def _least_confidence(self, language: str) -> float:
-        """Return the level in force for a language: the learnt one, unless the user has chosen one."""
-        chosen = self.settings.min_confidence
-        if chosen != DEFAULTS.min_confidence or not self.settings.adaptive_confidence:
-            return chosen
-        return self._levels.get(language, chosen)
-
-    def _load_model(self, settings: Settings, progress: Progress) -> CompletionBackend:
-        """Read the learnt levels and load the model, on the engine thread: levels never change between two keys."""
-        self._levels = levels_in_force(settings)
-        return self._load(settings, progress)
 
     def _adopt_rules(self) -> None:
         """Apply the current settings and folders to all documents; drop the work of those that are off."""

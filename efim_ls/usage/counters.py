@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Literal
 
 from efim_ls.request import Answer, Reason
-from efim_ls.usage.confidence_bins import BinCount, ConfidenceBin
 
 Count = Literal[
     "requests", "recomputed", "reused", "offered", "shown", "accepted", "partially_accepted", "taken",
@@ -17,7 +16,6 @@ Count = Literal[
 TIMED_ANSWERS = 1000  # answers that the percentiles of times cover
 
 Record = Callable[[str, Mapping[Count, int]], None]
-RecordInBin = Callable[[ConfidenceBin, BinCount], None]
 
 
 class Counters:
@@ -28,13 +26,8 @@ class Counters:
     `characters_accepted` were still in the document some time later.
     """
 
-    def __init__(
-        self,
-        record: Record = lambda language, counts: None,
-        add_to_bin: RecordInBin = lambda bin, count: None,
-    ) -> None:
-        """Pass every count to `record` as well, with its language; `add_to_bin` counts by confidence."""
-        self.add_to_bin = add_to_bin
+    def __init__(self, record: Record = lambda language, counts: None) -> None:
+        """Pass every count to `record` as well, with its language."""
         self.answered: Counter[str] = Counter()
         self._record = record
         self._counts: Counter[Count] = Counter()

@@ -12,7 +12,6 @@ from typing import Literal
 from efim_ls.request import Request
 from efim_ls.text.document import Edit, Encoding
 from efim_ls.text.lines import line_end_in
-from efim_ls.usage.confidence_bins import BinCount, ConfidenceBin, bin_of
 from efim_ls.usage.counters import Count, Counters
 
 COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of what is retained
@@ -28,15 +27,10 @@ TAKEN: tuple[Event, ...] = ("accepted", "partially_accepted")
 
 @dataclass(eq=False)
 class Outcome:
-    """The events of the suggestions at one place: all alternatives, and later offers of their remainders.
-
-    `bin` is where the first of them is counted by confidence, None if it is not; `binned` is what was counted there.
-    """
+    """The events of the suggestions at one place: all alternatives, and later offers of their remainders."""
 
     language: str
-    bin: ConfidenceBin | None = None
     events: set[Event] = field(default_factory=set[Event])
-    binned: set[BinCount] = field(default_factory=set[BinCount])
 
 
 @dataclass(eq=False)
@@ -165,8 +159,6 @@ class RetentionTracker:
         outcome, characters, kept = accepted.outcome, accepted.characters, accepted.retained.characters
         counts: dict[Count, int] = {"characters_accepted": characters, "characters_kept": kept}
         self._counters.add(outcome.language, counts)
-        if "shown" in outcome.binned and 0 < characters <= 2 * kept:
-            _add_to_bin(self._counters, outcome, "kept")
 
 
 @dataclass(frozen=True)
@@ -194,18 +186,10 @@ class Offers:
         self._ids = itertools.count(1)
         self._client_reports_shown = False
 
-    def offer(
-        self,
-        tracker: RetentionTracker,
-        language: str,
-        request: Request,
-        texts: Sequence[str],
-        confidence: float | None = None,
-    ) -> list[str]:
+    def offer(self, tracker: RetentionTracker, language: str, request: Request, texts: Sequence[str]) -> list[str]:
         """Return the ids by which a client will report what became of the suggestions that answer a request.
 
-        What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it. With the
-        `confidence` of the first text, what becomes of a new suggestion is counted by confidence as well.
+        What is left of a suggestion is the same suggestion, and so is a longer or shorter beginning of it.
         """
         line_end, recent = line_end_in(request.text), tracker.recent
         inserted = [text.replace("\n", line_end) for text in texts]
@@ -213,8 +197,7 @@ class Offers:
         earlier = [next((each for each, rest in left if rest == text), None) for text in inserted]
         grown = (each.outcome for text in inserted for each, rest in left if _begin_alike(rest, text))
         if (outcome := next(grown, None)) is None:
-            bin = None if confidence is None else bin_of(language, confidence)
-            outcome = self._new_outcome(language, bin)
+            outcome = self._new_outcome(language)
         made = [
             each or Suggestion(request.cursor, text, outcome) for each, text in zip(earlier, inserted, strict=True)
         ]
@@ -233,7 +216,6 @@ class Offers:
         if (offer := self.find(number)) is not None:
             self._client_reports_shown = True
             self._count(offer.suggestion.outcome, "shown")
-            _add_to_bin(self._counters, offer.suggestion.outcome, "shown")
 
     def accept(self, number: str, units: int | None, encoding: Encoding) -> None:
         """Count an acceptance of a suggestion's first `units`, or of all of it, and track the accepted text.
@@ -247,16 +229,14 @@ class Offers:
             self._counters.add(outcome.language, {"taken": 1})
         self._count(outcome, "accepted" if units is None else "partially_accepted")
         self._count(outcome, "shown")  # an accepted suggestion was seen
-        if self._client_reports_shown:  # else those that are passed by would go uncounted
-            _add_to_bin(self._counters, outcome, "shown")
         if units is None:
             alive = [each for each in tracker.recent if each.outcome is not outcome]
             tracker.recent.clear()
             tracker.recent.extend(alive)
         tracker.accept(offer.suggestion, offer.start, offer.end(units, encoding))
 
-    def _new_outcome(self, language: str, bin: ConfidenceBin | None) -> Outcome:
-        outcome = Outcome(language, bin)
+    def _new_outcome(self, language: str) -> Outcome:
+        outcome = Outcome(language)
         self._counters.add(language, {"offered": 1})
         if not self._client_reports_shown:
             self._count(outcome, "shown")
@@ -274,13 +254,6 @@ class Offers:
             outcome.events.add(event)
             counts: dict[Count, int] = {event: 1}
             self._counters.add(outcome.language, counts)
-
-
-def _add_to_bin(counters: Counters, outcome: Outcome, count: BinCount) -> None:
-    """Count an outcome in its bin, if it has one, once."""
-    if outcome.bin is not None and count not in outcome.binned:
-        outcome.binned.add(count)
-        counters.add_to_bin(outcome.bin, count)
 
 
 def _after(piece: Piece, edit: Edit) -> Iterator[Piece]:

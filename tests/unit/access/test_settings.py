@@ -35,7 +35,10 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
     assert all(field.name in problem for field in fields(Settings))
 
 
-@pytest.mark.parametrize(("name", "value"), [("niceness", 7), ("memory_codec", "int8"), ("niceness", None)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("niceness", 7), ("memory_codec", "int8"), ("niceness", None), ("adaptive_confidence", True)],
+)
 def test_a_removed_setting_is_named_once_and_changes_nothing(name, value) -> None:
     settings, problems = parse({name: value, "max_lines": 2}, {"efim-ls": {name: value}})
     assert settings == Settings(max_lines=2)
@@ -127,7 +130,7 @@ def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     same = {"enabled": False, "menu": "never", "max_file_kib": 9, "ahead_seconds_per_minute": 9, "alternatives": 5}
-    same |= {"adaptive_confidence": False, "repository": False, "memory_mib": 9, "shared": False, "idle_minutes": 1}
+    same |= {"repository": False, "memory_mib": 9, "shared": False, "idle_minutes": 1}
     same |= {"min_confidence": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model

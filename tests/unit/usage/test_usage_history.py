@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from contextlib import closing
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +19,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from efim_ls.settings import Settings
-from efim_ls.usage.confidence_bins import BinCounts, ConfidenceBin
 from efim_ls.usage.counters import Count
-from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, UsageHistory, add_counts, bins_since, counts_since
-from efim_ls.usage.levels import learnt_levels
+from efim_ls.usage.history import COLUMNS, DAMAGED, STATISTICS, UsageHistory, add_counts, counts_since
 
-BIN = ConfidenceBin("python", 40)
 HANG = 60  # seconds after which a test fails rather than wait on
 LATER = 3600.0  # seconds: nothing is written before the test says so
 
@@ -114,58 +110,15 @@ def test_without_persist_nothing_is_written(folder: Path) -> None:
     assert read(folder) == {"python": {"requests": 1}}
 
 
-def test_bins_add_up(folder: Path) -> None:
-    server = Server(folder)
-    for count in ("shown", "shown", "kept"):
-        server.history.add_to_bin(BIN, count)
-    server.history.add_to_bin(BIN._replace(percent=45), "shown")
-    server.history.write()
-    server.history.add_to_bin(BIN, "shown")
-    server.history.write()
-    expected = {BIN: BinCounts(3, 1), BIN._replace(percent=45): BinCounts(1, 0)}
-    assert bins_since(folder / STATISTICS, date.today()) == expected
-    assert bins_since(folder / STATISTICS, date.today() + timedelta(1)) == {}
-    assert server.warnings == []
-
-
-@pytest.mark.parametrize("off", [{"persist": False}, {"adaptive_confidence": False}])
-def test_bins_are_not_counted_where_they_are_off(folder: Path, off: dict[str, bool]) -> None:
-    server = Server(folder)
-    server.settings = replace(server.settings, **off)
-    server.history.add_to_bin(BIN, "shown")
-    server.history.write()
-    assert not folder.exists()
-
-
-def test_a_file_of_an_older_server_gets_its_bins(folder: Path) -> None:
+def test_a_table_that_older_servers_left_is_ignored(folder: Path) -> None:
+    add_counts(folder / STATISTICS, {})
+    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
+        connection.execute("CREATE TABLE confidence_bins (day TEXT, language TEXT, percent INTEGER)")
     server = Server(folder)
     server.add(requests=1)
     server.history.write()
-    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
-        connection.execute("DROP TABLE confidence_bins")
-    assert bins_since(folder / STATISTICS, date.min) == {}
-    server.history.add_to_bin(BIN, "shown")
-    server.history.write()
-    assert bins_since(folder / STATISTICS, date.min) == {BIN: BinCounts(1, 0)}
     assert read(folder) == {"python": {"requests": 1}}
     assert server.warnings == []
-
-
-def test_what_was_shown_the_day_before_is_not_kept_more_often_than_shown(folder: Path) -> None:
-    today, yesterday = date.today(), date.today() - timedelta(1)
-    add_counts(folder / STATISTICS, {}, {(yesterday.isoformat(), BIN): {"shown": 2}})
-    add_counts(folder / STATISTICS, {}, {(today.isoformat(), BIN): {"shown": 1, "kept": 2}})
-    assert bins_since(folder / STATISTICS, yesterday) == {BIN: BinCounts(3, 2)}
-    assert bins_since(folder / STATISTICS, today) == {BIN: BinCounts(1, 1)}
-
-
-@pytest.mark.parametrize("wrong", ["percent = 41", "percent = 'x'", "shown = -1", "kept = 1.5"])
-def test_a_bin_that_cannot_be_is_told_as_sqlites_error(folder: Path, wrong: str) -> None:
-    add_counts(folder / STATISTICS, {}, {("2026-01-01", BIN): {"shown": 1}})
-    with closing(sqlite3.connect(folder / STATISTICS)) as connection, connection:
-        connection.execute(f"UPDATE confidence_bins SET {wrong}")
-    with pytest.raises(sqlite3.Error):
-        bins_since(folder / STATISTICS, date.min)
 
 
 def test_without_counts_there_is_no_file(folder: Path) -> None:
@@ -301,7 +254,6 @@ def test_no_flipped_bit_is_a_reason_to_fail(tmp_path: Path, bits: list[int]) -> 
         path, server = Path(name, STATISTICS), Server(Path(name))
         server.add(requests=3)
         server.add("rust", requests=1)
-        server.history.add_to_bin(BIN, "shown")
         server.history.write()
         content = bytearray(path.read_bytes())
         used = [place for place, byte in enumerate(content) if byte]
@@ -316,7 +268,6 @@ def test_no_flipped_bit_is_a_reason_to_fail(tmp_path: Path, bits: list[int]) -> 
             assert read(Path(name)) == {"python": {"requests": 2}}
         try:
             read(Path(name))
-            learnt_levels(path, 0.2)
         except sqlite3.Error:
             assert not server.warnings, "what is read of a row, SQLite has not looked at when it added to it"
 
