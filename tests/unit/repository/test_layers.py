@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.imports import imports, within
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
@@ -107,28 +108,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 
 
-def imports(path: Path) -> set[str]:
-    """Every module and name that a file imports, wherever in the file, as dotted names."""
-    package, found = ".".join(path.relative_to(ROOT).parent.parts), set[str]()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
-            module = ".".join(part for part in (above, node.module) if part)
-            found |= {f"{module}.{each.name}" for each in node.names}
-    return found
-
-
 MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path)
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path, ROOT)
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
-
-
-def within(module: str, *packages: str) -> bool:
-    return any(module == package or module.startswith(package + ".") for package in packages)
 
 
 def importers(*names: str) -> set[str]:
