@@ -7,12 +7,13 @@ TRACE ?=
 DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
 MODEL ?=
 HUMANEVAL ?=
+BASE ?=
 SECONDS ?= 120
 GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
+.PHONY: demo test check lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
@@ -25,6 +26,10 @@ WINDOWS := tests/lsp/commands/test_train.py $(wildcard tests/editors/test_vscode
 test: editors
 	$(SIDE_BY_SIDE) logical --maxprocesses 4 $(WINDOWS:%=--ignore %)
 	$(BIN)/python -m pytest $(WINDOWS)
+
+# What a change is likely to break, in a few minutes: BASE is the commit to compare with.
+check: lint types
+	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(SIDE_BY_SIDE) logical --maxprocesses 4 $$tests
 
 lint: .venv/develops
 	$(BIN)/ruff check .
