@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,8 @@ def test_the_store_needs_little() -> None:
     known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store"}
     found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
     assert found <= known
+
+
+def test_coverage_is_measured_in_rooms_that_are_there() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    assert {*tools["coverage"]["run"]["source_pkgs"]} <= set(ROOMS)
