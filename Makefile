@@ -7,24 +7,41 @@ TRACE ?=
 DATA ?= $$($(BIN)/python -c 'import asyncio; print(asyncio.__path__[0])')
 MODEL ?=
 HUMANEVAL ?=
+BASE ?=
 SECONDS ?= 120
 GPU_PYTHON ?= .venv-gpu/bin/python
 VSCODE := editor_clients/vscode
 NPM = $(BIN)/python -m tests.editors.fetching.node --prefix $(VSCODE)
 
-.PHONY: demo test lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
+.PHONY: demo test check coverage lint types fix docs vsix release wheels editors pictures fuzz bench gpu-check gpu-run eval clean
 
 demo: .venv/runs
 	$(BIN)/efim-ls demo
 
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
 # process waits long for another. Windows of VS Code want the machine for themselves.
-SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
+SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python $(MEASURE) -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
 WINDOWS := tests/lsp/commands/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
 
-test: editors
-	$(SIDE_BY_SIDE) logical --maxprocesses 4 $(WINDOWS:%=--ignore %)
-	$(BIN)/python -m pytest $(WINDOWS)
+test: editors coverage
+	$(SIDE_BY_SIDE) logical --maxprocesses 4 --durations 30 $(addprefix --ignore=,$(WINDOWS) $(MEASURED))
+	$(BIN)/python -m pytest --durations 30 $(WINDOWS)
+
+# What a change is likely to break, in a few minutes: BASE is the commit to compare with.
+check: lint types
+	tests=$$($(BIN)/python -m tests.affected $(BASE)) && $(SIDE_BY_SIDE) logical --maxprocesses 4 $$tests
+
+# The tests of the rooms that pyproject.toml names for coverage.py, and which of the rooms' branches they do not take.
+# Only these, because coverage.py slows down what it looks at.
+MEASURED := $(addprefix tests/unit/,kv_store kv_disk kv engine) $(addprefix tests/engine/,decoding excerpts \
+	decoder/test_arena.py gpu/test_gpu_likeliest.py $(addprefix completion/,test_phrases.py test_kv_persistence.py test_complete_ahead.py))
+
+coverage: MEASURE = -m coverage run
+coverage: .venv/develops
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(SIDE_BY_SIDE) logical --maxprocesses 4 --durations 30 $(MEASURED)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 
 lint: .venv/develops
 	$(BIN)/ruff check .

@@ -10,10 +10,10 @@ import {
     type ErrorHandlerResult,
     type Middleware,
     ShowMessageNotification,
+    type ShowMessageParams,
     type StaticFeature,
 } from "vscode-languageclient/node";
 import type { Server } from "./finding";
-import { complain } from "./problems";
 import { ENVIRONMENT } from "./process";
 import { SECTION, type ServerSettings } from "./settings";
 
@@ -24,6 +24,8 @@ export interface Ways {
     readonly log: LogOutputChannel;
     readonly settings: ServerSettings;
     readonly middleware: Middleware;
+    /** Called with what the server wants the user to read. */
+    readonly complain: (message: ShowMessageParams) => void;
     /** Called when the server ends by itself. */
     readonly ended: () => void;
 }
@@ -43,7 +45,7 @@ export function createClient(server: Server, ways: Ways): LanguageClient {
         },
     );
     client.registerFeature(new Wishes());
-    client.onNotification(ShowMessageNotification.type, (message) => void complain(message, server));
+    client.onNotification(ShowMessageNotification.type, ways.complain);
     return client;
 }
 

@@ -5,7 +5,7 @@ import { registerCommands } from "./commands";
 import { ExplainView } from "./explainView";
 import { Pages } from "./pages";
 import { Presence } from "./presence";
-import { offerRemedies } from "./problems";
+import { complain, offerRemedies } from "./problems";
 import { Service } from "./service";
 import { SECTION } from "./settings";
 import { Snooze } from "./snooze";
@@ -27,7 +27,7 @@ export function activate(context: ExtensionContext): void {
     };
     const snooze = new Snooze();
     const suggestions = new Suggestions(server);
-    const running = new Service(ownEnvironment, log, suggestions.middleware);
+    const running = new Service(ownEnvironment, log, suggestions.middleware, complain);
     service = running;
     const statusBar = new StatusBar(running, snooze, log);
     const presence = new Presence(server);

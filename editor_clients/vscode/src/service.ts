@@ -6,6 +6,7 @@ import {
     State,
     type LanguageClient,
     type Middleware,
+    type ShowMessageParams,
 } from "vscode-languageclient/node";
 import { createClient } from "./client";
 import { findServer, NoServer, type Server } from "./finding";
@@ -41,6 +42,7 @@ export class Service implements Disposable {
         private readonly ownEnvironment: string,
         private readonly log: LogOutputChannel,
         private readonly middleware: Middleware,
+        private readonly complain: (message: ShowMessageParams, server: Server) => void,
     ) {}
 
     get condition(): Condition {
@@ -133,7 +135,13 @@ export class Service implements Disposable {
     private async launch(server: Server): Promise<void> {
         this.settings = new ServerSettings();
         const { log, settings, middleware } = this;
-        const client = createClient(server, { log, settings, middleware, ended: () => this.lost(client) });
+        const client = createClient(server, {
+            log,
+            settings,
+            middleware,
+            complain: (message) => this.complain(message, server),
+            ended: () => this.lost(client),
+        });
         const adopt = (status: Status): void => {
             if (client === this.client) {
                 this.become({ kind: "running", server, status });

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from kv_store.block import Block
+from kv_store.disk.block_file import BlockFile
+from kv_store.disk.disk_tier import DiskTier
+from kv_store.disk.header import Header
 from kv_store.disk.reading import READ_BYTES
 from tests.unit.kv_blocks import SLOT, chain_of, document_of, names_of, read, same, tier_of
 
@@ -175,3 +178,21 @@ def test_blocks_used_last_stay_with_another_server(path: Path, monkeypatch: pyte
         other = tier_of(path, 8)
     other.save(chain_of(2, 4))
     assert [other.lookup(names_of(chain, 4)) for chain in range(3)] == [4, 0, 4]
+
+
+def test_a_file_that_another_server_creates_first_is_shared(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, faster = BlockFile.create, list[DiskTier]()
+
+    def late(path: Path, header: Header) -> BlockFile:
+        monkeypatch.setattr(BlockFile, "create", create)
+        faster.append(tier_of(path, 8))
+        return create(path, header)
+
+    monkeypatch.setattr(BlockFile, "create", late)
+    said = list[str]()
+    slower = tier_of(path, 8, said)
+    faster[0].save(blocks := chain_of(1, 3))
+    assert same(read(slower, names_of(1, 3)), blocks)
+    assert said == []
+    slower.close()
+    faster[0].close()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kv_store import store as stores
+from kv_store import writer as writers
 from kv_store.block import BLOCK_TOKENS, Codec, Shape
 from kv_store.codec import Coder
 from kv_store.memory import MemoryTier
@@ -289,3 +294,110 @@ def test_a_models_folder_is_removed_after_thirty_days_without_use(tmp_path: Path
         os.utime(path, (then, then))
     open_in(tmp_path).store.close(10)
     assert opened.folder.exists() is there
+
+
+LENGTHS = st.integers(0, 4 * BLOCK_TOKENS)
+ID_LISTS = LENGTHS.flatmap(lambda length: st.lists(st.integers(0, 2), min_size=length, max_size=length))
+IDS = ID_LISTS.map(lambda ids: np.array(ids, np.int32))
+
+
+@given(IDS, st.binary(min_size=1, max_size=2), LENGTHS)
+def test_what_else_a_block_was_computed_from_names_it(ids: np.ndarray, seen: bytes, blind: int) -> None:
+    store = Store(bytes(32), CODER, MemoryTier(SLOT, SLOT))
+    plain, names = store.names(ids), store.names(ids, seen, blind)
+    same = min(blind, len(ids)) // BLOCK_TOKENS
+    assert len(names) == len(plain) == len(ids) // BLOCK_TOKENS
+    assert names[:same] == plain[:same]
+    alone = store.names_alone(ids)
+    assert {*plain}.isdisjoint(alone)
+    others = {*plain, *alone, *store.names(ids, seen + b"more", blind)[same:]}
+    assert others.isdisjoint(names[same:])
+
+
+@given(IDS, IDS, LENGTHS)
+def test_excerpts_that_were_computed_alone_share_the_blocks_with_which_they_begin_alike(
+    some: np.ndarray, others: np.ndarray, shared: int
+) -> None:
+    store, both = Store(bytes(32), CODER, MemoryTier(SLOT, SLOT)), (some, np.concatenate((some[:shared], others)))
+    one, other = ([tuple(ids[at : at + BLOCK_TOKENS]) for at in range(0, len(ids), BLOCK_TOKENS)] for ids in both)
+    alike = sum(one[:count] == other[:count] for count in range(1, min(len(one), len(other)) + 1))
+    names, others_names = (store.names_alone(ids) for ids in both)
+    assert (len(names), len(others_names)) == (len(one), len(other))
+    assert names[:alike] == others_names[:alike]
+    assert {*names[alike:]}.isdisjoint(others_names[alike:])
+
+
+@pytest.mark.parametrize("looks", range(4))
+def test_a_save_that_is_stopped_keeps_its_first_blocks(opened: OpenedStore, looks: int) -> None:
+    store, ids = opened.store, row(0, 4)
+    names, asked = store.names(ids), iter([False] * looks + [True])
+    computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), 4, len(ids))
+    assert not store.save(A, computed, True, lambda: next(asked))
+    assert store.flush(10)
+    assert [tier.blocks for tier in store.stats()] == [looks, looks]
+    save(store, A, ids)
+    assert read(store, names) == 4
+
+
+def test_a_disk_that_stays_behind_costs_only_what_it_would_have_kept(
+    opened: OpenedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "PENDING_BYTES", 0)
+    monkeypatch.setattr(stores, "DISK_PATIENCE", 0)
+    names = save(opened.store, A, row(0, 3))
+    assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
+    assert read(opened.store, names) == 3
+
+
+def assert_opened(gate: threading.Event) -> None:
+    assert gate.wait(10)
+
+
+def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
+    store, gate = open_in(tmp_path).store, threading.Event()
+    assert store.writer is not None
+    store.writer.submit(lambda: assert_opened(gate))
+    names = store.names(ids := row(0, 3))
+    assert store.save(A, ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids)), True, never)
+    assert not store.close(0)
+    assert read(store, names) == 3
+    gate.set()
+    assert store.close(10)
+    again = open_in(tmp_path).store
+    assert read(again, names) == 3
+    assert again.close(10)
+
+
+def test_a_job_that_the_disk_fails_is_a_warning_in_one_sentence(tmp_path: Path) -> None:
+    said = list[str]()
+    opened = open_store(bytes(32), CODER, "model", options(tmp_path), said.append)
+
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    opened.submit(fail)
+    names = save(opened.store, A, row(0, 3))
+    assert len(said) == 1 and "the disk is gone" in said[0]
+    assert read(opened.store, names) == 3
+    assert opened.store.close(10)
+
+
+def test_a_document_that_is_closed_keeps_no_blocks_from_being_evicted() -> None:
+    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT))
+    store.visit(A)
+    first = save(store, A, row(0, 4))
+    store.leave(B)
+    save(store, B, row(1, 4))
+    assert store.lookup(first) == 4
+    store.leave(A)
+    second = save(store, B, row(1, 4))
+    assert store.lookup(first) == 0 and store.lookup(second) == 4
+
+
+def test_a_removed_documents_blocks_are_on_disk_no_more(opened: OpenedStore) -> None:
+    removed, kept = save(opened.store, A, row(0, 4)), save(opened.store, B, row(1, 4))
+    opened.store.remove_from_lower(A)
+    assert opened.store.flush(10)
+    _, disk = opened.store.stats()
+    assert disk.blocks == 4
+    assert read(opened.store, kept) == 4 and opened.store.lookup(removed) == 0

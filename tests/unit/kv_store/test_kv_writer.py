@@ -114,3 +114,28 @@ def test_closing_writes_the_queue(tier: Recorder, writer: Writer) -> None:
     tier.gate.set()
     assert writer.close(WAIT)
     assert sum(tier.batches, []) == ["a"]
+
+
+def test_what_is_discarded_is_not_written_unless_it_was_begun(tier: Recorder, writer: Writer) -> None:
+    ran: list[str] = []
+    writer.save(block("a"))
+    assert tier.began.wait(WAIT)
+    writer.save(block("b"))
+    writer.submit(lambda: ran.append("job"))
+    writer.discard()
+    assert not writer.is_pending(b"a") and not writer.is_pending(b"b")
+    tier.gate.set()
+    assert writer.flush(WAIT)
+    assert writer.save(block("c")) and writer.flush(WAIT)
+    assert tier.batches == [["a"], ["c"]] and ran == []
+
+
+def test_discarding_makes_room_in_the_queue(tier: Recorder, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "PENDING_BYTES", 10)
+    writer.save(block("a", 10))
+    assert tier.began.wait(WAIT)
+    writer.discard()
+    tier.gate.set()
+    assert writer.flush(WAIT)
+    assert writer.save(block("b", 10)) and not writer.save(block("c", 1))
+    assert writer.flush(WAIT) and writer.save(block("c", 10))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.imports import imports, within
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
@@ -107,28 +109,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 
 
-def imports(path: Path) -> set[str]:
-    """Every module and name that a file imports, wherever in the file, as dotted names."""
-    package, found = ".".join(path.relative_to(ROOT).parent.parts), set[str]()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
-            module = ".".join(part for part in (above, node.module) if part)
-            found |= {f"{module}.{each.name}" for each in node.names}
-    return found
-
-
 MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path)
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): imports(path, ROOT)
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
-
-
-def within(module: str, *packages: str) -> bool:
-    return any(module == package or module.startswith(package + ".") for package in packages)
 
 
 def importers(*names: str) -> set[str]:
@@ -201,3 +186,8 @@ def test_the_store_needs_little() -> None:
     known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store"}
     found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
     assert found <= known
+
+
+def test_coverage_is_measured_in_rooms_that_are_there() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    assert {*tools["coverage"]["run"]["source_pkgs"]} <= set(ROOMS)
