@@ -18,9 +18,6 @@ from typing import TYPE_CHECKING
 
 from efim_ls.commands import lab
 from efim_ls.commands.arguments import (
-    Failure,
-    FilePlace,
-    Mistake,
     Parser,
     add_command,
     check_file,
@@ -28,6 +25,7 @@ from efim_ls.commands.arguments import (
     epilog,
     port,
 )
+from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.version import installed_version
 
 if TYPE_CHECKING:
@@ -293,19 +291,19 @@ def _index(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    return _control().show(arguments.json)
+    return _servers().show(arguments.json)
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    return _control().stop(arguments.all)
+    return _servers().stop(arguments.all)
 
 
-def _control() -> ModuleType:
+def _servers() -> ModuleType:
     if os.name != "posix":
         raise Failure("on this system each editor has a server of its own: there is none to share")
-    from efim_ls.daemon import control
+    from efim_ls.commands import servers
 
-    return control
+    return servers
 
 
 def _stats(arguments: argparse.Namespace) -> int:

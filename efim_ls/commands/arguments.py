@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from efim_ls.failures import Failure, Mistake
 from model_runtime.regular_files import UnfitFile, check_regular
 
 if TYPE_CHECKING:
@@ -17,18 +18,6 @@ if TYPE_CHECKING:
 
 EMBEDDED = ("model_runtime", "embedded")  # the end of the embedded model's path
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
-
-
-class Failure(Exception):
-    """A command failed; the message says why."""
-
-    status = 1
-
-
-class Mistake(Failure):
-    """The user made a mistake; the message says what to correct."""
-
-    status = 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -149,14 +138,6 @@ def counted(count: int, noun: str) -> str:
 def model_name(name: str) -> str:
     """Return a model's name or folder for people; that of the embedded one is a path, of any installation."""
     return "embedded model" if PurePath(name).parts[-2:] == EMBEDDED else name
-
-
-class FilePlace(NamedTuple):
-    """A cursor in a file, both counted from 1 as users count."""
-
-    path: Path
-    line: int
-    column: int
 
 
 def check_file(path: Path) -> None:

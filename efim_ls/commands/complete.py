@@ -7,7 +7,8 @@ import os
 import sys
 from typing import Any
 
-from efim_ls.commands.arguments import Failure, FilePlace, check_model
+from efim_ls.commands.arguments import check_model
+from efim_ls.failures import Failure, FilePlace
 from model_runtime.cancel import NEVER
 
 HANG = 60.0  # seconds after which a daemon that does not answer is left alone
@@ -54,13 +55,13 @@ def _ask_daemon(place: FilePlace, as_json: bool) -> dict[str, Any] | None:
 def _tell_here(place: FilePlace, as_json: bool, model: str) -> dict[str, Any]:
     """Complete at a place in this process."""
     check_model(model)
-    from efim_ls.commands import at_place  # a model's runtime takes a while to import
+    from efim_ls.session import one_shot  # a model's runtime takes a while to import
 
-    document = at_place.read(place.path)
-    cursor, moved = at_place.cursor_at(document, place)
-    completer = at_place.load(model)
-    request = at_place.request_at(document, cursor, model, completer.tokenizer)
-    return at_place.tell(completer, request, as_json, NEVER) | {"moved": moved}
+    document = one_shot.read(place.path)
+    cursor, moved = one_shot.cursor_at(document, place)
+    completer = one_shot.load(model)
+    request = one_shot.request_at(document, cursor, model, completer.tokenizer)
+    return one_shot.tell(completer, request, as_json, NEVER) | {"moved": moved}
 
 
 def _say_what_is_hidden(unasked: dict[str, Any]) -> None:

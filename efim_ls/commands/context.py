@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from efim_ls.access.reasons import as_dict, refusal
-from efim_ls.commands.arguments import FilePlace, check_model
-from efim_ls.commands.at_place import cursor_at, load, read, with_repository
+from efim_ls.commands.arguments import check_model
+from efim_ls.failures import FilePlace
 from efim_ls.request import Request
+from efim_ls.session.one_shot import cursor_at, load, read, with_repository
 from efim_ls.settings import DEFAULTS
 from model_runtime.cancel import NEVER
 

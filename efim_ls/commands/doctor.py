@@ -16,7 +16,8 @@ from rich.status import Status
 from rich.table import Table
 
 from efim_ls.access.reasons import refusal
-from efim_ls.commands.arguments import Failure, check_model, counted, model_name
+from efim_ls.commands.arguments import check_model, counted, model_name
+from efim_ls.failures import Failure
 from efim_ls.languages import ANY, name_of
 from efim_ls.paths import cache_folder
 from efim_ls.request import Answer, Request

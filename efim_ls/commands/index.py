@@ -10,7 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from efim_ls.access.rules import Rules
-from efim_ls.commands.arguments import Failure, counted
+from efim_ls.commands.arguments import counted
+from efim_ls.failures import Failure
 from efim_ls.languages import name_of
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.database.origin import IndexSummary, read_summary

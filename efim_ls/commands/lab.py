@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from efim_ls.commands.arguments import Failure, Mistake, Parser, add_command, check_file, check_model, whole_number
+from efim_ls.commands.arguments import Parser, add_command, check_file, check_model, whole_number
+from efim_ls.failures import Failure, Mistake
 
 if TYPE_CHECKING:
     from efim_lab.replay.report import KeystrokeRow

@@ -22,16 +22,16 @@ from typing import cast
 
 import psutil
 
-from efim_ls.commands import at_place
-from efim_ls.commands.arguments import Failure, FilePlace
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.models.shared import SharedModels
 from efim_ls.daemon.address import KEY, Address, NoDaemon, check_peer, is_upgrade, shares_cache
+from efim_ls.failures import Failure, FilePlace
 from efim_ls.lsp.language_server import EfimServer
 from efim_ls.lsp.protocol import EfimProtocol
 from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, serve_messages
 from efim_ls.lsp.transport import MessageReader
 from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
+from efim_ls.session import one_shot
 from efim_ls.session.engine_lane import EngineLane
 from efim_ls.session.engine_thread import EngineThread
 from efim_ls.session.loader import CLOSING, LOADING
@@ -197,22 +197,22 @@ class Daemon:
             await server.leave(CLOSING)
             server.shutdown()
 
-    async def _complete(self, wanted: dict[str, object]) -> at_place.Told:
+    async def _complete(self, wanted: dict[str, object]) -> one_shot.Told:
         """Answer `efim-ls complete` with the embedded model; nothing is kept of it on disk."""
         lane, completer = EngineLane(self._engine), None
         place = FilePlace(Path(str(wanted["path"])), int(str(wanted["line"])), int(str(wanted["column"])))
 
-        def tell(cancel: Cancel) -> at_place.Told:
+        def tell(cancel: Cancel) -> one_shot.Told:
             assert completer is not None
-            told = at_place.tell(completer, request, bool(wanted["is_asked"]), cancel)
+            told = one_shot.tell(completer, request, bool(wanted["is_asked"]), cancel)
             cancel.check()
             return told
 
         try:
-            document = await asyncio.to_thread(at_place.read, place.path)
-            cursor, moved = at_place.cursor_at(document, place)
+            document = await asyncio.to_thread(one_shot.read, place.path)
+            cursor, moved = one_shot.cursor_at(document, place)
             completer = await lane.run(LOADING, lambda _: self._models.load(DEFAULTS, _silent))
-            request = await asyncio.to_thread(at_place.request_at, document, cursor, "", completer.tokenizer)
+            request = await asyncio.to_thread(one_shot.request_at, document, cursor, "", completer.tokenizer)
             return await lane.run(document.uri, tell, turn=TURN) | {"moved": moved}
         except (Failure, ModelError) as error:
             return {"failure": str(error), "status": getattr(error, "status", Failure.status)}

@@ -15,7 +15,8 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 LSP, MODEL = ("lsprotocol", "pygls"), ("torch", "transformers", "xformers", "safetensors.torch")
 # Modules that every room of their package may import; they import none of its rooms.
 BASE = (
-    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.sqlite_files",
+    "efim_ls.settings", "efim_ls.request", "efim_ls.languages", "efim_ls.paths", "efim_ls.failures",
+    "efim_ls.sqlite_files",
     "efim_ls.version",
     "model_runtime.errors", "model_runtime.cancel", "model_runtime.isolated", "model_runtime.ids",
     "model_runtime.logits",
@@ -32,7 +33,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.lsp",
         "efim_ls.session",
         "efim_ls.completion",
-        "efim_ls.commands",
         "model_runtime.errors",
     ),
     "efim_ls.daemon.address": (),
@@ -62,6 +62,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *STORE,
     ),  # fmt: skip
     "efim_ls.session": (
+        "efim_ls.completion",
         "efim_ls.workspace",
         "efim_ls.access",
         "efim_ls.usage",

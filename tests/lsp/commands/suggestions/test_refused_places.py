@@ -12,7 +12,7 @@ import pytest
 
 from efim_ls import cli
 from efim_ls.access.rules import Rules
-from efim_ls.commands import at_place
+from efim_ls.session import one_shot
 from efim_ls.settings import Settings
 from efim_ls.workspace.index import Scope, open_index
 from model_runtime.checkpoint.config import EMBEDDED
@@ -43,8 +43,8 @@ def written(path: Path, text: str = SECRET) -> Path:
 
 def refused(argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """What a command says that refuses a place: one line, without a model."""
-    monkeypatch.setattr(at_place, "load", lambda *_: pytest.fail("a model was loaded"))  # pyright: ignore
-    monkeypatch.setattr("efim_ls.commands.context.load", at_place.load)
+    monkeypatch.setattr(one_shot, "load", lambda *_: pytest.fail("a model was loaded"))  # pyright: ignore
+    monkeypatch.setattr("efim_ls.commands.context.load", one_shot.load)
     assert cli.main(argv) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("efim-ls: ") and err.count("\n") == 1 and "hunter2" not in err
@@ -113,7 +113,7 @@ def test_the_rules_of_the_editor_that_indexed_the_repository_hold(
         (tmp_path / "job" / "client" / ".git").mkdir()
     assert refused(["complete", f"{file}:1:1"], monkeypatch, capsys).startswith(why)
     assert refused(["context", f"{file}:1:1"], monkeypatch, capsys).startswith(why)
-    assert at_place.find_workspace(file, unindexed=True) == (
+    assert one_shot.find_workspace(file, unindexed=True) == (
         (tmp_path / "job" / "client", settings, False) if is_cloned else (tmp_path / "job", settings, True)
     )
 

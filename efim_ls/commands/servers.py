@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from time import time
 from typing import Any, TypedDict
 
-from efim_ls.commands.arguments import Failure, counted, model_name
+from efim_ls.commands.arguments import counted, model_name
 from efim_ls.daemon.address import Address, NoDaemon
+from efim_ls.failures import Failure
 
 HANG = 20.0  # seconds after which a daemon that does not answer is named
 

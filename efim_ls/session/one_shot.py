@@ -1,4 +1,4 @@
-"""What commands that complete at a place in a file do, as a server does it."""
+"""Answers one question about a place in a file, as a server does: for commands, and for the daemon that they ask."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules
-from efim_ls.commands.arguments import Failure, FilePlace, Mistake
 from efim_ls.completion.completer import Completer
+from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.languages import family_of, language_of
 from efim_ls.paths import cache_folder, real_path
 from efim_ls.request import Answer, Request

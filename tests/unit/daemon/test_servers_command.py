@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.daemon import control
-from efim_ls.daemon.control import DaemonStatus
+from efim_ls.commands import servers
+from efim_ls.commands.servers import DaemonStatus
 from model_runtime.checkpoint.config import EMBEDDED
 
 
@@ -19,9 +19,9 @@ def test_a_daemon_is_told_with_names_and_numbers_as_people_write_them(
         "clients": [{"name": "Neovim", "documents": 1}, {"name": "VS Code", "documents": 2}],
         "models": [{"model": str(EMBEDDED), "clients": 2}, {"model": str(Path("my", "model")), "clients": 1}],
     }  # fmt: skip
-    monkeypatch.setattr(control, "time", lambda: 70.0)
-    monkeypatch.setattr(control, "_ask_all", lambda want: iter([status]))
-    assert control.show(as_json=False) == 0
+    monkeypatch.setattr(servers, "time", lambda: 70.0)
+    monkeypatch.setattr(servers, "_ask_all", lambda want: iter([status]))
+    assert servers.show(as_json=False) == 0
     assert capsys.readouterr().out.splitlines() == [
         "efim-ls 1.2, process 7, 140 MiB, for 1 minute",
         "  embedded model: 2 clients",
