@@ -20,7 +20,7 @@ demo: .venv/runs
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
 # process waits long for another. Windows of VS Code want the machine for themselves.
 SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
-WINDOWS := tests/lsp/commands/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
+WINDOWS := tests/lsp/laboratory/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
 
 test: editors
 	$(SIDE_BY_SIDE) logical --maxprocesses 4 $(WINDOWS:%=--ignore %)
@@ -38,9 +38,9 @@ fix: .venv/develops
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What is written from code: docs/commands.md, docs/settings.md, the settings of the VS Code extension.
+# What is written from code: docs/commands.md, docs/laboratory.md, docs/settings.md, the settings of the VS Code extension.
 docs: .venv/develops
-	$(BIN)/python -m efim_lab.reference
+	$(BIN)/python -m efim_lab docs
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
@@ -83,7 +83,7 @@ gpu-run:
 	$(GPU_PYTHON) -m benchmarks.gpu
 
 eval: .venv/develops
-	$(BIN)/efim-ls eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
+	$(BIN)/python -m efim_lab eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
