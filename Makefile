@@ -89,6 +89,7 @@ clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
+# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
 .venv/runs: pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
 	@echo "installing into .venv: a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -114,7 +115,7 @@ TAR = tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0
 # need, and with it the paths of this machine.
 MAKE_WHEEL = $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir
 WHEEL = LDSHARED='$(CC) -shared -s' $(MAKE_WHEEL)
-SERVER := $(shell git ls-files efim_ls model_runtime kv_store efim_lab editor_clients/headless) \
+SERVER := $(shell git ls-files efim_ls model_runtime kv_store editor_clients/headless) \
 	pyproject.toml setup.py MANIFEST.in constraints.txt requirements-embedded.txt README.md
 
 # Two wheels: one with the compiled parts, for Linux on x86-64 with the glibc that torch's own wheels need, and one
