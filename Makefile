@@ -21,7 +21,7 @@ demo: .venv/runs
 # Side by side, a file's tests in one process, in the order in which they are found: small files come last, so that no
 # process waits long for another. Windows of VS Code want the machine for themselves.
 SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(BIN)/python $(MEASURE) -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
-WINDOWS := tests/lsp/commands/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
+WINDOWS := tests/lsp/laboratory/test_train.py $(wildcard tests/editors/test_vscode*.py tests/editors/*/test_vscode*.py)
 
 test: editors coverage
 	$(SIDE_BY_SIDE) logical --maxprocesses 4 --durations 30 $(addprefix --ignore=,$(WINDOWS) $(MEASURED))
@@ -55,9 +55,9 @@ fix: .venv/develops
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What is written from code: docs/commands.md, docs/settings.md, the settings of the VS Code extension.
+# What is written from code: docs/commands.md, docs/laboratory.md, docs/settings.md, the settings of the VS Code extension.
 docs: .venv/develops
-	$(BIN)/python -m efim_lab.reference
+	$(BIN)/python -m efim_lab docs
 
 vsix: $(VSCODE)/dist/efim-ls.vsix
 
@@ -100,12 +100,13 @@ gpu-run:
 	$(GPU_PYTHON) -m benchmarks.gpu
 
 eval: .venv/develops
-	$(BIN)/efim-ls eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
+	$(BIN)/python -m efim_lab eval --data "$(DATA)" $(MODEL:%=--model %) $(HUMANEVAL:%=--humaneval %)
 
 clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info $(VSCODE)/node_modules $(VSCODE)/dist
 
 # What running needs: about 1 GB, most of it torch. torch comes first, alone, so that nothing else may choose its build.
+# An editable installation compiles the laboratory's kernels beside those of the server; setup.py says how.
 .venv/runs: pyproject.toml setup.py constraints.txt $(wildcard model_runtime/decoder/native/*.[ch] model_runtime/counts/native/*.c model_runtime/engine/native/*.c efim_lab/training/native/*.[ch])
 	@echo "installing into .venv: a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -131,7 +132,7 @@ TAR = tar --create --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0
 # need, and with it the paths of this machine.
 MAKE_WHEEL = $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir
 WHEEL = LDSHARED='$(CC) -shared -s' $(MAKE_WHEEL)
-SERVER := $(shell git ls-files efim_ls model_runtime kv_store efim_lab editor_clients/headless) \
+SERVER := $(shell git ls-files efim_ls model_runtime kv_store editor_clients/headless) \
 	pyproject.toml setup.py MANIFEST.in constraints.txt requirements-embedded.txt README.md
 
 # Two wheels: one with the compiled parts, for Linux on x86-64 with the glibc that torch's own wheels need, and one

@@ -1,4 +1,7 @@
-"""Builds the compiled parts and tags wheels: ctypes loads plain libraries, so one wheel serves every Python."""
+"""Builds the compiled parts and tags wheels: ctypes loads plain libraries, so one wheel serves every Python.
+
+An editable installation of a clone has the laboratory, with its kernels; wheels and the source archive have not.
+"""
 
 import os
 import runpy
@@ -9,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.editable_wheel import editable_wheel
 
 SOURCES = runpy.run_path(str(Path(__file__).parent / "model_runtime/c_sources.py"))
+
+KERNELS = Path("efim_lab/training/native")
 
 
 class PlainLibraries(build_ext):
@@ -63,6 +69,23 @@ class EveryPython(bdist_wheel):
         return "py3", "none", "any" if self.root_is_pure else platform
 
 
+class WithLaboratory(editable_wheel):
+    """Adds `efim_lab`, and compiles the kernels of training in their folder."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        kernels = Extension(
+            "efim_lab.training.native._kernels",
+            sources=sorted(map(str, KERNELS.glob("*.c"))),
+            depends=sorted(map(str, KERNELS.glob("*.h"))),
+            extra_compile_args=["-O3", "-fno-math-errno"],
+            libraries=["m"],
+            optional=True,
+        )
+        self.distribution.ext_modules.append(kernels)
+        self.distribution.packages += find_packages(include=["efim_lab*"])
+
+
 def _message(ext: Extension) -> Path:
     """Return the file, within the packages, for what a compiler says against an extension."""
     return Path(*ext.name.split(".")).with_suffix(SOURCES["BUILD_ERROR"])
@@ -90,4 +113,4 @@ def _errors_to(file: int) -> Iterator[None]:
             os.environ["LC_ALL"] = language
 
 
-setup(cmdclass={"build_ext": PlainLibraries, "bdist_wheel": EveryPython})
+setup(cmdclass={"build_ext": PlainLibraries, "bdist_wheel": EveryPython, "editable_wheel": WithLaboratory})

@@ -8,7 +8,7 @@ from pathlib import Path
 from efim_lab.errors import WorkError
 from model_runtime.regular_files import check_regular
 
-REMEDY = "make it with `efim-ls train corpus`"
+REMEDY = "make it with `python -m efim_lab train corpus`"
 
 
 @dataclass(frozen=True, slots=True)

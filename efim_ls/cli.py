@@ -16,14 +16,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from efim_ls.commands import lab
 from efim_ls.commands.arguments import (
+    MODEL,
     Parser,
     add_command,
     check_file,
     check_model,
     epilog,
     port,
+    run_command,
 )
 from efim_ls.failures import Failure, FilePlace, Mistake
 from efim_ls.version import installed_version
@@ -32,37 +33,24 @@ if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
 USAGE = """efim-ls serve is a language server: an editor starts it and talks to it over stdin and stdout.
 On a terminal, try `efim-ls demo` or `efim-ls complete FILE:LINE:COLUMN`."""
-MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"
-ENGINEERS = ("context", "replay", "eval", "bench", "train")  # their commands come last in the help
+# Commands that left: they are the laboratory's, which a clone has and an installed server has not.
+MOVED = {
+    name: f"in a clone of efim-ls, run python -m efim_lab {name}" for name in ("train", "eval", "replay", "bench")
+}
 SHELLS = ("bash", "zsh", "fish")
 CACHE_FOLDER = "the cache folder, as in the setting cache_folder (default: the system's cache folder)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0 on success, 2 on a user's mistake, 1 on any other failure."""
-    argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["train"]:
-        return lab.train(argv[1:])
-    arguments = build_parser().parse_args(argv)
-    try:
-        status = arguments.run(arguments)
-        sys.stdout.flush()
-        return status
-    except Failure as failure:
-        print(f"efim-ls: {failure}", file=sys.stderr)
-        return failure.status
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader has gone; otherwise the interpreter's last flush would print an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return run_command("efim-ls", build_parser().parse_args(argv))
 
 
 def build_parser() -> Parser:
-    """Return the parser of all commands but `train`, which parses its own arguments."""
+    """Return the parser of all commands."""
     about = "Code completion that keeps a model's KV cache alive for every file."
     examples = epilog("efim-ls complete src/app.py:12:5", "efim-ls doctor")
-    parser = Parser("efim-ls", description=about, epilog=examples, engineers=ENGINEERS)
+    parser = Parser("efim-ls", description=about, epilog=examples, moved=MOVED)
     version = f"efim-ls {installed_version('efim-ls') or '(not installed)'}"
     parser.add_argument("-V", "--version", action="version", version=version)
     parser.set_defaults(run=_serve, tcp=None, first_message=None)
@@ -77,11 +65,7 @@ def build_parser() -> Parser:
     details = "A script types into a real server with the embedded model; nothing is kept on disk."
     add_command(commands, "demo", summary, "efim-ls demo", details=details).set_defaults(run=_demo)
     _add_completion(commands)
-    more = _add_context(commands), lab.add_replay(commands)
-    lab.add_eval(commands)
-    lab.add_bench(commands)
-    commands.add_parser("train", help="train a model on your own code, or fine-tune an existing one", add_help=False)
-    for command in (*completing, *more):
+    for command in (*completing, _add_context(commands)):
         command.add_argument("--model", metavar="MODEL", default="", help=MODEL)
     return parser
 

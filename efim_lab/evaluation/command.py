@@ -1,4 +1,4 @@
-"""`efim-ls eval`: measures models, prints tables, and one JSON object as the last line."""
+"""`eval`: measures models, prints tables, and one JSON object as the last line."""
 
 from __future__ import annotations
 

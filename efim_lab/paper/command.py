@@ -1,4 +1,4 @@
-"""`efim-ls bench efim-paper`: runs the experiment and prints its table."""
+"""`bench efim-paper`: runs the experiment and prints its table."""
 
 from __future__ import annotations
 

@@ -1,34 +1,52 @@
-"""Renders docs/commands.md from the command line's own parsers."""
+"""Renders docs/commands.md and docs/laboratory.md from the parsers of the two command lines."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 
+from efim_lab.training import command as training
+from efim_lab.training.finetune import command as finetuning
 from efim_ls.cli import build_parser
-from efim_ls.commands import lab
 from efim_ls.commands.arguments import actions, subparsers
 
-INTRODUCTION = """\
+COMMANDS = """\
 # Commands
 
 <!-- Written by `make docs` from the command line's parsers; do not edit. -->
 
-`efim-ls COMMAND --help` shows the same text, `efim-ls -V` the version; without a command, `efim-ls` serves.
-The last ones, from `context` on, are for engineers; `eval`, `bench` and `train` need the extra `train`. The exit
+`efim-ls COMMAND --help` shows the same text, `efim-ls -V` the version; without a command, `efim-ls` serves. The exit
 status is 0 on success, 2 after a mistake in arguments or files and 1 after any other failure; errors take one line on
-stderr.
+stderr. Training and measuring models has a [command line of its own](laboratory.md), in a clone.
 
 Shells can complete commands, options and paths: [`efim-ls completion`](#efim-ls-completion) prints what they need.
 What `efim-ls models --json` prints is in [protocol.md](protocol.md#models).
 """
+LABORATORY = """\
+# Laboratory
+
+<!-- Written by `make docs` from the command line's parsers; do not edit. -->
+
+Models are trained and measured in a clone, in its folder: an installed server does not contain this command line.
+`make test` prepares the clone's environment, and `python` is then `.venv/bin/python`. In an environment of your
+own, `pip install --editable '.[train]'` installs what `eval`, `bench` and `train` need, and compiles the kernels that
+train models. How the embedded model was made is in [training.md](training.md).
+
+Exit status and errors are those of [`efim-ls`](commands.md).
+"""
 
 
 def commands_page() -> str:
-    """Return the page: a section for each command, with its usage, what it does and its arguments."""
-    scratch, finetuning = lab.train_parsers()
-    sections = [*_sections("efim-ls", build_parser()), *_sections("efim-ls train", scratch)]
-    return "\n".join([INTRODUCTION, *sections, _section("efim-ls train", finetuning, "efim-ls train --base")])
+    """Return docs/commands.md: a section for each command, with its usage, what it does and its arguments."""
+    return "\n".join([COMMANDS, *_sections("efim-ls", build_parser())])
+
+
+def laboratory_page(laboratory: argparse.ArgumentParser) -> str:
+    """Return docs/laboratory.md: the same for the verbs of `python -m efim_lab`, with the steps of `train`."""
+    program = f"{laboratory.prog} train"
+    steps = _sections(program, training.build_parser())
+    tuning = _section(program, finetuning.build_parser(), f"{program} --base")
+    return "\n".join([LABORATORY, *_sections(laboratory.prog, laboratory), *steps, tuning])
 
 
 def _sections(program: str, parser: argparse.ArgumentParser) -> Iterator[str]:

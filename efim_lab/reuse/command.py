@@ -1,4 +1,4 @@
-"""`efim-ls bench reuse`: measures composition and policies, prints tables, and one JSON object as the last line."""
+"""`bench reuse`: measures composition and policies, prints tables, and one JSON object as the last line."""
 
 from __future__ import annotations
 

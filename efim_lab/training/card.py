@@ -100,9 +100,10 @@ pipeline_tag: text-generation
 ---
 # A small model that completes Python
 
-A decoder of {millions} million parameters, made with `efim-ls train`. A model of this size ships with the language
-server, so that completion works without a download; a larger code model gives better suggestions. It knows Python
-alone and says so in its `config.json` (`programming_languages`): in other languages the server does not ask it.
+A decoder of {millions} million parameters, made with `python -m efim_lab train`. A model of this size ships with
+the language server, so that completion works without a download; a larger code model gives better suggestions. It
+knows Python alone and says so in its `config.json` (`programming_languages`): in other languages the server does not
+ask it.
 
 ## Prompts
 

@@ -1,4 +1,4 @@
-"""The command line of `efim-ls train`: the steps of pretraining, or fine-tuning an existing model."""
+"""The command line of `python -m efim_lab train`: the steps of pretraining, or fine-tuning an existing model."""
 
 import argparse
 import itertools
@@ -22,11 +22,12 @@ from model_runtime.errors import ModelError
 if TYPE_CHECKING:
     from efim_ls.commands.arguments import Subparsers
 
+_PROGRAM = "python -m efim_lab train"
 _TOKENIZER_SAMPLE = 40_000_000  # characters
 _EXAMPLES = (
-    "efim-ls train corpus src --out data",
-    "efim-ls train tokenizer --corpus data --out data",
-    "efim-ls train run --corpus data --tokenizer data --tokens 200 --out run",
+    "python -m efim_lab train corpus src --out py",
+    "python -m efim_lab train tokenizer --corpus py --out py",
+    "python -m efim_lab train run --corpus py --tokenizer py --tokens 200 --out run",
 )
 
 
@@ -38,11 +39,11 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return arguments.step(arguments)
     except (ModelError, WorkError) as error:
-        print(f"efim-ls train: {error}", file=sys.stderr)
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
         return 1
     except ImportError as error:  # a package is missing or too old
         reason = str(error).partition("\n")[0]
-        print(f"efim-ls train: {reason}: run pip install '.[train]' in a clone of efim-ls", file=sys.stderr)
+        print(f"{_PROGRAM}: {reason}: run pip install --editable '.[train]' in the clone", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped: continue a run from its last checkpoint with --resume", file=sys.stderr)
@@ -55,7 +56,7 @@ def build_parser() -> Parser:
     about += "model. With --base, fine-tune an existing model instead."
     finetuning = finetune_command.build_parser().format_help()
     parser = Parser(
-        "efim-ls train",
+        _PROGRAM,
         description=wrapped(about),
         epilog=f"{epilog(*_EXAMPLES)}\n\nto fine-tune an existing model instead:\n\n{finetuning}",
     )
@@ -63,7 +64,7 @@ def build_parser() -> Parser:
     _add_gathering(steps)
     _add_overlap(steps)
     summary = "train the tokenizer on part of the corpus"
-    step = add_command(steps, "tokenizer", summary, "efim-ls train tokenizer --corpus data --out data")
+    step = add_command(steps, "tokenizer", summary, "python -m efim_lab train tokenizer --corpus py --out py")
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
     size = "the number of vocabulary entries (default: %(default)s)"
     step.add_argument("--size", type=_size, default=bpe.VOCABULARY, metavar="N", help=size)
@@ -71,19 +72,21 @@ def build_parser() -> Parser:
     step.set_defaults(step=_tokenizer)
     _add_run(steps)
     summary = "write a run's weights, settings and place in the data to a small folder"
-    step = add_command(steps, "snapshot", summary, "efim-ls train snapshot --run run --out snapshot")
+    step = add_command(steps, "snapshot", summary, "python -m efim_lab train snapshot --run run --out snapshot")
     step.add_argument("--run", type=Path, required=True, metavar="DIR", help="the folder of the run")
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the snapshot")
     step.set_defaults(step=_snapshot)
     summary = "fit local cache and memory of the repository to a model; `run` does this for the model it trains"
-    line = "efim-ls train cache --model run/export --data data/tuning.jsonl"
+    line = "python -m efim_lab train cache --model run/export --data py/tuning.jsonl"
     step = add_command(steps, "cache", summary, line)
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
     data = "a tuning.jsonl written by `corpus`, or a folder of packages"
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=data)
     step.set_defaults(step=_cache)
     summary = "measure what isolated excerpts cost a model that was trained with them"
-    step = add_command(steps, "masks", summary, "efim-ls train masks --model run/export --data data/heldout.jsonl")
+    step = add_command(
+        steps, "masks", summary, "python -m efim_lab train masks --model run/export --data py/heldout.jsonl"
+    )
     step.add_argument("--model", type=Path, required=True, metavar="DIR", help="the model's folder")
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=_HELD_OUT)
     count = "the number of lines (default: %(default)s)"
@@ -94,11 +97,14 @@ def build_parser() -> Parser:
 
 def _add_gathering(steps: "Subparsers") -> None:
     summary = "download more distributions for `corpus` with pip; none is installed or run"
-    step = add_command(steps, "fetch", summary, "efim-ls train fetch --out fetched")
+    step = add_command(steps, "fetch", summary, "python -m efim_lab train fetch --out fetched")
     step.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder to unpack them to")
     step.set_defaults(step=_fetch)
     summary = "gather Python files under permissive licences"
-    lines = ("efim-ls train corpus --fetched fetched --out data", "efim-ls train corpus src --out data")
+    lines = (
+        "python -m efim_lab train corpus --fetched fetched --out py",
+        "python -m efim_lab train corpus src --out py",
+    )
     step = add_command(steps, "corpus", summary, *lines)
     text = "a standard library, a site-packages folder or a folder of your own (default: those of the running Python)"
     step.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=text)
@@ -110,14 +116,16 @@ def _add_gathering(steps: "Subparsers") -> None:
 
 def _add_overlap(steps: "Subparsers") -> None:
     summary = "find what of held-out code stands in the text to train on"
-    step = add_command(steps, "overlap", summary, "efim-ls train overlap --corpus data --data data/heldout.jsonl")
+    step = add_command(
+        steps, "overlap", summary, "python -m efim_lab train overlap --corpus py --data py/heldout.jsonl"
+    )
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
     step.add_argument("--data", type=Path, required=True, metavar="PATH", help=_HELD_OUT)
     step.set_defaults(step=_overlap)
 
 
 def _add_run(steps: "Subparsers") -> None:
-    line = "efim-ls train run --corpus data --tokenizer data --tokens 200 --out run"
+    line = "python -m efim_lab train run --corpus py --tokenizer py --tokens 200 --out run"
     step = add_command(steps, "run", "train the model, export it and measure it", line)
     step.add_argument("--corpus", type=Path, required=True, metavar="DIR", help=_CORPUS)
     step.add_argument("--tokenizer", type=Path, required=True, metavar="DIR", help=_TOKENIZER)
@@ -197,7 +205,7 @@ def _report(line: str) -> None:
 
 
 def _warn(message: str) -> None:
-    print(f"efim-ls train: {message}", file=sys.stderr)
+    print(f"{_PROGRAM}: {message}", file=sys.stderr)
 
 
 def _overlap(arguments: argparse.Namespace) -> int:
@@ -259,7 +267,3 @@ def _masks(arguments: argparse.Namespace) -> int:
 
     print(check_masks(arguments.model, read_held_out(arguments.data), arguments.places))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

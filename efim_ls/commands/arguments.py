@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # pyright: ignore[reportPrivateUsage]
 
 
+MODEL = "a folder, or owner/name on the Hugging Face hub (default: the embedded model)"  # help of --model
 EMBEDDED = ("model_runtime", "embedded")  # the end of the embedded model's path
 HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of a terminal's 80 free
 
@@ -23,46 +26,44 @@ HELP_WIDTH = 78  # characters of a line of descriptions: argparse leaves two of 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors take one line, and whose help ends with examples."""
 
-    def __init__(self, *arguments: Any, engineers: Collection[str] = (), **options: Any) -> None:
+    def __init__(self, *arguments: Any, moved: Mapping[str, str] | None = None, **options: Any) -> None:
         """Take the arguments of an ArgumentParser; lines of its texts are kept as they are.
 
-        The help lists the commands for `engineers` after all others.
+        `moved` says, for each command that is elsewhere now, what to do instead.
         """
         super().__init__(*arguments, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
-        self._engineers = engineers
+        self._moved = moved or {}
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
-    def format_help(self) -> str:
-        """Return the help, with the commands in two parts if some are for engineers."""
-        if not self._engineers:
-            return super().format_help()
-        commands = [each for action in actions(self) for each in _listed(action)]
-        parts = {
-            "commands": [each for each in commands if each.dest not in self._engineers],
-            "commands for engineers": [each for each in commands if each.dest in self._engineers],
-            "options": [each for each in actions(self) if each.option_strings],
-        }
-        formatter = self._get_formatter()
-        formatter.add_usage(self.usage, actions(self), [])
-        formatter.add_text(self.description)
-        for title, listed in parts.items():
-            formatter.start_section(title)
-            formatter.add_arguments(listed)
-            formatter.end_section()
-        formatter.add_text(self.epilog)
-        return formatter.format_help()
-
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Name a command that is close to one that does not exist, rather than list all."""
+        """Say where a command has moved, or name one that is close to an unknown one, rather than list all."""
         if action.choices is None or value in action.choices or not is_command(action):
             super()._check_value(action, value)
             return
+        if instead := self._moved.get(str(value)):
+            self.exit(2, f"{self.prog}: there is no command {value!r} any more: {instead}\n")
         close = get_close_matches(str(value), map(str, action.choices), 1)
         remedy = f"use {close[0]}, or see" if close else "see"
         self.exit(2, f"{self.prog}: there is no command {str(value)!r}: {remedy} {self.prog} --help\n")
+
+
+def run_command(program: str, arguments: argparse.Namespace) -> int:
+    """Run a parsed command; return its exit status, or that of the failure that it ended with."""
+    try:
+        status = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except Failure as failure:
+        print(f"{program}: {failure}", file=sys.stderr)
+        return failure.status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader has gone; otherwise the interpreter's last flush would print an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def add_command(commands: Subparsers, name: str, summary: str, *examples: str, details: str = "") -> Parser:
@@ -103,11 +104,6 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
 def is_command(action: argparse.Action) -> bool:
     """Return whether an argument is the name of a command."""
     return isinstance(action, argparse._SubParsersAction)  # pyright: ignore[reportPrivateUsage]
-
-
-def _listed(action: argparse.Action) -> list[argparse.Action]:
-    """Return what a help lists of the commands that an argument names."""
-    return cast("list[argparse.Action]", getattr(action, "_choices_actions", []))  # argparse has no public list
 
 
 def actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:

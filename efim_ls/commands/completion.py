@@ -6,15 +6,13 @@ import argparse
 
 import shtab
 
-from efim_ls.commands import lab
-from efim_ls.commands.arguments import actions, all_parsers, subparsers
+from efim_ls.commands.arguments import actions, all_parsers
 
-FILES, FOLDERS = ("FILE", "FILE:LINE:COLUMN", "PATH", "TRACE"), ("DIR", "FOLDER", "MODEL")  # as arguments are named
+FILES, FOLDERS = ("FILE", "FILE:LINE:COLUMN"), ("DIR", "FOLDER", "MODEL")  # as arguments are named
 
 
 def show(parser: argparse.ArgumentParser, shell: str) -> int:
-    """Print the script for a parser, which gets the arguments of `train` as well."""
-    subparsers(parser)["train"] = _train_parser()
+    """Print the script for a parser."""
     for each in all_parsers(parser):
         # Some shells show the first line of it beside the command's name.
         each.description = " ".join((each.description or "").split()).partition(". ")[0]
@@ -22,15 +20,6 @@ def show(parser: argparse.ArgumentParser, shell: str) -> int:
             _complete_paths(action)
     print(shtab.complete(parser, shell))
     return 0
-
-
-def _train_parser() -> argparse.ArgumentParser:
-    """Return the parser of `train` with its steps, and beside them the arguments of fine-tuning."""
-    scratch, finetuning = lab.train_parsers()
-    for action in actions(finetuning):
-        if action.dest != "help":
-            scratch._add_action(action)  # pyright: ignore[reportPrivateUsage] - argparse has no public way
-    return scratch
 
 
 def _complete_paths(action: argparse.Action) -> None:

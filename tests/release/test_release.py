@@ -22,6 +22,7 @@ from tests.compiled import require_compiled
 
 from ..editors.conftest import EXTENSION, lacking
 from ..editors.fetching.part import ROOT
+from .contents import GOLDEN, files_in, read_listing
 
 DIST = ROOT / "dist"
 SHORT_LIST = ROOT / "requirements-embedded.txt"
@@ -34,10 +35,9 @@ LIBRARIES = {
     "model_runtime/decoder/native/_native.so",
     "model_runtime/engine/native/_engine.so",
     "model_runtime/counts/native/_counts.so",
-    "efim_lab/training/native/_kernels.so",
 }
 MODEL = "model_runtime/embedded/model.safetensors"
-PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")
+PACKAGES = ("efim_ls", "model_runtime", "kv_store", "editor_clients")
 FILE = "@overload\ndef area_of_circle(radius):\n    return 3.14 * radius * radius\n\n\ndef area_of_ci"
 
 
@@ -96,6 +96,12 @@ def test_every_file_has_its_hash() -> None:
     hashes = {name: digest for digest, name in (line.split("  ") for line in lines)}
     assert set(hashes) == {*WHEELS, SDIST, VSIX, PLUGIN}
     assert {name: sha256(released(name).read_bytes()) for name in hashes} == hashes
+
+
+@pytest.mark.parametrize(("wheel", "without"), [(COMPILED, set[str]()), (PURE, LIBRARIES)], ids=["compiled", "pure"])
+def test_a_wheel_holds_what_its_list_says(wheel: str, without: set[str]) -> None:
+    """After a change that is meant: `make release`, then `python -m tests.release.contents`."""
+    assert files_in(released(wheel)) == read_listing(GOLDEN.read_text("utf-8")) - without
 
 
 @pytest.mark.parametrize("wheel", WHEELS)
@@ -186,5 +192,6 @@ def test_the_plugin_and_the_source_are_whole() -> None:
     with tarfile.open(released(SDIST)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"setup.py", "LICENSE", "constraints.txt", SHORT_LIST.name, "docs/editors.md", MODEL} <= names
+    assert not any("efim_lab" in name for name in names)
     compiled = [path for package in PACKAGES for path in (ROOT / package).rglob("*.[ch]")]
     assert {path.relative_to(ROOT).as_posix() for path in compiled} <= names

@@ -1,4 +1,4 @@
-"""`efim-ls eval --repository`: measures models at places of repositories, with and without what their files say."""
+"""`eval --repository`: measures models at places of repositories, with and without what their files say."""
 
 from __future__ import annotations
 

@@ -44,5 +44,5 @@ def fetched(folder: Path) -> list[Path]:
     """List the folders of the distributions that `fetch` unpacked."""
     found = sorted({info.parent for info in folder.glob("*/*.dist-info")})
     if not found:
-        raise WorkError(f"{folder} holds no distributions: make it with `efim-ls train fetch`")
+        raise WorkError(f"{folder} holds no distributions: make it with `python -m efim_lab train fetch`")
     return found

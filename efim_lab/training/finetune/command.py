@@ -1,4 +1,4 @@
-"""The command line of `efim-ls train --base`: fine-tune an existing model."""
+"""The command line of `python -m efim_lab train --base`: fine-tune an existing model."""
 
 import argparse
 import json
@@ -12,15 +12,15 @@ from efim_ls.commands.arguments import Parser, epilog, number
 
 FLAG = "--base"  # selects this command line
 _EXAMPLES = (
-    "efim-ls train --base bigcode/starcoder2-3b --method lora --data src --out own",
-    "efim-ls train --base bigcode/starcoder2-3b --method lora --out own --resume",
+    "python -m efim_lab train --base owner/name --method lora --data src --out own",
+    "python -m efim_lab train --base owner/name --method lora --out own --resume",
 )
 
 
 def build_parser() -> Parser:
     """Return the parser for fine-tuning."""
     about = "Fine-tune a code model to complete inside words (EFIM's fragments)."
-    parser = Parser("efim-ls train", description=about, epilog=epilog(*_EXAMPLES))
+    parser = Parser("python -m efim_lab train", description=about, epilog=epilog(*_EXAMPLES))
     base = "the model: a folder, or its name on the hub; it needs infilling markers"
     parser.add_argument(FLAG, required=True, metavar="MODEL", help=base)
     method = "train low-rank adapters and merge them at the end (lora), or train all weights (full)"

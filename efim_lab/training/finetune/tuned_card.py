@@ -50,8 +50,8 @@ pipeline_tag: text-generation
 ---
 # {base}, fine-tuned to go on inside words
 
-Made of {base} with `efim-ls train --base`, for prompts in EFIM's order (arXiv 2505.21889) that end at the cursor,
-wherever that is. Markers, their order and the tokenizer are the base's.
+Made of {base} with `python -m efim_lab train --base`, for prompts in EFIM's order (arXiv 2505.21889) that end at the
+cursor, wherever that is. Markers, their order and the tokenizer are the base's.
 
 ## Training
 

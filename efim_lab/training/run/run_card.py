@@ -78,8 +78,9 @@ def _command(settings: Mapping[str, Any], start: str) -> str:
     names = {Shares(): "", WITHOUT_FRAGMENTS: "--shares without-fragments "}
     mixed = ",".join(f"{kind}={share:g}" for kind, share in settings["shares"].items())
     return (
-        f"efim-ls train run {start}--corpus corpus --tokenizer tokenizer --tokens {settings['tokens'] / MILLION:g} "
-        f"--decay {settings['decay']:g} {names.get(shares, f'--shares {mixed} ')}--out run"
+        f"python -m efim_lab train run {start}--corpus corpus --tokenizer tokenizer "
+        f"--tokens {settings['tokens'] / MILLION:g} --decay {settings['decay']:g} "
+        f"{names.get(shares, f'--shares {mixed} ')}--out run"
     )
 
 
@@ -105,7 +106,7 @@ def _table(run: RunSummary) -> str:
 _TEXT = """\
 # A pretraining run: {tokens} of {planned} million tokens
 
-The state of a run of `efim-ls train run` that can be continued on any machine: weights in fp16
+The state of a run of `python -m efim_lab train run` that can be continued on any machine: weights in fp16
 (`model.safetensors`), settings and the place in the data (`run.json`), and the log (`log.jsonl`, one entry for each
 half million tokens). The state of the optimizers is not kept.
 

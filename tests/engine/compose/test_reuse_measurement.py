@@ -1,4 +1,4 @@
-"""`efim-ls bench reuse` on a tiny model and a tiny repository."""
+"""`python -m efim_lab bench reuse` on a tiny model and a tiny repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`efim-ls eval` from its arguments to the JSON object in its last line."""
+"""`python -m efim_lab eval` from its arguments to the JSON object in its last line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from efim_lab.commands import cli
 from efim_lab.evaluation.inside_line import SERVED
-from efim_ls import cli
 from tests.engine.evaluating import with_local_cache, write_tasks
 from tests.models import CODE, Tiny, make
 
@@ -108,7 +108,7 @@ def test_a_mistake_is_one_line(
     assert cli.main(["eval", *arguments]) == status
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("efim-ls: ") and complaint in err and err.count("\n") == 1
+    assert err.startswith("python -m efim_lab: ") and complaint in err and err.count("\n") == 1
 
 
 def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,5 +134,5 @@ def test_a_missing_extra_is_named(
     assert cli.main(["eval", "--data", str(tmp_path)]) == 1
     assert (
         capsys.readouterr().err
-        == "efim-ls: rapidfuzz is not installed: run pip install '.[train]' in a clone of efim-ls\n"
+        == "python -m efim_lab: rapidfuzz is not installed: run pip install --editable '.[train]' in the clone\n"
     )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from efim_lab.commands import cli
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.repository import data
@@ -22,7 +23,6 @@ from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.measurement import PlaceScore, measure
 from efim_lab.evaluation.repository.places import RepositoryPlace, choose_places
 from efim_lab.evaluation.repository.report import UNKNOWN, report, table
-from efim_ls import cli
 from efim_ls.completion.models.open import load_model
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED

@@ -1,6 +1,5 @@
 """The command line: mistakes are one line and status 2, and every command reaches what it names."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,22 +10,6 @@ from pathlib import Path
 import pytest
 
 from efim_ls import cli
-
-MODEL_RAN = {
-    "ttft_ms", "ttft_steps", "total_ms", "step_ms", "passes", "tokens_per_pass", "known", "typed_through",
-}  # fmt: skip
-
-
-def trace(folder: Path, *patches: tuple[int, int, str], start: str = "", minutes: int = 0) -> str:
-    path = folder / "python.json"
-    times = [f"2020-09-10T04:{number * minutes:02}:00.000Z" for number in range(len(patches))]
-    txns = [{"time": time, "patches": [patch]} for time, patch in zip(times, patches, strict=True)]
-    path.write_text(json.dumps({"startContent": start, "txns": txns}), encoding="utf-8")
-    return str(path)
-
-
-def typed(text: str, at: int) -> list[tuple[int, int, str]]:
-    return [(at + number, 0, letter) for number, letter in enumerate(text)]
 
 
 def status(argv: Sequence[str]) -> int | str | None:
@@ -46,16 +29,18 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
     [
         (["dance"], "there is no command 'dance': see efim-ls --help"),
         (["stat"], "there is no command 'stat': use stats, or see efim-ls --help"),
-        (["train", "corps"], "there is no command 'corps': use corpus, or see efim-ls train --help"),
+        (
+            ["train", "--help"],
+            "there is no command 'train' any more: in a clone of efim-ls, run python -m efim_lab train",
+        ),
+        (["eval"], "there is no command 'eval' any more: in a clone of efim-ls, run python -m efim_lab eval"),
+        (["replay", "x.json"], "in a clone of efim-ls, run python -m efim_lab replay"),
+        (["bench", "reuse"], "in a clone of efim-ls, run python -m efim_lab bench"),
         (["serve", "--tcp", "x"], "--tcp: expected a port from 0 (any) to 65535, got 'x'"),
         (["serve", "--tcp", "99999"], "--tcp: expected a port from 0 (any) to 65535, got '99999'"),
         (["cache"], "required: ls|verify|clear; see efim-ls cache --help"),
         (["cache", "list"], "invalid choice: 'list'"),
         (["completion"], "required: bash|zsh|fish; see efim-ls completion --help"),
-        (["train"], "required: STEP; see efim-ls train --help"),
-        (["train", "corpus"], "required: --out; see efim-ls train corpus --help"),
-        (["train", "run", "--tokens", "many"], "--tokens: expected a number, got 'many'"),
-        (["train", "--base", "x", "--rate", "fast"], "--rate: expected a number, got 'fast'"),
         (["complete"], "required: FILE:LINE:COLUMN"),
         (["complete", "a.py"], "write FILE:LINE:COLUMN, both counted from 1"),
         (["complete", "a.py:0:1"], "write FILE:LINE:COLUMN, both counted from 1"),
@@ -63,13 +48,6 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
         (["complete", "/dev/null:1:1"], "/dev/null is not a regular file: check the path"),
         (["complete", "pipe:1:1"], "pipe is not a regular file: check the path"),
         (["context", "pipe:1:1"], "pipe is not a regular file: check the path"),
-        (["replay", "pipe"], "pipe is not a regular file: check the path"),
-        (["replay", "none.json"], "none.json is not a file: check the path"),
-        (["replay", "bad.json"], "bad.json cannot be replayed: not JSON"),
-        (["replay", "python.json", "--policy", "best"], "invalid choice: 'best'"),
-        (["replay", "python.json", "--limit", "-1"], "--limit: expected a whole number of at least 0, got '-1'"),
-        (["replay", "python.json", "--limit", "0", "--count-only"], "lower --skip or raise --limit"),
-        (["replay", "python.json", "--head", "0"], "--head: expected a whole number of at least 1, got '0'"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -80,8 +58,6 @@ def test_a_mistake_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(tmp_path)
-    trace(tmp_path, (0, 0, "x"))
-    (tmp_path / "bad.json").write_text("{")
     os.mkfifo("pipe")
     assert status(argv) == 2
     out, err = capsys.readouterr()
@@ -99,13 +75,6 @@ def test_without_a_command_it_serves(monkeypatch: pytest.MonkeyPatch):
     assert served == ["relay", "None", "relay", "None", "9"]
 
 
-def test_training_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch):
-    import efim_lab.training.command as training
-
-    monkeypatch.setattr(training, "main", lambda argv: argv == ["run", "--help", "--model"])  # pyright: ignore
-    assert cli.main(["train", "run", "--help", "--model"])
-
-
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_is_one_line(option: str, capsys: pytest.CaptureFixture[str]):
     assert status([option]) == 0
@@ -119,7 +88,7 @@ def test_help_loads_no_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("set()\n")
-    assert all(command in done.stdout for command in ("serve", "headless", "complete", "doctor", "replay", "demo"))
+    assert all(command in done.stdout for command in ("serve", "headless", "complete", "doctor", "context", "demo"))
 
 
 def test_the_doctor_opens_no_store(tmp_path: Path):
@@ -127,75 +96,6 @@ def test_the_doctor_opens_no_store(tmp_path: Path):
     done = subprocess.run([sys.executable, "-m", "efim_ls", "doctor"], env=env, capture_output=True, check=False)
     assert done.returncode == 0 and b"store" not in done.stdout
     assert list(tmp_path.rglob("blocks.kv")) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["python.json", "rust.json"]
-)  # the model is asked whether it knows the language or not
-def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path, name: str):
-    start = "def area(width, height):\n    return width * height\n\n\n"
-    path = str(Path(trace(tmp_path, *typed("def edge(wid", len(start)), start=start)).rename(tmp_path / name))
-    counted, replayed = (
-        json.loads(run("replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
-        for more in (["--count-only"], [])
-    )
-    for figures in (counted, replayed):
-        assert (figures["policy"], figures["keystrokes"]) == ("efim", 8)
-        assert set(figures["recomputed"]) == {"mean", "p50", "p90", "p95", "p99", "max"}
-    assert replayed["prompt_tokens_mean"] == counted["prompt_tokens_mean"]
-    # What the server has computed ahead when the first request comes depends on when that is.
-    assert 0 < replayed["foreground"]["max"] <= counted["foreground"]["max"]
-    assert replayed["foreground"]["max"] + 8 * replayed["background"]["mean"] >= counted["foreground"]["max"] > 10
-    assert set(replayed) - set(counted) == MODEL_RAN
-
-
-def test_a_replay_that_the_server_does_not_complete_has_no_figures(tmp_path: Path):
-    path = trace(tmp_path, *typed("x", 0), start="# too large to be completed\n" * 200_000)
-    done = run("replay", path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "efim-ls: a keystroke was not completed: file too large\n"
-
-
-def test_a_policy_that_reuses_nothing_counts_every_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = trace(tmp_path, *typed("x = 1", 0))
-    assert cli.main(["replay", path, "--policy", "none", "--count-only", "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert figures["recomputed"]["mean"] == figures["prompt_tokens_mean"]
-    assert figures["reuse"] == 0
-
-
-def test_where_the_cursor_rests_the_server_works_ahead(tmp_path: Path):
-    start = "total = first + second\n" * 12
-    ends = [at for at, letter in enumerate(start) if letter == "\n"]
-    jumps = [(at + number, 0, "s") for number, at in enumerate(ends[::2])]
-    hasty, patient = (
-        json.loads(run("replay", trace(tmp_path, *jumps, start=start, minutes=minutes), "--json").stdout)
-        for minutes in (0, 1)
-    )
-    assert patient["background"]["mean"] > 10
-    assert patient["foreground"]["p50"] <= 2 < hasty["foreground"]["p50"]
-
-
-@pytest.mark.parametrize("policy", ["none", "psm", "spm", "efim-paper"])
-def test_other_policies_run_through_the_same_model(policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    start = "def area(width, height):\n    return width * height\n\n\n"
-    path = trace(tmp_path, *typed("def edge(wid", len(start)), start=start)
-    argv = ["replay", path, "--policy", policy, "--json", "--limit", "8"]
-    assert (cli.main(argv), cli.main([*argv, "--count-only"])) == (0, 0)
-    replayed, counted = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert set(replayed) - set(counted) == MODEL_RAN
-    for name in ("policy", "keystrokes", "prompt_tokens_mean", "reanchors"):
-        assert replayed[name] == counted[name]
-    assert replayed["recomputed"]["max"] == counted["recomputed"]["max"]
-    assert 0 < replayed["recomputed"]["mean"] <= counted["recomputed"]["mean"]
-    assert replayed["known"] == 0 < replayed["ttft_ms"]["p50"] <= replayed["total_ms"]["p50"]
-
-
-@pytest.mark.parametrize("how", [["--count-only"], ["--policy", "psm"], []])
-def test_a_missing_model_is_a_clear_error(how: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = trace(tmp_path, *typed("x = 1", 0))
-    assert cli.main(["replay", path, *how, "--model", "no/such/model"]) == 1
-    assert "no/such/model" in capsys.readouterr().err
 
 
 def test_complete_prints_what_fits_at_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -58,10 +58,7 @@ def test_bash_completes_commands_options_choices_and_paths(folder: Path) -> None
     assert bash("comp") == ["complete", "completion"]
     assert bash("cache", "") == ["ls", "verify", "clear"]
     assert bash("cache", "clear", "--f") == ["--file", "--folder"]
-    assert bash("replay", "--policy", "") == ["none", "psm", "spm", "efim-paper", "efim"]
-    assert bash("bench", "") == ["efim-paper", "reuse"]
-    assert bash("train", "to") == ["tokenizer"]
-    assert "--method" in bash("train", "--") and bash("train", "run", "--tok") == ["--tokenizer", "--tokens"]
+    assert bash("stop", "--a") == ["--all"]
     assert bash("complete", "pa") == ["package", "page.py"] or bash("complete", "pa") == ["page.py", "package"]
     assert bash("stats", "--folder", "") == ["package"]
 
@@ -75,7 +72,7 @@ def test_fish_completes_commands_options_and_choices(folder: Path) -> None:
 
     assert fish("efim-ls comp") == ["complete", "completion"]
     assert fish("efim-ls cache v") == ["verify"]
-    assert fish("efim-ls train run --tok") == ["--tokenizer", "--tokens"]
+    assert fish("efim-ls stop --a") == ["--all"]
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh")
@@ -94,7 +91,7 @@ def test_zsh_completes_commands_and_choices(folder: Path) -> None:
 
     os.write(terminal, b'autoload -Uz compinit; compinit -D -u; eval "$(cat script)"; print REA"DY"\n')
     until("READY")
-    for typed, completed in (("ca", "cache "), ("replay --policy s", "spm "), ("train to", "tokenizer ")):
+    for typed, completed in (("ca", "cache "), ("cache v", "verify ")):
         os.write(terminal, f"\x15efim-ls {typed}\t".encode())
         until(f"efim-ls {typed.rpartition(' ')[0]}".rstrip() + f" {completed}")
     os.close(terminal)

@@ -105,9 +105,9 @@ def test_a_corpus_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (None, "cannot be read .*No such file.*: make it with `efim-ls train corpus`, or check the path"),
+        (None, "cannot be read .*No such file.*: make it with `python -m efim_lab train corpus`, or check the path"),
         ("", "has no code: name a heldout.jsonl or a folder"),
-        ("{", "is damaged .*: make it with `efim-ls train corpus`"),
+        ("{", "is damaged .*: make it with `python -m efim_lab train corpus`"),
         ('{"path": "a"}\n', "is damaged"),
         ('{"path": "a", "text": 1}\n', "is damaged"),
         ("\0\udcff", "is damaged"),

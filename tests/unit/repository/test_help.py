@@ -8,19 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from efim_lab.commands import cli as laboratory
+from efim_lab.training import command as training
+from efim_lab.training.finetune import command as finetuning
 from efim_ls.cli import build_parser
-from efim_ls.commands import lab
 from efim_ls.commands.arguments import Parser, actions, all_parsers, subparsers
 
-COMMAND = re.compile(r"efim-ls[^|<>)\n]*")  # a command line within a line of a shell
+COMMAND = re.compile(r"(?:efim-ls|python -m efim_lab)[^|<>)\n]*")  # a command line within a line of a shell
+TRAIN = f"{laboratory.PROGRAM} train"
 
 
 def every_parser() -> Iterator[argparse.ArgumentParser]:
-    """All parsers, `train`'s own in place of the empty one that only names it."""
-    yield from (each for each in all_parsers(build_parser()) if each.prog != "efim-ls train")
-    scratch, finetuning = lab.train_parsers()
-    yield from all_parsers(scratch)
-    yield finetuning
+    """All parsers of both command lines, `train`'s own in place of the empty one that only names it."""
+    yield from all_parsers(build_parser())
+    yield from (each for each in all_parsers(laboratory.build_parser()) if each.prog != TRAIN)
+    yield from all_parsers(training.build_parser())
+    yield finetuning.build_parser()
 
 
 PARSERS = list(every_parser())
@@ -35,18 +38,21 @@ def examples(parser: argparse.ArgumentParser) -> list[str]:
     return [line.strip() for line in indented]
 
 
-def parse(words: list[str]) -> None:
-    """Parse arguments as the command line does; exits if they are wrong."""
-    if words[:1] != ["train"]:
-        build_parser().parse_args(words)
-        return
-    scratch, finetuning = lab.train_parsers()
-    (finetuning if "--base" in words else scratch).parse_args(words[1:])
+def parse(command: str) -> None:
+    """Parse a command line as its program does; exits if it is wrong."""
+    if command.startswith(TRAIN):
+        step = finetuning if "--base" in command else training
+        step.build_parser().parse_args(command.removeprefix(TRAIN).split())
+    elif command.startswith(laboratory.PROGRAM):
+        laboratory.build_parser().parse_args(command.removeprefix(laboratory.PROGRAM).split())
+    else:
+        build_parser().parse_args(command.split()[1:])
 
 
 def test_every_command_is_looked_at() -> None:
     names = {each.prog for each in PARSERS}
-    assert {"efim-ls", "efim-ls serve", "efim-ls bench efim-paper", "efim-ls train run", "efim-ls train"} <= names
+    assert {"efim-ls", "efim-ls serve", "efim-ls context"} <= names
+    assert {f"python -m efim_lab{each}" for each in ("", " bench efim-paper", " train run", " train")} <= names
     assert len(PARSERS) > 20
 
 
@@ -63,18 +69,13 @@ def test_its_examples_parse(parser: argparse.ArgumentParser) -> None:
     for line in examples(parser):
         [command] = COMMAND.findall(line.partition(" > ")[0])
         assert command.startswith(parser.prog)
-        parse(command.split()[1:])
+        parse(command)
 
 
-def test_the_help_lists_each_command_once_and_those_for_engineers_last() -> None:
-    parser = build_parser()
-    users, _, engineers = parser.format_help().partition("commands for engineers:\n")
-    listed = [
-        re.findall(r"^  ([a-z]+)  ", part.partition("\n\noptions:")[0], re.MULTILINE) for part in (users, engineers)
-    ]
-    assert listed[0] + listed[1] == list(subparsers(parser))
-    assert listed[1] == ["context", "replay", "eval", "bench", "train"]
-    assert "-h, --help" in engineers and engineers.endswith(f"{parser.epilog}\n")
+@pytest.mark.parametrize("parser", [build_parser(), laboratory.build_parser()], ids=lambda parser: parser.prog)
+def test_the_help_lists_each_command_once(parser: Parser) -> None:
+    listed = re.findall(r"^    ([a-z]+)  ", parser.format_help().partition("\n\noptions:")[0], re.MULTILINE)
+    assert listed and listed == list(subparsers(parser))
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=NAMES)

@@ -24,10 +24,17 @@ BASE = (
     "efim_lab.errors", "efim_lab.documents", "efim_lab.package_memories", "efim_lab.simulation",
 )  # fmt: skip
 RUNTIME, STORE = ("model_runtime",), ("kv_store",)
-LAB = ("efim_lab.training", "efim_lab.evaluation", "efim_lab.replay", "efim_lab.paper", "efim_lab.reuse")
+LAB = tuple(f"efim_lab.{each}" for each in ("training", "evaluation", "replay", "paper", "reuse", "reference"))
 # A room, and the rooms beside itself that it may import.
 ROOMS: dict[str, tuple[str, ...]] = {
-    "efim_lab.reference": ("efim_ls.cli", "efim_ls.commands"),
+    "efim_lab.commands": (
+        *LAB,
+        "efim_ls.commands.arguments",
+        "efim_ls.completion",
+        "editor_clients.headless",
+        *RUNTIME,
+    ),  # fmt: skip
+    "efim_lab.reference": ("efim_lab.training", "efim_ls.cli", "efim_ls.commands"),
     "efim_ls.cli": ("efim_ls.lsp", "efim_ls.daemon", "efim_ls.commands", "editor_clients.headless"),
     "efim_ls.daemon": (
         "efim_ls.lsp",
@@ -43,13 +50,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "efim_ls.access",
         "efim_ls.text",
     ),  # fmt: skip
-    "efim_ls.commands.lab": (
-        "efim_ls.commands",
-        "efim_ls.completion",
-        *LAB,
-        "editor_clients.headless",
-        *RUNTIME,
-    ),
     "efim_ls.commands": (
         "efim_ls.daemon.address",
         "efim_ls.completion",
@@ -151,7 +151,7 @@ def test_rows_lead_one_way() -> None:
 def test_every_module_is_in_a_room_or_a_base() -> None:
     inits = {package for package in PACKAGES} | {f"{package}.__init__" for package in PACKAGES}
     homeless = {m for m in MODULES if room_of(m) is None and not within(m, *BASE)}
-    assert homeless - inits == {"efim_ls.__main__"}
+    assert homeless - inits == {"efim_ls.__main__", "efim_lab.__main__"}
 
 
 @pytest.mark.parametrize("base", [module for module in MODULES if within(module, *BASE)])
@@ -170,6 +170,12 @@ def test_a_base_imports_no_room_of_its_package(base: str) -> None:
 )
 def test_a_library_is_imported_only_by(imported: tuple[str, ...], importing: tuple[str, ...]) -> None:
     assert {module for module in importers(*imported) if not within(module, *importing)} == set()
+
+
+def test_nothing_that_is_installed_imports_the_laboratory() -> None:
+    """Wheels leave it out."""
+    outside = {module for module in importers("efim_lab") if not within(module, "efim_lab")}
+    assert outside == set()
 
 
 def test_the_two_leaves_meet_in_one_module() -> None:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from efim_lab.reference.__main__ import RENDERED
+from efim_lab.commands.cli import build_parser
+from efim_lab.reference.files import rendered
 from efim_lab.reference.settings import settings_page
 from efim_ls.settings import DESCRIPTIONS
+
+RENDERED = rendered(build_parser())
 
 
 @pytest.mark.parametrize("path", RENDERED, ids=lambda path: path.name)

@@ -167,7 +167,7 @@ def test_damage_is_told_in_one_line(refusal: Refusal, other: Path, what: str) ->
     damage, reason = DAMAGE[what]
     damage(other)
     told = refusal(base=other)
-    assert reason in told and ": " in told.removeprefix("efim-ls train: ")
+    assert reason in told and ": " in told.removeprefix("python -m efim_lab train: ")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--base", "x", "--help"], ["--method", "lora", "--help", "--base=x"]])
@@ -206,7 +206,7 @@ def test_a_package_that_is_too_old_is_told_with_what_to_install(
     for name in ("finetune", "tuned_card", "tuner", "lora"):
         monkeypatch.delitem(sys.modules, f"efim_lab.training.finetune.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "peft", ModuleType("peft"))
-    assert re.search(r"cannot import name .*'peft'.*: run pip install '\.\[train\]' in a clone", refusal())
+    assert re.search(r"cannot import name .*'peft'.*: run pip install --editable '\.\[train\]'", refusal())
 
 
 def test_a_folder_that_holds_a_run_is_left_alone(refusal: Refusal, tmp_path: Path) -> None:

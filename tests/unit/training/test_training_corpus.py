@@ -337,12 +337,12 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["corpus", str(tmp_path / "absent"), "--out", str(tmp_path)]) == 1
     assert main(["tokenizer", "--corpus", str(tmp_path), "--out", str(tmp_path)]) == 1
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 2 and all(line.startswith("efim-ls train: ") for line in errors)
+    assert len(errors) == 2 and all(line.startswith("python -m efim_lab train: ") for line in errors)
 
 
 def test_an_empty_folder_and_a_damaged_file_are_refused(tmp_path: Path):
     with pytest.raises(WorkError, match="name a folder with more code"):
         corpus.write(tmp_path, corpus.gather([], pytest.fail), [])
     (tmp_path / "train.jsonl").write_text('{"path": 1')
-    with pytest.raises(WorkError, match="is damaged.*make it with `efim-ls train corpus`"):
+    with pytest.raises(WorkError, match="is damaged.*make it with `python -m efim_lab train corpus`"):
         documents.read_documents(tmp_path / "train.jsonl")

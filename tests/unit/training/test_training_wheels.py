@@ -103,7 +103,7 @@ def test_a_damaged_wheel_and_a_folder_without_wheels_are_named(tmp_path: Path):
     (tmp_path / "alpha-1.0-py3-none-any.whl").write_bytes(b"no zip")
     with pytest.raises(WorkError, match=r"alpha-1.0-py3-none-any.whl cannot be unpacked .*: fetch it again"):
         wheels.unpack(tmp_path / "alpha-1.0-py3-none-any.whl", tmp_path / "out")
-    with pytest.raises(WorkError, match="holds no distributions: make it with `efim-ls train fetch`"):
+    with pytest.raises(WorkError, match="holds no distributions: make it with `python -m efim_lab train fetch`"):
         wheels.fetched(tmp_path)
 
 

@@ -26,7 +26,7 @@ Command = list[str]
 @pytest.fixture
 def command(gathered: Path, tmp_path: Path) -> Command:
     words = ("--corpus", gathered, "--tokenizer", gathered, "--out", tmp_path / "run", "--lines", 0, "--tokens")
-    return [sys.executable, "-m", "efim_ls", "train", "run", *map(str, words)]
+    return [sys.executable, "-m", "efim_lab", "train", "run", *map(str, words)]
 
 
 def wait_until(true: Callable[[], bool]) -> None:

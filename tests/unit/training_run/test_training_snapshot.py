@@ -27,7 +27,7 @@ PLAN = replace(SETTINGS, decay=0.0)
 
 @pytest.fixture
 def command(gathered: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`efim-ls train run` on 12 steps of the tiny model, measured after each fourth."""
+    """`python -m efim_lab train run` on 12 steps of the tiny model, measured after each fourth."""
     monkeypatch.setattr(pretraining, "PLANS", {"cpu": SETTINGS, "cuda": SETTINGS})
     monkeypatch.setattr(measurement, "MEASURE_EVERY", 4 * STEP)
     words = ["--corpus", gathered, "--tokenizer", gathered, "--tokens", STEPS * STEP / 1e6, "--lines", "6"]
@@ -104,7 +104,7 @@ def test_a_run_continues_from_its_snapshot_and_its_card_says_so(
     card = (small / "README.md").read_text()
     assert "A pretraining run: 0.0 of 0.003072 million tokens" in card and "500 entries" in card
     assert "from 5 sources" not in card and "from 1 sources" in card and str(tmp_path) not in card
-    assert "efim-ls train run --resume --from SNAPSHOT --corpus corpus" in card and "of 6" in card
+    assert "python -m efim_lab train run --resume --from SNAPSHOT --corpus corpus" in card and "of 6" in card
 
     words = [*command, "--decay", "0", "--tokens", str(2 * STEPS * STEP / 1e6), "--resume", "--from", str(small)]
     assert main([*words, "--out", str(moved)]) == 0

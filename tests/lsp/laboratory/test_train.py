@@ -18,7 +18,7 @@ PATIENCE = 300.0  # seconds
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_ls", *argv]
+    command = [sys.executable, "-m", "efim_lab", *argv]
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE)
 
 
@@ -45,7 +45,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     out = tmp_path / "run"
     order = ("train", "run", "--corpus", str(gathered), "--tokenizer", str(gathered), "--tokens", "0.2")
     order += ("--lines", "5", "--out", str(out))
-    command = [sys.executable, "-m", "efim_ls", *order]
+    command = [sys.executable, "-m", "efim_lab", *order]
     killed = subprocess.Popen(command, stdout=subprocess.PIPE)
     wait_until(lambda: killed.poll() is not None or any(out.glob("checkpoint-*")))
     killed.kill()

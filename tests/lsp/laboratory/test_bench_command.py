@@ -1,4 +1,4 @@
-"""`efim-ls bench efim-paper`, run as a user runs it."""
+"""`python -m efim_lab bench efim-paper`, run as a user runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.models import CODE, Tiny, make
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_ls", "bench", *arguments]
+    command = [sys.executable, "-m", "efim_lab", "bench", *arguments]
     return subprocess.run(command, env=ENV, capture_output=True, encoding="utf-8", timeout=HANG, check=False)
 
 
@@ -50,7 +50,7 @@ def test_a_model_with_another_ones_tokenizer_is_refused(tmp_path: Path) -> None:
     done = run("efim-paper", "--users", "1", "--tokens", "2", *named)
     assert (done.returncode, done.stdout) == (1, "")
     told = "tokenizer.json is another model's (the tokenizer has 400 tokens, the model 300)"
-    assert done.stderr == f"efim-ls: {told}: fetch the model again\n"
+    assert done.stderr == f"python -m efim_lab: {told}: fetch the model again\n"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_mistake_is_one_line(
     Path("short/a.py").write_text(CODE)
     done = run("efim-paper", *arguments)
     assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr.startswith("efim-ls") and complaint in done.stderr and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("python -m efim_lab") and complaint in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_an_experiment_must_be_named() -> None:

@@ -1,0 +1,8 @@
+"""`python -m efim_lab VERB`: the laboratory's command line."""
+
+import sys
+
+from efim_lab.commands.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
