@@ -32,8 +32,7 @@ from efim_ls.lsp.server import DiscreetFormatter, build_server, fetch_model, ser
 from efim_ls.lsp.transport import MessageReader
 from efim_ls.lsp.wire import ACCEPTED, END, LOG, REFUSED, STOPPED, framed
 from efim_ls.session import one_shot
-from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread
+from efim_ls.session.engine_thread import EngineClient, EngineThread
 from efim_ls.session.loader import CLOSING, LOADING
 from efim_ls.session.requests import TURN
 from efim_ls.settings import DEFAULTS
@@ -199,7 +198,7 @@ class Daemon:
 
     async def _complete(self, wanted: dict[str, object]) -> one_shot.Told:
         """Answer `efim-ls complete` with the embedded model; nothing is kept of it on disk."""
-        lane, completer = EngineLane(self._engine), None
+        engine, completer = EngineClient(self._engine), None
         place = FilePlace(Path(str(wanted["path"])), int(str(wanted["line"])), int(str(wanted["column"])))
 
         def tell(cancel: Cancel) -> one_shot.Told:
@@ -211,14 +210,14 @@ class Daemon:
         try:
             document = await asyncio.to_thread(one_shot.read, place.path)
             cursor, moved = one_shot.cursor_at(document, place)
-            completer = await lane.run(LOADING, lambda _: self._models.load(DEFAULTS, _silent))
+            completer = await engine.run(LOADING, lambda _: self._models.load(DEFAULTS, _silent))
             request = await asyncio.to_thread(one_shot.request_at, document, cursor, "", completer.tokenizer)
-            return await lane.run(document.uri, tell, turn=TURN) | {"moved": moved}
+            return await engine.run(document.uri, tell, turn=TURN) | {"moved": moved}
         except (Failure, ModelError) as error:
             return {"failure": str(error), "status": getattr(error, "status", Failure.status)}
         finally:
             if completer is not None:
-                await lane.run(LOADING, partial(_forget, completer))
+                await engine.run(LOADING, partial(_forget, completer))
 
     def _wait_for_clients(self) -> None:
         """End after a while without clients; at once if a newer daemon has taken this one's place."""

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from efim_ls.request import Ahead, Answer, Request, Status
-from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread, Job
+from efim_ls.session.engine_thread import EngineClient, EngineThread, Job
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.errors import ModelError
@@ -114,7 +113,7 @@ class ModelLoader:
     Used on the event loop only. `released` is called before a model is released.
     """
 
-    def __init__(self, engine: EngineLane, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
+    def __init__(self, engine: EngineClient, load: Load, fetch: Fetch, released: Callable[[], None]) -> None:
         """Download on a separate thread, which touches no tensors; load and close models on the engine thread."""
         self.completer: CompletionBackend | None = None
         self.status = Status("loading", "waiting for the editor's settings")

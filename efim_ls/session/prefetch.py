@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from efim_ls.request import Request
 from efim_ls.session.documents import OpenDocument, OpenDocuments
-from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import Job
+from efim_ls.session.engine_thread import EngineClient, Job
 from efim_ls.session.loader import CompletionBackend, ModelLoader
 from efim_ls.text.lines import line_end_in
 from model_runtime.cancel import Cancel, Cancelled
@@ -29,7 +28,7 @@ class BackgroundWork:
 
     def __init__(
         self,
-        engine: EngineLane,
+        engine: EngineClient,
         documents: OpenDocuments,
         model: ModelLoader,
         at_rest: Callable[[OpenDocument], None],

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from statistics import median
 
 from efim_ls.request import Answer, Costs, Request
-from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import Job
+from efim_ls.session.engine_thread import EngineClient, Job
 
 LONGEST_GAP = 1.0  # seconds: a longer gap is a pause to think, not part of the typing rhythm
 FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need not be faster
@@ -62,7 +61,7 @@ class _UnderWay:
 class RequestQueue:
     """Sends each document's latest request to the engine thread. Used on the event loop only."""
 
-    def __init__(self, engine: EngineLane, job_of: Callable[[Request], Job[Answer]]) -> None:
+    def __init__(self, engine: EngineClient, job_of: Callable[[Request], Job[Answer]]) -> None:
         """Run `job_of(request)` on the engine thread, under the document's URI."""
         self.debounce = Debounce()
         self._engine, self._job_of = engine, job_of

@@ -15,8 +15,7 @@ from efim_ls.access.rules import Rules
 from efim_ls.paths import real_path
 from efim_ls.request import Ahead, Answer, Reason, Request, Status
 from efim_ls.session.documents import OpenDocument, OpenDocuments
-from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread, Job
+from efim_ls.session.engine_thread import EngineClient, EngineThread, Job
 from efim_ls.session.loader import Fetch, Load, ModelLoader, Progress, nothing_to_fetch
 from efim_ls.session.prefetch import BackgroundWork
 from efim_ls.session.requests import RequestQueue
@@ -50,7 +49,7 @@ class Session:
         """Share an engine thread with other sessions, or own one."""
         self.settings = Settings()
         self.on_index_status: Callable[[IndexStatus], None] = lambda _: None
-        self.engine = EngineLane(engine or EngineThread())
+        self.engine = EngineClient(engine or EngineThread())
         self.repository = Repository(
             lambda: self.engine.is_typing(STILL_TYPING),
             lambda status: self.on_index_status(status),

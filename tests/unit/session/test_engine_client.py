@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from efim_ls.session.engine_lane import EngineLane
-from efim_ls.session.engine_thread import EngineThread
+from efim_ls.session.engine_thread import EngineClient, EngineThread
 from model_runtime.cancel import Cancel, Cancelled
 
 
@@ -43,7 +42,7 @@ async def begun(work: Steps) -> None:
 
 
 async def test_clients_with_the_same_keys_do_not_supersede_each_other(thread: EngineThread):
-    one, two = EngineLane(thread), EngineLane(thread)
+    one, two = EngineClient(thread), EngineClient(thread)
     assert await asyncio.gather(one.run("a", lambda _: 1), two.run("a", lambda _: 2)) == [1, 2]
     old = one.run("a", lambda _: "old", after=60)
     assert await one.run("a", lambda _: "new") == "new"
@@ -52,7 +51,7 @@ async def test_clients_with_the_same_keys_do_not_supersede_each_other(thread: En
 
 
 async def test_a_long_job_lets_others_go_before_and_is_continued(thread: EngineThread):
-    one, two, log = EngineLane(thread), EngineLane(thread), list[str]()
+    one, two, log = EngineClient(thread), EngineClient(thread), list[str]()
     long, short = Steps(60, log, "long"), Steps(2, log, "short")
     answer = one.run("a", long, turn=0.01)
     await begun(long)
@@ -63,17 +62,17 @@ async def test_a_long_job_lets_others_go_before_and_is_continued(thread: EngineT
 
 
 async def test_a_client_alone_is_not_interrupted(thread: EngineThread):
-    lane, log = EngineLane(thread), list[str]()
+    engine, log = EngineClient(thread), list[str]()
     long = Steps(60, log, "long")
-    answer = lane.run("a", long, turn=0.001)
+    answer = engine.run("a", long, turn=0.001)
     await begun(long)
-    other = lane.run("b", lambda _: list(log))
+    other = engine.run("b", lambda _: list(log))
     assert await answer == "long" and len(await other) == 60
     assert long.turns == 1
 
 
 async def test_jobs_without_turns_run_to_their_end(thread: EngineThread):
-    one, two, log = EngineLane(thread), EngineLane(thread), list[str]()
+    one, two, log = EngineClient(thread), EngineClient(thread), list[str]()
     loading = Steps(60, log, "loading")
     loaded = one.run("a", loading)
     await begun(loading)
@@ -82,7 +81,7 @@ async def test_jobs_without_turns_run_to_their_end(thread: EngineThread):
 
 
 async def test_turns_grow_until_a_job_ends_that_loses_its_work(thread: EngineThread):
-    one, two = EngineLane(thread), EngineLane(thread)
+    one, two = EngineClient(thread), EngineClient(thread)
     turns = 0
 
     def forgetful(cancel: Cancel) -> str:
@@ -100,7 +99,7 @@ async def test_turns_grow_until_a_job_ends_that_loses_its_work(thread: EngineThr
 
 
 async def test_one_that_leaves_takes_its_own_work_with_it(thread: EngineThread):
-    one, two, ran = EngineLane(thread), EngineLane(thread), list[str]()
+    one, two, ran = EngineClient(thread), EngineClient(thread), list[str]()
     blocker = Steps(10_000, list[str](), "blocker")
     one.allow(60)
     two.allow(30)
@@ -120,7 +119,7 @@ async def test_one_that_leaves_takes_its_own_work_with_it(thread: EngineThread):
 
 
 async def test_clients_share_the_largest_budget(thread: EngineThread):
-    one, two = EngineLane(thread), EngineLane(thread)
+    one, two = EngineClient(thread), EngineClient(thread)
     one.allow(6)
     two.allow(2)
     assert (one.idle_seconds, two.idle_seconds, thread.idle_budget.seconds) == (6, 2, 6)
@@ -129,7 +128,7 @@ async def test_clients_share_the_largest_budget(thread: EngineThread):
 
 
 async def test_anyone_who_types_holds_the_work_beside(thread: EngineThread):
-    one, two = EngineLane(thread), EngineLane(thread)
+    one, two = EngineClient(thread), EngineClient(thread)
     assert not two.is_typing(10)
     one.note_typing()
     assert two.is_typing(10) and not two.is_typing(0)
