@@ -254,7 +254,6 @@ def _eval(arguments: argparse.Namespace) -> int:
 
 
 def _efim_paper(arguments: argparse.Namespace) -> int:
-    from efim_ls.paths import SPEED, cache_folder
     from model_runtime.checkpoint.hub.names import model_folder
 
     _check_data(arguments.data)
@@ -264,8 +263,7 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
 
     size = ExperimentSize(arguments.users, arguments.rounds, arguments.tokens)
     with _work_errors():
-        speed = cache_folder("") / SPEED
-        run_experiment(arguments.data, model_folder(arguments.model), size, speed, arguments.json)
+        run_experiment(arguments.data, model_folder(arguments.model), size, arguments.json)
     return 0
 
 
