@@ -50,7 +50,7 @@ class Side:
 
         self.model: Model = load(
             read_checkpoint(folder), local_cache=False, progress=lambda *_: None, open_source=opened,
-            device="cpu", weights="int8", threads=1, speed_notes=None, capacity=1400, kv_memory_mib=64,
+            device="cpu", weights="int8", threads=1, capacity=1400, kv_memory_mib=64,
         )  # fmt: skip
         self._frames: list[Frame] = []
 

@@ -32,7 +32,7 @@ from model_runtime.engine.ngram_cache import NgramCache, read_ngram_cache
 from model_runtime.engine.sampler import Sampler
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.loading.autotune import CpuMethod
+from model_runtime.loading.formats import CpuMethod
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TOKENS = 3_000_000

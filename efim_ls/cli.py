@@ -92,8 +92,10 @@ def _add_serving(commands: Subparsers) -> tuple[Parser, ...]:
     complete.set_defaults(run=_complete)
     summary = "check the installation, and measure how fast suggestions come"
     details = "The first line is the verdict. The exit status is 1 if something is wrong."
-    lines = ("efim-ls doctor", "efim-ls doctor --model Qwen/Qwen2.5-Coder-1.5B")
+    lines = ("efim-ls doctor", "efim-ls doctor --model Qwen/Qwen2.5-Coder-1.5B", "efim-ls doctor --measure")
     doctor = add_command(commands, "doctor", summary, *lines, details=details)
+    measured = "time passes of the model with each number format, and mark the one in use; takes seconds longer"
+    doctor.add_argument("--measure", action="store_true", help=measured)
     doctor.set_defaults(run=_doctor)
     return headless, complete, doctor
 
@@ -245,7 +247,7 @@ def _place(text: str) -> FilePlace:
 def _doctor(arguments: argparse.Namespace) -> int:
     from efim_ls.commands import doctor
 
-    return doctor.show(arguments.model)
+    return doctor.show(arguments.model, arguments.measure)
 
 
 def _cache(arguments: argparse.Namespace) -> int:
@@ -308,9 +310,8 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 def _models(arguments: argparse.Namespace) -> int:
     from efim_ls.commands import models
-    from efim_ls.paths import cache_folder
 
-    return models.show(cache_folder(""), arguments.json, arguments.model)
+    return models.show(arguments.json, arguments.model)
 
 
 def _completion(arguments: argparse.Namespace) -> int:

@@ -10,8 +10,7 @@ import platformdirs
 
 from kv_store.block import tag
 
-SPEED = "speed.json"  # what passes cost on this machine; beside the models' folders
-HASHES = "hashes.json"  # of models' files, which take seconds to make
+HASHES = "hashes.json"  # of models' files, which take seconds to make; beside the models' folders
 
 
 def cache_folder(setting: str) -> Path:

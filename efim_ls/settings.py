@@ -189,7 +189,7 @@ class Settings:
         "The number format of the model's weights on a CPU. A GPU uses bf16, or `int8` if you ask for it.",
         "Model",
         choices={
-            "auto": "The fastest format on this machine, which is measured once.",
+            "auto": "The fastest format that this machine can use, by a fixed rule: the same at every start.",
             "fp32": "32 bits for each number.",
             "fp16": "16 bits for each number.",
             "int8": "8 bits for each number: an approximation.",

@@ -62,7 +62,6 @@ def _add_reuse(experiments: Subparsers, asyncio: Path) -> None:
 
 
 def _efim_paper(arguments: argparse.Namespace) -> int:
-    from efim_ls.paths import SPEED, cache_folder
     from model_runtime.checkpoint.hub.names import model_folder
 
     check_data(arguments.data)
@@ -72,8 +71,7 @@ def _efim_paper(arguments: argparse.Namespace) -> int:
 
     size = ExperimentSize(arguments.users, arguments.rounds, arguments.tokens)
     with work_errors():
-        speed = cache_folder("") / SPEED
-        run_experiment(arguments.data, model_folder(arguments.model), size, speed, arguments.json)
+        run_experiment(arguments.data, model_folder(arguments.model), size, arguments.json)
     return 0
 
 

@@ -83,7 +83,6 @@ class MeasuredModel:
             capacity=CAPACITY,
             kv_memory_mib=KV_MEMORY_MIB,
             local_cache=True,
-            speed_notes=None,
             progress=_silent,
         )
         self._engines: dict[Chooser, Engine] = {"model": model.engine.with_ngram_cache(None), "mixture": model.engine}

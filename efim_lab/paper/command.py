@@ -33,18 +33,17 @@ class ExperimentSize(NamedTuple):
     tokens: int
 
 
-def run_experiment(source: Path, folder: Path, size: ExperimentSize, measured: Path | None, print_json: bool) -> None:
+def run_experiment(source: Path, folder: Path, size: ExperimentSize, print_json: bool) -> None:
     """Measure the model in `folder` on the code in `source`; print a table and, if asked, JSON as the last line.
 
-    `measured` is the file that records the CPU's fastest decoder. Raises WorkError if the data and ModelError if the
-    model is unsuitable.
+    Raises WorkError if the data and ModelError if the model is unsuitable.
     """
     config = read_config(folder)
     longest = texts.longest(config.context, size.tokens)
     prompts = _prompts(source, folder, size, longest)
     lengths = [len(ids) for asked in prompts[FIM_REUSE] for ids in asked]
     capacity = _capacity(config, prompts, size.tokens)
-    device, runtime = load_runtime(folder, config, capacity, size.users * len(SCHEMES), measured)
+    device, runtime = load_runtime(folder, config, capacity, size.users * len(SCHEMES))
     with _bar(REPEATS * len(SCHEMES) * len(lengths)) as answered:
         found = measure(runtime.decoder, runtime.arena, prompts, size.tokens, answered)
     setup = ExperimentSetup(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from efim_ls.completion.models.cache_file import CacheFile
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.any_decoder import Runtime
@@ -20,20 +19,17 @@ MIB = 1 << 20
 THREADS = 1  # the server's default
 
 
-def load_runtime(
-    folder: Path, config: ModelConfig, capacity: int, arenas: int, measured: Path | None
-) -> tuple[str, Runtime]:
+def load_runtime(folder: Path, config: ModelConfig, capacity: int, arenas: int) -> tuple[str, Runtime]:
     """Load a model with `arenas` arenas of `capacity` tokens; return the device's name and the runtime.
 
-    `measured` is the file that records the CPU's fastest decoder. Raises ModelError if memory is too small.
+    Raises ModelError if memory is too small.
     """
     memory = -(-arenas * arena_bytes(config, capacity) // MIB)
     device = choose_device("auto", config, memory)
     torch.set_num_threads(THREADS)
     weights = read_weights(folder, config)
     if device.device == "cpu":
-        notes = CacheFile(measured) if measured else None
-        wanted = DecoderOptions(weights="auto", threads=THREADS, speed_notes=notes)
+        wanted = DecoderOptions(weights="auto", threads=THREADS)
         forms = usable_formats(config, "auto", kv_bytes(config, capacity, arenas))
         return "CPU, one thread", load_on_cpu(config, weights, capacity, arenas, wanted, forms)
 

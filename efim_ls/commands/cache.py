@@ -17,7 +17,7 @@ from rich.table import Table
 
 from efim_ls.commands.arguments import counted, model_name
 from efim_ls.completion.planning.notes import uri_of
-from efim_ls.paths import HASHES, SPEED, document_tag, file_path
+from efim_ls.paths import HASHES, document_tag, file_path
 from efim_ls.workspace.database.inspection import find_damage
 from efim_ls.workspace.database.origin import IndexSummary, read_summary
 from efim_ls.workspace.database.place import REPOSITORIES, SUFFIX, index_size, remove_index
@@ -31,6 +31,7 @@ from kv_store.notes import Notes
 from kv_store.open import ABOUT, BLOCKS, NOTES, OBSOLETE
 
 MB = 1e6
+OBSOLETE_SPEEDS = "speed.json"  # in which earlier versions recorded what passes of models took
 UNUSED = Usage(0, 0, 0)
 
 
@@ -114,7 +115,7 @@ def _clear_all(cache: Path) -> None:
         shutil.rmtree(folder)
     if (cache / REPOSITORIES).is_dir():
         shutil.rmtree(cache / REPOSITORIES)
-    for name in (OBSOLETE, SPEED, HASHES):
+    for name in (OBSOLETE, OBSOLETE_SPEEDS, HASHES):
         (cache / name).unlink(missing_ok=True)
     for path in cache.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)

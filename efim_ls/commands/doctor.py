@@ -22,7 +22,7 @@ from efim_ls.languages import ANY, name_of
 from efim_ls.paths import cache_folder
 from efim_ls.request import Answer, Request
 from efim_ls.session.loader import CLOSING
-from efim_ls.settings import Settings
+from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.version import installed_version
 from efim_ls.workspace.database.origin import read_summary
 from efim_ls.workspace.database.place import index_path, index_size
@@ -39,6 +39,7 @@ SAMPLE = "def mean(values):\n    total = 0\n    for value in values:\n        "
 KEYSTROKES = "qux = zed(vex, wye)"  # unlike any suggestion, because typing through a suggestion costs nothing
 # A prompt of some 250 tokens, none of which the sample's prompt begins with.
 PLACE = "".join(f"def take_{n}(shelf, count={n}):\n    return shelf.items[count:{n}0]\n\n\n" for n in range(1, 13))
+PASSES = "milliseconds of a pass of 1, 4 and 64 rows"
 NAMED = 3  # languages that the verdict names
 PACKAGES = ("efim-ls", "torch", "tokenizers", "xformers", "pygls")
 
@@ -57,12 +58,12 @@ class Examination(NamedTuple):
     sections: Mapping[str, Facts] = {}
 
 
-def show(model: str) -> int:
-    """Print a verdict, then the facts it rests on; return 1 if something is wrong."""
+def show(model: str, measure: bool = False) -> int:
+    """Print a verdict, then the facts it rests on, if asked with times by format; return 1 if something is wrong."""
     began = perf_counter()
     with Console(stderr=True).status("loading the model") as status:
         try:
-            found = _examine(model, began, status)
+            found = _examine(model, began, status, measure)
         except (Failure, ModelError) as error:
             found = Examination(problem=str(error))
         sections = {**found.sections, "index of the working folder": _index(), "machine": _machine()}
@@ -77,8 +78,8 @@ def show(model: str) -> int:
     return 1 if any(problems.values()) else 0
 
 
-def _examine(model: str, began: float, status: Status) -> Examination:
-    """Load the model and measure it; raises Failure or ModelError if it cannot be used."""
+def _examine(model: str, began: float, status: Status, measure: bool) -> Examination:
+    """Load the model and measure its answers; raises Failure or ModelError if it cannot be used."""
     check_model(model)
     from efim_ls.completion.completer import Completer
     from model_runtime.decoder.native.decoder import native_missing
@@ -89,7 +90,7 @@ def _examine(model: str, began: float, status: Status) -> Examination:
         lambda said, percent: status.update(f"{escape(said)} ({percent} %)"),
     )
     status.update("measuring keystrokes")
-    found = _measure(completer, began)
+    found = _measure_answers(completer, began)
     described = {name: str(value) for name, value in completer.describe().items() if not name.startswith("store")}
     described["model"] = model_name(described["model"])
     described["languages"] = ", ".join(completer.languages)
@@ -97,10 +98,32 @@ def _examine(model: str, began: float, status: Status) -> Examination:
     facts = {name.replace("_", " "): value for name, value in described.items() if value}
     why_not = native_missing(read_config(EMBEDDED)) if described["device"] == "cpu" else None
     slower = f"the compiled decoder is left out: {why_not}" if why_not else None
-    return found._replace(slower=slower, sections={**found.sections, "model": facts})
+    sections = {**found.sections, "model": facts}
+    if measure:
+        status.update("measuring number formats")
+        in_use = f"{described['weights']} {described['decoder']}" if described["device"] == "cpu" else ""
+        sections[PASSES] = _measure_formats(model, in_use)
+    return found._replace(slower=slower, sections=sections)
 
 
-def _measure(completer: Completer, began: float) -> Examination:
+def _measure_formats(model: str, in_use: str) -> Facts:
+    """Time passes on the CPU in each way that works here; `in_use` names the one that computes the model."""
+    from model_runtime.checkpoint.hub.names import model_folder
+    from model_runtime.loading.checkpoint_reader import read_architecture
+    from model_runtime.loading.formats import usable_methods
+    from model_runtime.loading.pass_times import measure_passes
+
+    config = read_architecture(model_folder(model))
+    if config.foreign:
+        return {"not measured": "transformers computes this model"}
+    found = measure_passes(config, usable_methods(config), DEFAULTS.threads)
+    return {
+        str(way): f"{times.one:.2f}, {times.few:.2f}, {times.many:.1f}" + ", in use" * (str(way) == in_use)
+        for way, times in found.items()
+    }
+
+
+def _measure_answers(completer: Completer, began: float) -> Examination:
     """Complete a sample of Python, then type into it; `began` is when the command started."""
     answers = [_answer(completer, SAMPLE)]
     first = perf_counter() - began

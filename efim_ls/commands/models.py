@@ -16,9 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.completion.models.open import capacity, fit_budget
-from efim_ls.paths import SPEED
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.checkpoint.hub.names import CachedModel, cached_models
@@ -26,8 +24,8 @@ from model_runtime.decoder.gpu.device import BF16
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
 from model_runtime.kv.arena import FP32
-from model_runtime.loading.autotune import remembered_times, supported_formats
 from model_runtime.loading.checkpoint_reader import read_architecture
+from model_runtime.loading.formats import choose_method, supported_formats
 from model_runtime.loading.key_costs import KeyCosts, duration, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS, KnownModel
 from model_runtime.loading.memory_fit import (
@@ -38,6 +36,7 @@ from model_runtime.loading.memory_fit import (
     model_size,
     usable_gpu_formats,
 )
+from model_runtime.loading.pass_times import PassTimes, measure_passes
 from model_runtime.machine import available_memory, memory_bandwidth
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -56,7 +55,7 @@ class Machine:
     bandwidth: float
     formats: list[Format]
     kv: int  # bytes of KV arenas
-    row: float | None  # milliseconds of a row of a prompt for each parameter, None if nothing was measured here
+    row: float | None  # milliseconds of a row of a prompt for each parameter, None if nothing can be computed here
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,11 @@ class NoCosts(NamedTuple):
     cold: None = None
 
 
-def show(cache: Path, as_json: bool, current: str = "") -> int:
+def show(as_json: bool, current: str = "") -> int:
     """Print a table, or one JSON object; `current` is the value of the setting model."""
-    notes = CacheFile(cache / SPEED)
-    machine = _machine(notes)
-    rows = [*_rows(machine, notes, current)]
+    times = _embedded_times()
+    machine = _machine(times)
+    rows = [*_rows(machine, times, current)]
     if as_json:
         print(json.dumps({"machine": asdict(machine), "models": [asdict(row) for row in rows]}))
     else:
@@ -105,16 +104,24 @@ def show(cache: Path, as_json: bool, current: str = "") -> int:
     return 0
 
 
-def _machine(notes: CacheFile) -> Machine:
+def _embedded_times() -> PassTimes | None:
+    """Measure the passes of the embedded model, which takes some tenths of a second; None if it cannot run here."""
     config = read_config(EMBEDDED)
-    times = remembered_times(config, DEFAULTS.threads, notes).values()
-    row = min((each.row for each in times), default=None)
+    try:
+        way, _ = choose_method(config, "auto")
+    except ModelError:
+        return None
+    return measure_passes(config, [way], DEFAULTS.threads)[way]
+
+
+def _machine(times: PassTimes | None) -> Machine:
+    config = read_config(EMBEDDED)
     return Machine(
         available_memory(),
         memory_bandwidth(),
         [*supported_formats(config)],
         DEFAULTS.kv_memory_mib << 20,
-        None if row is None else row / _computed(model_size(config)),
+        None if times is None else times.row / _computed(model_size(config)),
     )
 
 
@@ -123,19 +130,22 @@ def _computed(size: ModelSize) -> int:
     return size.parameters - size.matrix
 
 
-def _rows(machine: Machine, notes: CacheFile, current: str) -> Iterator[ModelRow]:
+def _rows(machine: Machine, times: PassTimes | None, current: str) -> Iterator[ModelRow]:
+    """Yield the models; `times` are those of the embedded one's passes."""
     here = cached_models()
     embedded = CachedModel("the embedded model", "", (), EMBEDDED, _size(EMBEDDED))
-    yield _on_disk(machine, notes, embedded, "", current)
+    yield _on_disk(machine, embedded, "", current, times)
     folder = Path(os.path.expanduser(current))
     if current and folder.is_dir():
-        yield _on_disk(machine, notes, CachedModel(current, "", (), folder, _size(folder)), current, current)
-    yield from (_on_disk(machine, notes, each, each.name, current) for each in here)
+        yield _on_disk(machine, CachedModel(current, "", (), folder, _size(folder)), current, current)
+    yield from (_on_disk(machine, each, each.name, current) for each in here)
     names = {each.name for each in here}
     yield from (_published(machine, each, current) for each in KNOWN_MODELS if each.name not in names)
 
 
-def _on_disk(machine: Machine, notes: CacheFile, model: CachedModel, setting: str, current: str) -> ModelRow:
+def _on_disk(
+    machine: Machine, model: CachedModel, setting: str, current: str, times: PassTimes | None = None
+) -> ModelRow:
     row = partial(
         ModelRow, model.name, setting, setting == current, True, str(model.folder), model.commit, model.size
     )
@@ -144,11 +154,11 @@ def _on_disk(machine: Machine, notes: CacheFile, model: CachedModel, setting: st
         config = read_architecture(model.folder)
         size = model_size(config, model.folder)
         family = known.family if known else _markers(model.folder, config)
-        fits, gpu, costs, measured = _costs(machine, size, config, notes)
+        fits, gpu, costs = _costs(machine, size, config, times)
     except ModelError as error:
         return row(problem=str(error))
     licence = known.licence if known else LICENCES.get(model.name)
-    return row(size.parameters, config.context, licence, family, fits, gpu, *costs, measured)
+    return row(size.parameters, config.context, licence, family, fits, gpu, *costs, bool(fits and times))
 
 
 def _markers(folder: Path, config: ModelConfig) -> str:
@@ -156,7 +166,7 @@ def _markers(folder: Path, config: ModelConfig) -> str:
 
 
 def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
-    fits, gpu, costs, _ = _costs(machine, ModelSize(known.parameters, known.matrix), None, None)
+    fits, gpu, costs = _costs(machine, ModelSize(known.parameters, known.matrix))
     return ModelRow(
         known.name, known.name, known.name == current, downloaded=False, parameters=known.parameters,
         context=known.context, licence=known.licence, family=known.family, fits=fits, fits_gpu=gpu,
@@ -165,19 +175,16 @@ def _published(machine: Machine, known: KnownModel, current: str) -> ModelRow:
 
 
 def _costs(
-    machine: Machine, size: ModelSize, config: ModelConfig | None, notes: CacheFile | None
-) -> tuple[tuple[str, ...], tuple[str, ...], KeyCosts | NoCosts, bool]:
-    """Return the formats that fit on CPU and GPU, what keys cost on the CPU, and whether that was measured."""
+    machine: Machine, size: ModelSize, config: ModelConfig | None = None, times: PassTimes | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...], KeyCosts | NoCosts]:
+    """Return the formats that fit on CPU and GPU, and what keys cost on the CPU, by `times` if they were measured."""
     frame = _frame(config) if config else 0  # there is always room for one, however small kv_memory_mib is
     fits = fitting_formats(
         size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
     )
     on_gpu = usable_gpu_formats(size, max(machine.kv, frame // FP32 * BF16), config)
-    found = remembered_times(config, DEFAULTS.threads, notes) if config else {}
-    if measured := [times for way, times in found.items() if way.split()[0] in fits]:
-        best = min(measured, key=lambda times: times.mean)
-        return tuple(fits), tuple(on_gpu), key_costs(best.one, best.row), True
-    return tuple(fits), tuple(on_gpu), _estimate(machine, size, config, fits), False
+    costs = key_costs(times.one, times.row) if fits and times else _estimate(machine, size, config, fits)
+    return tuple(fits), tuple(on_gpu), costs
 
 
 def _estimate(
@@ -210,7 +217,7 @@ def _table(machine: Machine, rows: list[ModelRow], width: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fits as")
     table.caption = "a typical key: half of the keys take no more. a cold place: its first key, where nothing was "
-    table.caption += "computed ahead. ~: estimated; others are measured on this machine, with a part of a large model"
+    table.caption += "computed ahead. ~: estimated; the embedded model is measured now"
     table.caption_justify = "left"
     for row in rows:
         table.add_row(*_cells(row, width - FIGURES_WIDTH))

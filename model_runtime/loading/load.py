@@ -37,9 +37,9 @@ from model_runtime.kv.arena import FP32, Arena, arena_bytes
 from model_runtime.kv.excerpt_library import ROOMS_KEPT, ExcerptLibrary
 from model_runtime.kv.format import KvFormat, fingerprint
 from model_runtime.kv.pool import Pool
-from model_runtime.loading.autotune import choose_method
 from model_runtime.loading.checkpoint_reader import Checkpoint
 from model_runtime.loading.file_hashes import start_hashing
+from model_runtime.loading.formats import choose_method
 from model_runtime.loading.kv_code import kv_code
 from model_runtime.loading.memo import Memo
 from model_runtime.loading.memory_fit import kv_bytes, model_size, no_memory, usable_formats
@@ -107,13 +107,12 @@ class DecoderOptions(TypedDict):
     """Where and how a model is to be computed.
 
     `weights` of fp16 and fp32 apply to a CPU only: a GPU computes bf16, or int8 if that is asked for. `threads` are a
-    CPU's; `speed_notes` remember which decoder is the fastest there.
+    CPU's.
     """
 
     device: NotRequired[Device]
     weights: Literal["auto", "fp32", "fp16", "int8"]
     threads: int
-    speed_notes: Memo | None
 
 
 class LoadOptions(DecoderOptions):
@@ -274,10 +273,9 @@ def _load_runtime(
         torch.set_num_threads(options["threads"])
     if config.foreign:
         from model_runtime.decoder.hf.load import load_with_transformers
-        from model_runtime.decoder.linear import packed_format
 
-        form = packed_format() if packed_format() in forms else forms[-1]
-        return load_with_transformers(folder, config, capacity, arenas, form)
+        way, _ = choose_method(config, options["weights"], forms)
+        return load_with_transformers(folder, config, capacity, arenas, way.form)
     tensors = read_weights(folder, config)
     progress("packing the weights", 60)
     if choice.device == "cuda":
@@ -295,16 +293,16 @@ def load_on_cpu(
     options: DecoderOptions,
     forms: Collection[Format],
 ) -> Runtime:
-    """Load a model on the CPU by the fastest method that the options and the formats allow."""
+    """Load a model on the CPU by the first method of the rule that the options and the formats allow."""
     config = replace(config, context=capacity)  # tables by position need not reach beyond the arenas
-    wanted, threads, notes = options["weights"], options["threads"], options["speed_notes"]
-    way, reason = choose_method(config, wanted, threads, notes, forms)
+    wanted, threads = options["weights"], options["threads"]
+    way, reason = choose_method(config, wanted, forms)
     try:
         decoder = way.decoder(config, tensors, threads)
     except Fp16Overflow:
         if wanted != "auto":
             raise
-        way, reason = choose_method(config, wanted, threads, notes, forms, [way])
+        way, reason = choose_method(config, wanted, forms, [way])
         decoder = way.decoder(config, tensors, threads)
     return Runtime(
         parameters=count_parameters(tensors),

@@ -336,7 +336,6 @@ def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"
         capacity=600,
         kv_memory_mib=4,
         local_cache=False,
-        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 

@@ -1,4 +1,4 @@
-"""Small files in the cache folder, such as measured costs of passes and hashes of weights."""
+"""Small files in the cache folder, such as hashes of weights."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.window import MARKERS, Budget
-from efim_ls.paths import HASHES, SPEED, cache_folder
+from efim_ls.paths import HASHES, cache_folder
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
@@ -70,14 +70,13 @@ def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
 
 
 def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
-    speed, hashes = (cache_folder(settings.cache_folder) / name for name in (SPEED, HASHES))
+    hashes = cache_folder(settings.cache_folder) / HASHES
     return LoadOptions(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=capacity(settings, budget),
         kv_memory_mib=settings.kv_memory_mib,
-        speed_notes=CacheFile(speed) if settings.persist or speed.is_file() else None,
         hash_notes=CacheFile(hashes) if settings.persist else None,
         compose=settings.compose,
     )

@@ -57,7 +57,6 @@ def loaded_from(folder: Path, *, local_cache: bool = False) -> Model:
         capacity=CAPACITY,
         kv_memory_mib=64,
         local_cache=local_cache,
-        speed_notes=None,
         progress=lambda *_: None,
     )
 

@@ -24,8 +24,8 @@ from model_runtime.counts.snapshot import EMPTY
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.kv.arena import Arena
-from model_runtime.loading.autotune import CpuMethod
 from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.formats import CpuMethod
 from model_runtime.loading.load import Model, load
 from model_runtime.logits import Logits, fetched
 from model_runtime.prompt.families import FAMILIES
@@ -239,7 +239,6 @@ class Bench:
             capacity=CAPACITY,
             kv_memory_mib=64,
             local_cache=False,
-            speed_notes=None,
             progress=lambda *_: None,
         )
         self.decoder = Surer(decoder, self._model.tokenizer)

@@ -240,7 +240,6 @@ def test_the_embedded_model_finds_a_likelier_line_than_the_greedy_one() -> None:
         capacity=512,
         kv_memory_mib=64,
         local_cache=True,
-        speed_notes=None,
         progress=lambda *_: None,
     )
     prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")

@@ -18,6 +18,5 @@ def load_here(folder: Path, wanted: Device) -> Model:
         capacity=400,
         kv_memory_mib=1,
         local_cache=False,
-        speed_notes=None,
         progress=lambda stage, percent: None,
     )

@@ -96,7 +96,7 @@ def test_the_server_loads_it_in_the_bases_own_number_format(corpus: Path, tmp_pa
     ).stat().st_size
     loaded = load(
         read_checkpoint(tmp_path / "export"), weights="fp32", threads=1, capacity=64, kv_memory_mib=8,
-        local_cache=True, speed_notes=None, progress=lambda _what, _percent: None,
+        local_cache=True, progress=lambda _what, _percent: None,
     )  # fmt: skip
     assert loaded.ngram_cache is None
 

@@ -47,7 +47,6 @@ def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Model:
         capacity=capacity,
         kv_memory_mib=mib,
         local_cache=False,
-        speed_notes=None,
         progress=lambda stage, percent: None,
     )
 
@@ -102,7 +101,7 @@ def long_model(weights: Literal["fp32", "int8"], capacity: str) -> object:
     """A decoder for arenas of so many tokens, made by the process that counts its memory."""
     shape = parse_config(config(LONG))
     tensors = {name: np.ones(sizes, dtype=np.float32) for name, sizes in expected_shapes(shape).items()}
-    options = DecoderOptions(weights=weights, threads=1, speed_notes=None)
+    options = DecoderOptions(weights=weights, threads=1)
     return load_on_cpu(shape, tensors, int(capacity), 1, options, [weights])
 
 
@@ -140,9 +139,7 @@ def test_rotations_are_counted_before_the_weights_are_read(tmp_path: Path, monke
     frame = arena_bytes(shape, capacity)
     assert kv_bytes(shape, capacity, 3) == 3 * frame + 512 * MIB
     needed = memory_need(model_size(shape), "fp32", frame).total + 512 * MIB
-    options = LoadOptions(
-        device="cpu", weights="fp32", threads=1, speed_notes=None, capacity=capacity, kv_memory_mib=1
-    )
+    options = LoadOptions(device="cpu", weights="fp32", threads=1, capacity=capacity, kv_memory_mib=1)
     monkeypatch.setattr(fits, "available_memory", lambda: needed)
     assert plan_load(checkpoint, **options).arenas == 1
     monkeypatch.setattr(fits, "available_memory", lambda: needed - 1)
@@ -182,7 +179,7 @@ checkpoint = read_checkpoint(EMBEDDED)
 most = psutil.Process().memory_info().vms + int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
 try:
-    load(checkpoint, weights="int8", threads=1, capacity=2048, kv_memory_mib=64, local_cache=False, speed_notes=None,
+    load(checkpoint, weights="int8", threads=1, capacity=2048, kv_memory_mib=64, local_cache=False,
          progress=lambda stage, percent: None)
 except ModelError as error:
     print(error)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.commands.doctor import listed
+from efim_ls.commands.doctor import PASSES, listed
+from tests.compiled import require_compiled
 from tests.lsp.wire import ENV, HANG
 from tests.models import Tiny, make
 
@@ -112,6 +113,17 @@ def test_a_cache_folder_that_cannot_be_written_is_wrong_though_suggestions_come(
     assert second.startswith(
         f"wrong: nothing can be written to {tmp_path / 'file' / 'efim-ls'}: check the permissions"
     )
+
+
+def test_number_formats_are_timed_on_request_and_the_one_in_use_is_marked(model: Path, tmp_path: Path) -> None:
+    require_compiled()
+    lines = run("--model", str(model), "--measure", cache=tmp_path).stdout.splitlines()
+    timed = lines[lines.index(PASSES) + 1 :]
+    times = re.compile(r"  (\w+ (?:compiled|torch)) +[\d.]+, [\d.]+, [\d.]+(, in use)? *")
+    found = [line for line in timed[: timed.index("")] if times.fullmatch(line)]
+    assert [line.split()[0] for line in found][:2] == ["int8", "fp16"] and len(found) == timed.index("")
+    assert [" ".join(line.split()[:2]) for line in found if "in use" in line] == ["int8 compiled"]
+    assert PASSES not in run("--model", str(model), cache=tmp_path).stdout
 
 
 def test_without_the_compiled_decoder_it_says_why_it_is_slower(model: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,19 @@ import pytest
 from huggingface_hub import constants
 
 from efim_ls.commands.models import show
-from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.settings import DEFAULTS
-from model_runtime.checkpoint.config import EMBEDDED, read_config
-from model_runtime.loading.autotune import choose_method, remembered_times
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.errors import ModelError
+from model_runtime.loading.formats import CpuMethod
 from model_runtime.loading.key_costs import OUTSIDE_MS, key_costs
 from model_runtime.loading.known_models import KNOWN_MODELS
 from model_runtime.loading.memory_fit import ModelSize, memory_need
+from model_runtime.loading.pass_times import PassTimes
 from model_runtime.prompt.families import FAMILIES
 from tests.lsp.wire import ENV, HANG
 from tests.models import LLAMA, Tiny, make
 
 COMMIT = "a" * 40
-NOTES = Path("cache", "efim-ls", "speed.json")
 HERE = "Qwen/Qwen2.5-Coder-0.5B"  # known by its name; what lies under it is tiny
 NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "COLUMNS": "250"}
 
@@ -49,7 +50,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models in the hub's cache, usable and not, and what was measured of the embedded one."""
+    """Models in the hub's cache, usable and not."""
     home = tmp_path_factory.mktemp("home")
     put(home / "hub", HERE)
     put(home / "hub", "me/own", ref="v1")
@@ -59,7 +60,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (put(home / "hub", "me/part") / "model.safetensors").unlink()
     (home / "hub" / "models--me--empty").mkdir()
     (home / "hub" / "stray").write_text("x")
-    choose_method(read_config(EMBEDDED), "auto", 1, CacheFile(home / NOTES))
     return home
 
 
@@ -69,6 +69,23 @@ def run(home: Path, *arguments: str, **variables: str) -> str:
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], Found]:
+    """The list on a machine without models of the hub, whose passes of 1 and 64 rows take 2 and 16 ms."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("efim_ls.commands.models.measure_passes", _taken)
+
+    def shown() -> Found:
+        assert show(as_json=True) == 0
+        return {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
+
+    return shown
+
+
+def _taken(_config: ModelConfig, ways: list[CpuMethod], _threads: int) -> dict[CpuMethod, PassTimes]:
+    return {way: PassTimes(2.0, 3.0, 16.0) for way in ways}
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +121,21 @@ def test_an_embedding_that_is_not_the_head_is_not_read(found: Found) -> None:
     assert untied["milliseconds"] == pytest.approx(own["milliseconds"])
 
 
-def test_what_was_measured_here_is_told_as_such(home: Path, found: Found) -> None:
+def test_what_is_measured_here_is_told_as_such(found: Found) -> None:
     assert [name for name, model in found.items() if model["measured"]] == ["the embedded model"]
-    measured = remembered_times(read_config(EMBEDDED), 1, CacheFile(home / NOTES))
-    best, embedded = min(measured.values(), key=lambda times: times.mean), found["the embedded model"]
-    assert (embedded["milliseconds"], embedded["cold_milliseconds"]) == key_costs(best.one, best.row)
+
+
+def test_the_embedded_models_costs_follow_from_its_passes(shown: Callable[[], Found]) -> None:
+    embedded = shown()["the embedded model"]
+    assert (embedded["milliseconds"], embedded["cold_milliseconds"]) == key_costs(2.0, 0.25)
+
+
+def test_where_the_embedded_model_does_not_fit_nothing_was_measured(
+    shown: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: 0)
+    embedded = shown()["the embedded model"]
+    assert (embedded["measured"], embedded["milliseconds"], embedded["fits"]) == (False, None, [])
 
 
 def test_a_cold_place_of_other_models_is_estimated_by_what_the_embedded_one_takes(home: Path, found: Found) -> None:
@@ -118,10 +145,16 @@ def test_a_cold_place_of_other_models_is_estimated_by_what_the_embedded_one_take
     assert smaller["cold_milliseconds"] < larger["cold_milliseconds"]
 
 
-def test_where_nothing_was_measured_a_cold_place_is_not_known(tmp_path: Path) -> None:
-    told = json.loads(run(tmp_path, "--json"))["models"]
+def test_where_nothing_can_be_computed_nothing_is_measured(
+    shown: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(*_: Any) -> None:
+        raise ModelError("no decoder")
+
+    monkeypatch.setattr("efim_ls.commands.models.choose_method", nowhere)
+    told = shown().values()
     assert {model["cold_milliseconds"] for model in told} == {None}
-    assert told[0]["milliseconds"] > 0
+    assert not any(model["measured"] for model in told)
 
 
 def test_what_cannot_be_used_says_why(found: Found) -> None:
@@ -177,15 +210,13 @@ def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
 
 
 def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shown: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, kv = ModelSize(KNOWN_MODELS[1].parameters, KNOWN_MODELS[1].matrix), DEFAULTS.kv_memory_mib << 20
     monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: memory_need(size, "fp16", kv).total - 1)
     monkeypatch.setattr("efim_ls.commands.models.memory_bandwidth", lambda: 1e9)
     monkeypatch.setattr("efim_ls.commands.models.supported_formats", lambda config: ["fp32", "fp16", "int8"])
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    assert show(tmp_path, as_json=True) == 0
-    found = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
+    found = shown()
     assert found[KNOWN_MODELS[1].name]["fits"] == ["int8"]
     assert found[KNOWN_MODELS[1].name]["milliseconds"] == pytest.approx(KNOWN_MODELS[1].parameters / 1e6 + OUTSIDE_MS)
 

@@ -21,8 +21,8 @@ from model_runtime.decoder.gpu.device import DeviceChoice
 from model_runtime.kv import format as kv_format
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.format import fingerprint
-from model_runtime.loading import autotune, kv_code
-from model_runtime.loading.autotune import CpuMethod
+from model_runtime.loading import kv_code
+from model_runtime.loading.formats import CpuMethod, usable_methods
 from tests.compiled import require_compiled
 
 CONFIG = read_config(EMBEDDED)
@@ -141,7 +141,7 @@ def test_ways_whose_bits_differ_share_no_name() -> None:
         way.decoder(CONFIG, weights, 1).forward(ids, arena)
         return arena.k
 
-    ways = [*autotune._compiled_ways(CONFIG), *autotune._torch_ways(CONFIG)]
+    ways = usable_methods(CONFIG)
     found = {str(way): keys(way) for way in ways}
     assert len(found) == len(ways) > 2
     differ = [pair for pair in combinations(found, 2) if not np.array_equal(found[pair[0]], found[pair[1]])]

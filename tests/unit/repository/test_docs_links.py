@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+\.(?:py|toml|json|lua))`")
-CREATED = {"editor_clients/vscode/dist/efim-ls.vsix", "speed.json", "hashes.json"}  # by a command, by the server
+CREATED = {"editor_clients/vscode/dist/efim-ls.vsix", "hashes.json"}  # by a command, by the server
 PATHS = [path.as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*")]
 
 

@@ -1,0 +1,84 @@
+"""Measures the passes of a model of some shape on this CPU, for people to read: no choice follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from model_runtime.checkpoint.config import ModelConfig
+from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.decoder.any_decoder import AnyDecoder
+from model_runtime.kv.arena import Arena
+from model_runtime.loading.formats import CpuMethod
+
+TIMED_CONTEXT = 256  # tokens before the timed ones
+TIMED_ROWS = (1, 4, 64)  # of a pass
+TIMED_REPEATS = 5
+SAMPLE_PARAMETERS = 1 << 24  # parameters of a sample: further layers cost what these do
+SAMPLE_VOCAB = 4096
+NOISE = 65_537  # numbers that a sample's weights repeat: what they are takes no part in the time
+
+
+class PassTimes(NamedTuple):
+    """Milliseconds of passes of 1, 4 and 64 rows, as `TIMED_ROWS` has them."""
+
+    one: float
+    few: float
+    many: float
+
+    @property
+    def row(self) -> float:
+        """Milliseconds of one row of a wide pass."""
+        return self.many / max(TIMED_ROWS)
+
+
+def measure_passes(config: ModelConfig, ways: Sequence[CpuMethod], threads: int) -> dict[CpuMethod, PassTimes]:
+    """Return each way's median times of passes, of a sample scaled up to the model's size; the ways take turns."""
+    sample = _sample(config)
+    larger = _parameters(config) / _parameters(sample)
+    noise = np.sin(np.arange(NOISE, dtype=np.float32) ** 2) * np.float32(0.02)
+    weights: Weights = {name: np.resize(noise, shape) for name, shape in expected_shapes(sample).items()}
+    runs = {way: _timer(way.decoder(sample, weights, threads), sample) for way in ways}
+    times: dict[CpuMethod, list[list[float]]] = {way: [] for way in runs}
+    for _ in range(TIMED_REPEATS):
+        for way, run in runs.items():
+            times[way].append(run())
+    return {
+        way: PassTimes(*(larger * median(each) for each in zip(*turns, strict=True))) for way, turns in times.items()
+    }
+
+
+def _timer(decoder: AnyDecoder, config: ModelConfig) -> Callable[[], list[float]]:
+    arena = Arena(config, config.context)
+    ids = np.arange(config.context, dtype=np.int32) % config.vocab
+    decoder.forward(ids[:TIMED_CONTEXT], arena)
+
+    def one(rows: int) -> float:
+        arena.truncate(TIMED_CONTEXT)
+        began = perf_counter()
+        decoder.forward(ids[:rows], arena)
+        return (perf_counter() - began) * 1e3
+
+    return lambda: [one(rows) for rows in TIMED_ROWS]
+
+
+def _sample(config: ModelConfig) -> ModelConfig:
+    """Return the model's shape with fewer layers and tokens; times of the whole model are in proportion."""
+    layer = config.hidden * (config.head_dim * (2 * config.heads + 2 * config.kv_heads) + 3 * config.intermediate)
+    layers = max(1, min(config.layers, SAMPLE_PARAMETERS // layer))
+    return replace(
+        config,
+        layers=layers,
+        vocab=min(config.vocab, SAMPLE_VOCAB),
+        context=TIMED_CONTEXT + max(TIMED_ROWS),
+    )
+
+
+def _parameters(config: ModelConfig) -> int:
+    return sum(map(prod, expected_shapes(config).values()))

@@ -1,0 +1,250 @@
+"""Which decoder a model gets on a CPU: by a rule without a clock, told with its reason."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from model_runtime.checkpoint.config import parse_config
+from model_runtime.checkpoint.weights import Weights, expected_shapes
+from model_runtime.decoder import linear
+from model_runtime.decoder.any_decoder import Runtime
+from model_runtime.decoder.decoder import Decoder
+from model_runtime.decoder.native import library
+from model_runtime.decoder.native.decoder import NativeDecoder, native_missing
+from model_runtime.decoder.quantization import MOST_INT8_INPUTS, Format
+from model_runtime.errors import ModelError
+from model_runtime.loading import formats
+from model_runtime.loading.checkpoint_reader import read_checkpoint
+from model_runtime.loading.formats import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
+from model_runtime.loading.load import DecoderOptions, Model, load, load_on_cpu
+from model_runtime.loading.memory_fit import usable_formats
+from tests.compiled import require_compiled
+from tests.models import Tiny, config
+
+ROOT = Path(__file__).parents[3]
+SHAPE = parse_config(config(Tiny()))
+WIDE = replace(SHAPE, head_dim=1, hidden=MOST_INT8_INPUTS + 1)
+EXACT: tuple[Format, ...] = ("fp32", "fp16")
+
+
+class Machine(NamedTuple):
+    """What a machine can compute: by the compiled decoder, and by torch."""
+
+    compiled: bool = True
+    torch: bool = True
+    fp16: bool = True
+    int8: bool = True
+
+    def pretend(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the rule see this machine."""
+        monkeypatch.setattr(formats, "native_missing", lambda config: None if self.compiled else "not built")
+        monkeypatch.setattr(formats, "find_spec", lambda name: self.torch or None)
+        monkeypatch.setattr(linear, "packed_format", lambda: "fp16" if self.fp16 else "fp32")
+        monkeypatch.setattr(linear, "int8_is_exact", lambda: self.int8)
+
+
+COMPILED, TORCH = Machine(), Machine(compiled=False)
+NO_FBGEMM = Machine(compiled=False, fp16=False)
+
+
+@pytest.mark.parametrize(
+    ("machine", "shape", "fitting", "taken"),
+    [
+        (COMPILED, SHAPE, FORMATS, "int8 compiled"),
+        (COMPILED, SHAPE, ["int8"], "int8 compiled"),
+        (COMPILED, WIDE, FORMATS, "fp16 compiled"),
+        (Machine(torch=False), SHAPE, FORMATS, "int8 compiled"),
+        (Machine(torch=False), WIDE, FORMATS, "fp16 compiled"),
+        (TORCH, SHAPE, FORMATS, "fp16 torch"),
+        (TORCH, SHAPE, ["fp16", "int8"], "fp16 torch"),
+        (TORCH, SHAPE, ["int8"], "int8 torch"),
+        (TORCH, WIDE, FORMATS, "fp16 torch"),
+        (NO_FBGEMM, SHAPE, FORMATS, "fp32 torch"),
+        (NO_FBGEMM, SHAPE, ["int8"], "int8 torch"),
+        (NO_FBGEMM, WIDE, FORMATS, "fp32 torch"),
+        (Machine(compiled=False, fp16=False, int8=False), SHAPE, FORMATS, "fp32 torch"),
+    ],
+)
+def test_the_rule(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine, shape, fitting: list[Format], taken: str
+) -> None:
+    machine.pretend(monkeypatch)
+    way, reason = choose_method(shape, "auto", fitting)
+    assert str(way) == taken
+    before = ORDER[: ORDER.index(way)]
+    assert reason.startswith(FASTEST) and all(str(each) in reason for each in before)
+
+
+@pytest.mark.parametrize("machine", [COMPILED, TORCH])
+@pytest.mark.parametrize("wanted", FORMATS)
+def test_a_format_that_is_asked_for_is_taken(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine, wanted: Format
+) -> None:
+    machine.pretend(monkeypatch)
+    way, reason = choose_method(SHAPE, wanted)
+    assert way == (wanted, machine.compiled and wanted != "fp32")
+    assert reason.startswith("asked for by the setting") and ("not built" in reason) == (way.form != "fp32") * (
+        not machine.compiled
+    )
+
+
+def test_what_was_left_out_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    TORCH.pretend(monkeypatch)
+    _, reason = choose_method(SHAPE, "auto", ["int8"])
+    assert reason == (
+        f"{FASTEST}; int8 compiled left out: not built; "
+        "fp16 compiled and fp16 torch and fp32 torch left out: there is not enough memory"
+    )
+
+
+def test_nothing_that_loads_a_model_can_measure_it() -> None:
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("efim_ls", "model_runtime")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "model_runtime.loading.pass_times"
+    }
+    assert importers == {"efim_ls/commands/doctor.py", "efim_ls/commands/models.py"}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_loading_runs_no_pass_and_chooses_the_same_at_every_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if compiled:
+        require_compiled()
+    else:
+        monkeypatch.setattr(formats, "native_missing", lambda config: "not built")
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a pass")
+
+    monkeypatch.setattr(NativeDecoder, "forward_spans", refuse)
+    monkeypatch.setattr(Decoder, "forward_spans", refuse)
+    first, second = (loaded(folder, "auto") for _ in range(2))
+    assert first.description == second.description and first.kv.fingerprint == second.kv.fingerprint
+    assert first.description.decoder == ("compiled" if compiled else "torch")
+    assert first.description.decoder_reason.startswith(FASTEST)
+
+
+def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(torch=False).pretend(monkeypatch)
+    assert supported_formats(SHAPE) == ["fp16", "int8"]
+    for ask in (lambda: choose_method(SHAPE, "fp32"), lambda: usable_formats(SHAPE, "fp32", 0)):
+        with pytest.raises(ModelError, match="'fp32'.*torch is not installed: run .*pip install .*torch$"):
+            ask()
+    monkeypatch.setattr(formats, "native_missing", lambda config: "this CPU has no AVX-512")
+    assert supported_formats(SHAPE) == []
+    for ask in (lambda: choose_method(SHAPE, "auto"), lambda: usable_formats(SHAPE, "auto", 0)):
+        with pytest.raises(ModelError, match="no AVX-512.*torch is not installed: run .*pip install .*torch$"):
+            ask()
+
+
+LACKS = {
+    "not built": ("it was not built: use gcc", "it was not built: use gcc"),
+    "an older CPU": (SimpleNamespace(efim_supported=lambda instructions: 0), "neither AVX2"),
+}
+
+
+@pytest.fixture(params=LACKS)
+def lack(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A machine without the compiled decoder; the reason that it has to give."""
+    lib, why = LACKS[request.param]
+    TORCH.pretend(monkeypatch)
+    monkeypatch.setattr(library, "library", lambda: lib)
+    monkeypatch.setattr(formats, "native_missing", native_missing)
+    return why
+
+
+@pytest.mark.parametrize(("wanted", "form"), [("auto", "fp16"), ("fp16", "fp16"), ("int8", "int8")])
+def test_without_the_compiled_part_torch_computes_and_the_reason_says_why(lack: str, wanted, form: Format) -> None:
+    way, reason = choose_method(SHAPE, wanted)
+    assert way == CpuMethod(form, False)
+    assert lack in reason and f"{form} compiled" in reason
+
+
+@pytest.mark.parametrize("wanted", ["fp16", "int8"])
+def test_a_format_without_any_way_is_refused_with_a_remedy(
+    lack: str, monkeypatch: pytest.MonkeyPatch, wanted
+) -> None:
+    monkeypatch.setattr(linear, "packed_format", lambda: "fp32")
+    monkeypatch.setattr(linear, "int8_is_exact", lambda: False)
+    with pytest.raises(ModelError, match=f"'{wanted}' cannot be used.*{lack}.*{wanted}.*set weights to 'auto'"):
+        choose_method(SHAPE, wanted)
+
+
+def test_heads_that_it_cannot_compute_leave_the_compiled_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "library", lambda: SimpleNamespace(efim_supported=lambda instructions: 1))
+    way, reason = choose_method(replace(SHAPE, head_dim=24), "auto")
+    assert not way.compiled and "24 dimensions" in reason
+
+
+def test_a_way_makes_its_decoder() -> None:
+    require_compiled()
+    weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
+    kinds = [type(way.decoder(SHAPE, weights, 1)) for way in ORDER]
+    assert kinds == [NativeDecoder, NativeDecoder, Decoder, Decoder, Decoder]
+
+
+def loaded(folder: Path, weights) -> Model:
+    return load(
+        read_checkpoint(folder),
+        device="cpu",
+        weights=weights,
+        threads=1,
+        capacity=512,
+        kv_memory_mib=64,
+        local_cache=False,
+        progress=lambda *_: None,
+    )
+
+
+def test_loading_passes_it_on(folder: Path) -> None:
+    require_compiled()
+    found = loaded(folder, "int8").description
+    assert (found.weights, found.decoder, found.decoder_reason) == ("int8", "compiled", "asked for by the setting")
+    found = loaded(folder, "fp32").description
+    assert (found.weights, found.decoder, found.decoder_reason) == ("fp32", "torch", "asked for by the setting")
+
+
+@pytest.mark.parametrize(("inputs", "forms"), [(133_144, ["fp32", "fp16", "int8"]), (133_145, ["fp32", "fp16"])])
+@pytest.mark.parametrize("machine", [COMPILED, TORCH])
+@pytest.mark.parametrize("field", ["hidden", "intermediate", "heads"])
+def test_products_whose_sums_overflow_are_not_made_of_int8(
+    monkeypatch: pytest.MonkeyPatch, inputs: int, forms: list[str], machine: Machine, field: str
+) -> None:
+    machine.pretend(monkeypatch)
+    shape = replace(SHAPE, head_dim=1, **{field: inputs})
+    assert supported_formats(shape) == forms
+    if "int8" not in forms:
+        assert choose_method(shape, "auto")[0].form != "int8"
+        with pytest.raises(ModelError, match="133,145 inputs overflow.*set weights to 'auto'"):
+            choose_method(shape, "int8")
+        with pytest.raises(ModelError, match="overflow"):
+            linear.linear(torch.ones(1, inputs), None, "int8")
+
+
+def test_weights_that_fp16_cannot_hold_are_computed_in_the_next_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_compiled()
+    weights: Weights = {name: np.ones(shape, dtype=np.float32) for name, shape in expected_shapes(SHAPE).items()}
+    weights["model.layers.1.mlp.down_proj.weight"][3, 5] = 70_000.0
+
+    def computed(wanted) -> Runtime:
+        return load_on_cpu(SHAPE, weights, 64, 1, DecoderOptions(weights=wanted, threads=1), FORMATS)
+
+    assert (computed("auto").weights, computed("auto").name) == ("int8", "compiled")
+    with pytest.raises(ModelError, match="beyond what fp16 holds: set weights to"):
+        computed("fp16")
+    monkeypatch.setattr(formats, "int8_too_wide", lambda config: "too wide")
+    found = computed("auto")
+    assert (found.weights, found.name) == ("fp16", "torch")
+    assert "fp16 compiled left out: the weights are beyond its range" in found.reason

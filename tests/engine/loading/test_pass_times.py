@@ -1,0 +1,50 @@
+"""Passes of a model's shape, measured for people to read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from model_runtime.checkpoint.config import parse_config
+from model_runtime.checkpoint.weights import expected_shapes
+from model_runtime.loading import pass_times
+from model_runtime.loading.formats import usable_methods
+from model_runtime.loading.memory_fit import model_size
+from model_runtime.loading.pass_times import SAMPLE_PARAMETERS, TIMED_CONTEXT, TIMED_ROWS, PassTimes, measure_passes
+from tests.models import Tiny, config
+
+SHAPE = parse_config(config(Tiny()))
+
+
+def test_the_sample_has_the_models_widths_and_no_more_layers_and_words_than_needed() -> None:
+    large = replace(SHAPE, hidden=896, heads=14, head_dim=64, intermediate=4864, layers=24, vocab=151_936)
+    sample = pass_times._sample(large)
+    assert replace(sample, layers=24, vocab=large.vocab, context=large.context) == large
+    assert (sample.layers, sample.vocab, sample.context) == (1, 4096, TIMED_CONTEXT + max(TIMED_ROWS))
+    tiny = pass_times._sample(SHAPE)
+    assert replace(tiny, context=SHAPE.context) == SHAPE
+    many = pass_times._sample(replace(SHAPE, layers=10**6))
+    shapes = {name: shape for name, shape in expected_shapes(many).items() if ".layers." in name and len(shape) == 2}
+    parameters = sum(rows * columns for rows, columns in shapes.values())
+    assert 0.9 * SAMPLE_PARAMETERS < parameters <= SAMPLE_PARAMETERS
+
+
+def test_it_really_measures_every_way_that_works_here() -> None:
+    ways = usable_methods(SHAPE)
+    found = measure_passes(SHAPE, ways, threads=1)
+    assert list(found) == ways and ways
+    assert all(ms > 0 for times in found.values() for ms in times)
+
+
+def test_a_samples_times_are_scaled_up_to_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = replace(SHAPE, vocab=100_000)
+    taken = PassTimes(1.0, 2.0, 64.0)
+    monkeypatch.setattr(pass_times, "_timer", lambda decoder, config: lambda: [*taken])
+    [way, *_] = usable_methods(large)
+    larger = model_size(large).parameters / model_size(replace(large, vocab=4096)).parameters
+    assert measure_passes(large, [way], 1)[way] == pytest.approx([larger * ms for ms in taken])
+
+
+def test_a_row_of_a_prompt_follows_from_the_widest_pass() -> None:
+    assert PassTimes(1.0, 2.0, 64.0).row == 1.0
