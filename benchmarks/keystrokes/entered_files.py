@@ -21,7 +21,7 @@ from editor_clients.headless.client import editor
 from editor_clients.headless.connection import Connection
 from efim_ls.lsp.handlers import HANDLERS
 from efim_ls.lsp.server import serve
-from efim_ls.repository.watcher import WATCHING
+from efim_ls.workspace.watcher import WATCHING
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("efim_ls", "model_runtime", "kv_store")

@@ -20,7 +20,7 @@ from model_runtime.prompt.excerpts import PLACES
 NAME = "typing_demo.py"
 LINES = (1_000, 5_000, 20_000)  # of files whose copy in the server is measured
 KEYSTROKES = 300
-EXCERPTS: dict[str, object] = {"repository_signatures": True, "imported_signatures": True, "similar_code": True}
+EXCERPTS: dict[str, object] = {"other_files": "on"}
 
 
 class RoundTrip(NamedTuple):
