@@ -19,7 +19,6 @@ from benchmarks.keystrokes import (
     replays,
     round_trips,
     suggestions,
-    text_mirror,
 )
 from benchmarks.keystrokes.demo_session import demo_session
 from efim_lab.replay import trace
@@ -37,7 +36,7 @@ def main(path: Path | None = None) -> None:
     results = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "policies": policies.measure(recorded, name, PICTURE if path else None),
-        "documents": text_mirror.measure(),
+        "documents": round_trips.measure_text_mirror(),
         "replays": replayed,
         "keystrokes": first_token.measure(part, replayed["efim"]),
         "speed": speed.measure(),

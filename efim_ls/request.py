@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from model_runtime.counts.view import MemoryView
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
+from model_runtime.prompt.excerpts import Excerpts
 
 FrameKind = Literal["kept", "restored", "new"]
 Reason = Literal[
@@ -25,7 +25,7 @@ class Request:
     suggestions to return; what is shown of each has a probability of `least` (0 to 1) or more. `language` is LSP's
     name of the document's language, empty if it has none. `memory` counts over the repository, without the document
     and the other texts; None if there is none. `excerpts` of other files are offered to the prompt, and what it shows
-    of files that are `withdrawn` (real paths) must go.
+    of files that are `withdrawn` (real paths) must go; None where prompts show no text of other files.
     """
 
     uri: str
@@ -37,7 +37,7 @@ class Request:
     least: float = 0.0
     language: str = ""
     memory: MemoryView | None = None
-    excerpts: Excerpts = NO_EXCERPTS
+    excerpts: Excerpts | None = None
     withdrawn: frozenset[str] = frozenset()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
@@ -18,12 +19,24 @@ PROSE = (
     "plaintext", "text", "markdown", "restructuredtext", "rst", "asciidoc", "org", "mail", "help", "log",
     "scminput", "git-commit", "gitcommit", "git-rebase", "gitrebase", "hgcommit", "jjdescription",
 )  # fmt: skip
-REMOVED = {
-    name: f"the setting {name!r} was removed and is ignored: delete it"
-    for name in ("niceness", "memory_codec", "adaptive_confidence")
-}
 
 T = TypeVar("T")
+
+
+class Removed(NamedTuple):
+    """A setting of an earlier release: what users are told of it, and what it stands for where it is true."""
+
+    told: str
+    means: Mapping[str, Any] = MappingProxyType({})
+
+
+REMOVED = {
+    name: Removed("was removed and is ignored: delete it")
+    for name in ("niceness", "memory_codec", "adaptive_confidence")
+} | {
+    name: Removed("is part of 'other_files' now: set that and delete this", {"other_files": "on"})
+    for name in ("repository_signatures", "imported_signatures", "similar_code")
+}
 
 
 @dataclass(frozen=True)
@@ -130,23 +143,17 @@ class Settings:
         "except those that git ignores or the settings rule out; `efim-ls index --status` shows what is kept.",
         "Suggestions",
     )
-    repository_signatures: bool = setting(
-        False,
-        "Let the model read the signatures that the workspace's files use most. For models that were trained to read "
-        "several files; the same for all files, so that it is computed once.",
-        "Other files",
-    )
-    imported_signatures: bool = setting(
-        False,
-        "Let the model read the signatures of what a file imports from the workspace. For models that were trained "
-        "to read several files.",
-        "Other files",
-    )
-    similar_code: bool = setting(
-        False,
-        "Where the model is unsure, let it read what you edited last in other open files, and the most similar code "
-        "of the workspace. It changes only while you do not type.",
-        "Other files",
+    other_files: Literal["auto", "on", "off"] = setting(
+        "auto",
+        "Let the model read text of the workspace's other files: the signatures that they use most, those of what a "
+        "file imports and, where the model is unsure, the most similar code and what you edited last.",
+        "Suggestions",
+        choices={
+            "auto": "If the model was trained on repositories and has a billion parameters or more.",
+            "on": "With any model. Small ones gain nothing, and may complete other lines worse. Models that read the "
+            "text after the cursor first (Codestral, Seed-Coder, Mellum) get signatures alone.",
+            "off": "With none. Nothing is prepared for it, and no names of your code are kept on disk.",
+        },
     )
     disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
@@ -289,20 +296,22 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
 
     A layer is what a client sends: an object of settings, bare or under our section's name, or null. Later ones win.
     """
-    valid: dict[str, Any] = {}
+    valid, meant = dict[str, Any](), dict[str, Any]()
     problems: list[str] = []
     for layer in layers:
         for name, value in _section(layer, problems).items():
+            if name in REMOVED and value is True:
+                meant |= REMOVED[name].means
             if (problem := _problem(name, value)) is None:
                 valid[name] = _frozen(value, TYPES[name])
             elif problem not in problems:
                 problems.append(problem)
-    return replace(DEFAULTS, **valid), problems
+    return replace(DEFAULTS, **meant | valid), problems
 
 
 def _problem(name: str, value: object) -> str | None:
     if name in REMOVED:
-        return REMOVED[name]
+        return f"the setting {name!r} {REMOVED[name].told}"
     if name not in TYPES:
         return f"unknown setting {name!r}: expected one of {', '.join(TYPES)}"
     kind, bounds = TYPES[name], DESCRIPTIONS[name]

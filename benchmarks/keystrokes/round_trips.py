@@ -1,9 +1,10 @@
-"""The demo's session through the real server: what a keystroke costs, inside the model and outside."""
+"""What a keystroke costs inside the model and outside, in the demo's session and in a long file."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -13,10 +14,13 @@ from benchmarks.table import show
 from editor_clients.headless.client import Editor, editor
 from efim_lab.replay.report import percentile, row_of, summary
 from efim_lab.replay.trace import Event, requests_after
+from efim_ls.text.document import Change, Document
 from model_runtime.prompt.excerpts import PLACES
 
 NAME = "typing_demo.py"
-EXCERPTS: dict[str, object] = {"repository_signatures": True, "imported_signatures": True, "similar_code": True}
+LINES = (1_000, 5_000, 20_000)  # of files whose copy in the server is measured
+KEYSTROKES = 300
+EXCERPTS: dict[str, object] = {"other_files": "on"}
 
 
 class RoundTrip(NamedTuple):
@@ -80,3 +84,22 @@ async def _ask(headless: Editor, uri: str, event: Event, cursor: int) -> RoundTr
     done = await headless.complete(uri, cursor)
     round_trip = (perf_counter() - started) * 1e3
     return RoundTrip(round_trip, done.costs, types=bool(event.patches[0].inserted))
+
+
+def measure_text_mirror() -> list[dict[str, float]]:
+    """Type in the middle of longer and longer files, with UTF-16 positions as VS Code sends them."""
+    results = [{"lines": lines, "ms": _ms_per_keystroke(lines)} for lines in LINES]
+    show("text mirror", ("lines", "ms a keystroke"), [r.values() for r in results])
+    return results
+
+
+def _ms_per_keystroke(lines: int) -> float:
+    document = Document("file:///long.py", "python", "    total = compute(values)  # é\n" * lines)
+    times: list[float] = []
+    for n in range(KEYSTROKES):
+        started = perf_counter()
+        place = (lines // 2, 10 + n)
+        document.apply(Change("x", place, place), "utf-16")
+        document.offset(lines // 2, 11 + n, "utf-16")
+        times.append((perf_counter() - started) * 1e3)
+    return median(times)

@@ -137,6 +137,10 @@ class Editor:
         """Return the prompt that a completion at `at` would use, and what it would cost."""
         return await self._connection.ask("efim/explain", self._place(uri, at))
 
+    async def ask(self, method: str) -> Any:
+        """Return what a request of a server's own is answered."""
+        return await self._connection.ask(method, {})
+
     def _place(self, uri: str, at: int) -> dict[str, object]:
         position = self._documents[uri].position(at)
         where = {"line": position.line, "character": position.character}

@@ -29,6 +29,8 @@ class ServerDied(ServerError):
 class Connection(LanguageClient):
     """A server in a child process; results of custom requests are plain JSON values."""
 
+    command: tuple[str, ...] = SERVER
+
     def __init__(self) -> None:
         super().__init__("efim-ls headless", "1", converter_factory=get_converter)
         self.news = asyncio.Event()  # set when a progress report or the server ends
@@ -40,7 +42,7 @@ class Connection(LanguageClient):
 
     async def launch(self) -> None:
         """Start the server in its own session, so that Ctrl-C reaches only this process."""
-        await self.start_io(*SERVER, start_new_session=True)
+        await self.start_io(*self.command, start_new_session=True)
         self._stderr_reader = asyncio.create_task(self._keep_stderr())
 
     async def ask(self, method: str, params: object = None) -> Any:

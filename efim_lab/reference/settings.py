@@ -40,9 +40,18 @@ def settings_page() -> str:
     for group in dict.fromkeys(about.group for about in DESCRIPTIONS.values()):
         names = [name for name, about in DESCRIPTIONS.items() if about.group == group and not about.basic]
         sections += [f"### {group}", _table(names)] if names else []
-    removed = ", ".join(f"`{name}`" for name in REMOVED)
-    sections += ["## Removed", f"{removed}: a client that still sends one is told once, and the value is ignored."]
-    return "\n\n".join(section.strip() for section in sections) + "\n"
+    return "\n\n".join(section.strip() for section in [*sections, "## Removed", _removed()]) + "\n"
+
+
+def _removed() -> str:
+    """Return what becomes of settings of earlier releases, a line for each outcome."""
+    by_outcome = dict[str, list[str]]()
+    for name, removed in REMOVED.items():
+        means = " and ".join(f"`{other}` `{value}`" for other, value in removed.means.items())
+        outcome = f"`true` means {means}, until the next release" if means else "the value is ignored"
+        by_outcome.setdefault(outcome, []).append(f"`{name}`")
+    lines = (f"- {', '.join(names)}: {outcome}." for outcome, names in by_outcome.items())
+    return "A client that still sends one of these is told once.\n\n" + "\n".join(lines)
 
 
 def manifest_with_settings(text: str) -> str:

@@ -40,7 +40,7 @@ from model_runtime.kv.pool import Owner
 from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
-from model_runtime.prompt.prompt import Prompt, Surroundings, build, surrounded
+from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
 from model_runtime.prompt.tokenizer import Tokenizer
 
 REASONS: dict[str, Reason] = {
@@ -71,10 +71,11 @@ class Completer:
             self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
-        lay_out = layout(model.tokenizer, model.template, model.mask, model.room or budget.excerpt_tokens)
+        most = model.room or budget.excerpt_tokens
+        lay_out = layout(model.tokenizer, model.template, model.mask, most) if any(budget.excerpts) else None
 
         def prompt_of(plan: Plan) -> Prompt:
-            shown = lay_out(plan.excerpts)
+            shown = lay_out(plan.excerpts) if lay_out else NOTHING_LAID_OUT
             return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
 
         self._make_planner = lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
@@ -154,7 +155,7 @@ class Completer:
         return self._preparation(request.uri, frames)
 
     def prefetch_opened(
-        self, uri: str, text: str, language: str = "", excerpts: Excerpts = NO_EXCERPTS
+        self, uri: str, text: str, language: str = "", excerpts: Excerpts | None = None
     ) -> Preparation:
         """Return work that prefetches what a first completion in a document will need."""
         if not knows(self.languages, language):
@@ -172,7 +173,7 @@ class Completer:
             told = suggestion(model.tokenizer, answered, document.spoken)
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
         planner = document.planner.copy()
-        planner.offer(request.excerpts, request.withdrawn)
+        planner.offer(request.excerpts or NO_EXCERPTS, request.withdrawn)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
         reusable = model.engine.reusable(self._owner(request.uri, plan), prompt.ids, prompt.isolated)
@@ -234,9 +235,8 @@ class Completer:
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
-        budget = {"head_tokens": self._budget.head, "tail_tokens": self._budget.tail}
-        languages = {"languages": list(self.languages)}
-        return {**asdict(self._model.description), **languages, **budget, **self._persistence.describe()}
+        described = asdict(self._model.description) | {"languages": list(self.languages)}
+        return described | self._budget.describe() | self._persistence.describe()
 
     @property
     def tokenizer(self) -> Tokenizer | None:

@@ -38,7 +38,8 @@ class DocumentFrames:
         """The document's planner."""
         if self._planner is None:
             self._planner = self._make()
-            self._planner.offer(self._excerpts)
+            if self._excerpts is not NO_EXCERPTS:
+                self._planner.offer(self._excerpts)
             self._planner.recall(self.saved)
             self._asked = {frame.plan.number: frame for frame in self._planner.frames}
         return self._planner
@@ -81,8 +82,13 @@ class DocumentFrames:
             shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
             self.offer(NO_EXCERPTS, shown)
 
-    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> Planner:
-        """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none."""
+    def offer(self, excerpts: Excerpts | None, withdrawn: frozenset[str] = frozenset()) -> Planner:
+        """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none.
+
+        None is offered where prompts show no text of other files.
+        """
+        if excerpts is None:
+            return self.planner
         self._excerpts = excerpts
         self.planner.offer(excerpts, withdrawn)
         if withdrawn:
@@ -92,8 +98,7 @@ class DocumentFrames:
 
     def plan(self, request: Request, cancel: Cancel) -> Frame:
         """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
-        planner = self.offer(request.excerpts, request.withdrawn)
-        frame = planner.plan(request.text, request.cursor, cancel)
+        frame = self.offer(request.excerpts, request.withdrawn).plan(request.text, request.cursor, cancel)
         self._asked[frame.plan.number] = frame
         return frame
 

@@ -41,7 +41,7 @@ class CompletionBackend(Protocol):
         """
         ...
 
-    def prefetch_opened(self, uri: str, text: str, language: str, excerpts: Excerpts, /) -> Job[bool]:
+    def prefetch_opened(self, uri: str, text: str, language: str, excerpts: Excerpts | None, /) -> Job[bool]:
         """Return work that prefetches what any first request in a document will need."""
         ...
 

@@ -87,13 +87,7 @@ def cursor_at(document: Document, place: FilePlace) -> tuple[int, str]:
 
 def load(model: str, shows_excerpts: bool = False) -> Completer:
     """Load a model that keeps nothing on disk, and may read text of other files; raises Failure."""
-    settings = Settings(
-        model=model,
-        persist=False,
-        repository_signatures=shows_excerpts,
-        imported_signatures=shows_excerpts,
-        similar_code=shows_excerpts,
-    )
+    settings = Settings(model=model, persist=False, other_files="on" if shows_excerpts else "off")
     try:
         return Completer.load(settings, lambda message, _: logging.debug(message))
     except ModelError as error:
@@ -136,14 +130,14 @@ def with_repository(
     """Return a request with what the repository around its file says, and with excerpts of other files that fit.
 
     The repository is the nearest folder that has an index or, if it may be `unindexed`, is git's. An index that was
-    made with this model is brought up to date. Without one all files are read, into memory alone: in a large
-    repository that takes a minute.
+    made with this model is brought up to date, unless excerpts are wanted, whose words are not left on the disk.
+    Without one all files are read, into memory alone: in a large repository that takes a minute.
     """
     path = Path(real_path(request.uri))
     folder, settings, is_indexed = find_workspace(path, unindexed)
     if folder is None or tokenizer is None:
         return request
-    if not is_indexed or settings.model != model:
+    if not is_indexed or settings.model != model or any(excerpts):
         settings = replace(settings, persist=False)
     scope = Scope.of(settings, Rules(settings, [folder.as_uri()]), [folder], tokenizer, excerpts)
     index = WorkspaceIndex(scope, open_index(scope, logging.warning), lambda _: None)
@@ -154,6 +148,7 @@ def with_repository(
         for _ in chain(index.build(), index.open(str(path), request.language, request.text), index.retrieve(place)):
             pass
     snapshot = index.snapshot.get(family_of(request.language))
-    memory, shown = snapshot and snapshot.without([str(path)]), index.excerpts.excerpts(str(path), request.cursor)
+    memory = snapshot and snapshot.without([str(path)])
+    shown = index.excerpts and index.excerpts.excerpts(str(path), request.cursor)
     index.close()
     return replace(request, memory=memory, excerpts=shown)

@@ -28,7 +28,7 @@ from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
 from efim_ls.workspace.index import IndexStatus, Scope
 from efim_ls.workspace.thread import Repository
 from model_runtime.cancel import Cancel, Cancelled
-from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, NO_EXCERPTS
 
 SETTLING = 600.0  # seconds that indexing a workspace may take before a caller is told that all is settled
 # Below it nothing is shown unasked (`min_confidence`), so that looking for code there can spoil no suggestion. Four
@@ -55,6 +55,7 @@ class Session:
             lambda status: self.on_index_status(status),
             self._excerpts_changed,
         )
+        self._excerpts = NO_EXCERPT_BUDGET  # of other files' text, for which the model's prompts have room
         self._loop: asyncio.AbstractEventLoop | None = None  # known once excerpts are chosen
         self.history = UsageHistory(lambda: self.settings, logger.warning)
         self.counters = Counters(self.history.add)
@@ -151,10 +152,12 @@ class Session:
 
     def _request_ahead(self, document: OpenDocument, cursor: int) -> Request:
         """Return what a prompt at a place is made of, without what only an answer needs."""
-        excerpts, withdrawn = self.repository.excerpts(document.path, cursor), self.repository.withdrawn
-        return Request(
-            document.uri, document.text, cursor, language=document.language, excerpts=excerpts, withdrawn=withdrawn
-        )
+        request = Request(document.uri, document.text, cursor, language=document.language)
+        if not any(self._excerpts):
+            return request
+        if (chosen := self.repository.excerpts) is None:
+            return replace(request, excerpts=NO_EXCERPTS)
+        return replace(request, excerpts=chosen.excerpts(document.path, cursor), withdrawn=chosen.withdrawn)
 
     async def complete(self, request: Request) -> Answer:
         """Return the answer to a request, which may be empty, and count it with its reason."""
@@ -246,7 +249,7 @@ class Session:
         settings, completer = self.settings, self._model.completer
         folders = [Path(path) for uri in self._folders if (path := real_path(uri))]
         tokenizer = completer.tokenizer if completer else None
-        excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
+        self._excerpts = excerpts = completer.excerpt_budget if completer else NO_EXCERPT_BUDGET
         if any(excerpts):
             self._loop = asyncio.get_running_loop()
         wanted = folders and settings.enabled and (settings.repository or any(excerpts))
@@ -303,12 +306,13 @@ class Session:
         document = self.documents.get(request.uri)
         if document and answer.reason != "superseded" and self.documents.why_off(request.uri) is None:
             self.background.answered(document, request, answer.text)
-            self._retrieve_if_unsure(document, request, answer)
+            if self._excerpts.volatile:
+                self._retrieve_if_unsure(document, request, answer)
 
     def _retrieve_if_unsure(self, document: OpenDocument, request: Request, answer: Answer) -> None:
         """Look for code that may help where the model is unsure; prompts show it once the cursor rests."""
         is_unsure = answer.confidence is not None and answer.confidence < UNSURE
-        if not (is_unsure and self.settings.similar_code and document.path and self.documents.may_be_read(document)):
+        if not (is_unsure and document.path and self.documents.may_be_read(document)):
             return
         place = RetrievalPlace(document.path, request.text, request.cursor, self.documents.edited(document))
         self.repository.retrieve(place)

@@ -1,4 +1,4 @@
-"""What the index keeps of a text: token ids, an outline, and the words of its passages."""
+"""What the index keeps of a text: its token ids and, to choose excerpts from it, an outline and its words."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ WORD = re.compile(rf"[^\W\d]\w{{0,{LONGEST_WORD - 1}}}")
 CAPITAL, CAPITAL_SIGN = re.compile("[A-Z]"), "^"
 
 
-class Content(NamedTuple):
-    """What is derived from a text alone; `passages` are the distinct words of each 40 lines, as they are indexed."""
+class SearchText(NamedTuple):
+    """What excerpts are chosen from; `passages` are the distinct words of each 40 lines, as they are indexed."""
 
     lines: int
-    ids: Ids
     outline: Outline
     passages: tuple[str, ...]
+
+
+class Content(NamedTuple):
+    """What is derived from a text alone; `search` only for an index that excerpts are chosen from."""
+
+    ids: Ids
+    search: SearchText | None = None
 
 
 class IndexedFile(NamedTuple):
@@ -44,12 +50,17 @@ def digest_of(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
-def content_of(text: str, language: str, ids: Ids) -> Content:
+def content_of(text: str, language: str, ids: Ids, searchable: bool) -> Content:
     """Return what the index keeps of a text with these token ids."""
+    return Content(ids, search_text(text, language) if searchable else None)
+
+
+def search_text(text: str, language: str) -> SearchText:
+    """Return what excerpts of a text are chosen from."""
     lines = text.split("\n")
     passages = ("\n".join(lines[at : at + PASSAGE_LINES]) for at in range(0, len(lines), PASSAGE_LINES))
     words = (" ".join(dict.fromkeys(WORD.findall(each))) for each in passages)
-    return Content(len(lines), ids, outline(text, language), tuple(map(indexed_form, words)))
+    return SearchText(len(lines), outline(text, language), tuple(map(indexed_form, words)))
 
 
 def indexed_form(words: str) -> str:

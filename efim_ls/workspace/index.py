@@ -113,9 +113,11 @@ class WorkspaceIndex:
         self._focus = ""
         room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
         self._memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
-        folders = [str(folder) for folder in scope.folders]
-        chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
-        self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
+        self.excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
+        if any(scope.excerpts):
+            folders = [str(folder) for folder in scope.folders]
+            chooser = ExcerptChooser(file, folders, scope.tokenizer, scope.excerpts, self._is_shown)
+            self.excerpts = WorkspaceExcerpts(chooser, on_excerpts)
 
     @property
     def snapshot(self) -> Mapping[str, Memory]:
@@ -130,7 +132,8 @@ class WorkspaceIndex:
         yield from self._write_again()
         self._wipe()
         self._is_built = True
-        yield from self.excerpts.renew(rebuilt=True)
+        if self.excerpts:
+            yield from self.excerpts.renew(rebuilt=True)
         self._tell()
 
     def recall(self) -> Steps:
@@ -147,7 +150,7 @@ class WorkspaceIndex:
             if file is None or self._is_private(path):
                 gone.append(path)
             elif (entry.size, entry.mtime_ns) == file[1:3]:
-                if (length := self._file.token_count(entry.digest)) is None:
+                if (length := self._file.token_count(entry.digest, entry.language)) is None:
                     continue
                 self._files[path] = IndexedText(family_of(file.language), entry.digest, length, file[1:3])
                 unpublished += length
@@ -183,14 +186,16 @@ class WorkspaceIndex:
         yield
         if self._open.get(path) != source:
             self._open[path], self._ids[source.digest] = source, ids  # a publication meanwhile lets go of ids
-            self.excerpts.open(path, language, text)
+            if self.excerpts:
+                self.excerpts.open(path, language, text)
             yield from self._publish()
-        if self._is_built:
+        if self._is_built and self.excerpts:
             yield from self.excerpts.renew()
 
     def close_document(self, path: str) -> Steps:
         """Count a file's own text again."""
-        self.excerpts.close_document(path)
+        if self.excerpts:
+            self.excerpts.close_document(path)
         if self._open.pop(path, None):
             file = self._readable(path)
             yield from self._update([file] if file else [], [] if file else [path])
@@ -198,7 +203,8 @@ class WorkspaceIndex:
     def retrieve(self, place: RetrievalPlace) -> Steps:
         """Look up the code that is most similar to a place in a document."""
         yield
-        self.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
+        if self.excerpts:
+            self.excerpts.retrieve(place, lambda path: (file := self._readable(path)) and read_source(file))
 
     def close(self) -> None:
         """Close the index file."""
@@ -268,11 +274,12 @@ class WorkspaceIndex:
             yield
             private, content = self._is_private(file.path), None
             if private or not self._file.holds(source.digest, file.language):
-                content = content_of(text, file.language, ids)
+                content = content_of(text, file.language, ids, self._file.searchable)
             # No step between the two: work that is done meanwhile sees a file that is read as one that has its ids.
             self._unwritten[file.path] = IndexedFile(file, source.digest, content, private)
             self._files[file.path], self._ids[source.digest] = source, ids
-            self.excerpts.readmit(file.path)
+            if self.excerpts:
+                self.excerpts.readmit(file.path)
             yield
             unpublished += source.tokens
             if sum(self._files[path].tokens for path in self._unwritten) >= TOKENS_A_WRITE:
@@ -318,7 +325,8 @@ class WorkspaceIndex:
             for each in (self._files, self._skipped, self._open, self._unwritten):
                 each.pop(path, None)
         excluded = [path for path in paths if os.path.lexists(path)]
-        self.excerpts.withdraw(excluded)
+        if self.excerpts:
+            self.excerpts.withdraw(excluded)
         if gone := sorted(set(paths) - set(excluded)):
             self._file.remove(gone, for_good=False)
             self._has_gone = True
@@ -359,7 +367,11 @@ class WorkspaceIndex:
 
 
 def open_index(scope: Scope, report: Callable[[str], None]) -> IndexFile:
-    """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once."""
+    """Open the index file of a scope, in memory if nothing may be kept; each failure of the disk is reported once.
+
+    It is searchable if prompts have room for excerpts.
+    """
     folders, chosen = scope.folders, scope.settings
     path = index_path(cache_folder(chosen.cache_folder), folders) if chosen.persist else None
-    return IndexFile(path, IndexOrigin(tuple(map(str, folders)), chosen), scope.tokenizer, report)
+    origin = IndexOrigin(tuple(map(str, folders)), chosen)
+    return IndexFile(path, origin, scope.tokenizer, report, searchable=any(scope.excerpts))

@@ -42,17 +42,23 @@ T = TypeVar("T")
 class IndexFile:
     """An index, changed by one thread; `similar`, `definitions` and `outline` may be asked on any.
 
+    These are for a `searchable` index alone: another has neither outlines nor words of its files.
     `generation` grows when the index has begun empty again, so that all files must be put again.
     """
 
     def __init__(
-        self, path: Path | None, origin: IndexOrigin, tokenizer: Tokenizer, report: Callable[[str], None]
+        self,
+        path: Path | None,
+        origin: IndexOrigin,
+        tokenizer: Tokenizer,
+        report: Callable[[str], None],
+        searchable: bool = False,
     ) -> None:
         """Open the file, or keep all in memory without a path, with the ids of a tokenizer; report each failure once.
 
         The file keeps the `origin` for `efim-ls index` and `efim-ls cache`.
         """
-        self.generation = 0
+        self.generation, self.searchable = 0, searchable
         self._path, self._origin, self._tokenizer = path, origin.to_json(), tokenizer
         self._report, self._told = report, set[str]()
         self._reading = threading.Lock()
@@ -86,16 +92,21 @@ class IndexFile:
         """Remember on disk that files are no sources as they are now."""
         self._write(lambda tables: tables.skip(files))
 
-    def token_count(self, digest: bytes) -> int | None:
-        """Return the number of tokens of a text, None if they are not there."""
-        found = self._read(lambda tables: tables.token_count(digest))
-        return self._memory.token_count(digest) if found is None and self._memory else found
+    def token_count(self, digest: bytes, language: str) -> int | None:
+        """Return the number of tokens of a text, None if its content is not there."""
+        found = self._read(lambda tables: tables.token_count(digest, language))
+        return self._memory.token_count(digest, language) if found is None and self._memory else found
 
     def holds(self, digest: bytes, language: str) -> bool:
         """Return whether the content of a text is there, so that a file with it needs none."""
         if self._path is None:
             return self._memory is not None and self._memory.holds(digest, language)
         return bool(self._write(lambda tables: tables.holds(digest, language)))
+
+    def forget_search(self) -> None:
+        """Begin with an empty file if outlines and words are in it, so that they leave the disk."""
+        if self._read(lambda tables: tables.has_search):
+            self._start_over()
 
     def put(self, batch: Sequence[IndexedFile]) -> None:
         """Add files, or replace them, in one transaction."""
@@ -207,7 +218,7 @@ class IndexFile:
         if self._kept is None or not self._kept.is_at(path):
             with self._reading:
                 self._close_file()
-                self._kept = _OpenFile(path, self._origin, self._tokenizer)
+                self._kept = _OpenFile(path, self._origin, self._tokenizer, self.searchable)
         return self._kept
 
     def _start_over(self) -> None:
@@ -219,7 +230,7 @@ class IndexFile:
                 self._close_file()
                 remove_index(self._path)
                 self._retry_at = 0.0
-                self._kept = _OpenFile(self._path, self._origin, self._tokenizer)
+                self._kept = _OpenFile(self._path, self._origin, self._tokenizer, self.searchable)
         except Exception as error:
             self._fail(error)
 
@@ -243,7 +254,7 @@ class IndexFile:
     def _put_in_memory(self, batch: Sequence[IndexedFile]) -> None:
         with self._reading:
             if self._memory is None:
-                self._memory = _tables(":memory:", self._tokenizer)
+                self._memory = _tables(":memory:", self._tokenizer, self.searchable)
             self._memory.put(batch)
 
     def _remove_from_memory(self, paths: Sequence[str]) -> None:
@@ -258,12 +269,12 @@ class _OpenFile:
     The latter is made when it is first needed: most clients ask for no excerpts, and each takes two open files.
     """
 
-    def __init__(self, path: Path, origin: str, tokenizer: Tokenizer) -> None:
+    def __init__(self, path: Path, origin: str, tokenizer: Tokenizer, searchable: bool) -> None:
         """Open the file, or create it with mode 0600, which SQLite's side files inherit."""
         self._inode = create_for_owner(path)
         self._where = f"{path.absolute().as_uri()}?mode=rw"
         self._queries: IndexQueries | None = None
-        self.tables = _tables(self._where, tokenizer)
+        self.tables = _tables(self._where, tokenizer, searchable)
         try:
             self.tables.keep_origin(origin)
         except BaseException:
@@ -295,7 +306,7 @@ def remove_file(path: Path, file: str) -> bool:
     """Remove a file from an index for good, and return whether it was there; raises ValueError or sqlite3.Error."""
     tables = _tables(f"{path.absolute().as_uri()}?mode=rw", None)
     with closing(tables.connection):
-        found = tables.outline(file) is not None
+        found = tables.has_file(file)
         if tables.remove_for_good([file]):
             tables.wipe()
     return found
@@ -307,11 +318,11 @@ def _remove_for_good(tables: IndexTables, paths: Sequence[str]) -> bool:
     return True
 
 
-def _tables(where: str, tokenizer: Tokenizer | None) -> IndexTables:
+def _tables(where: str, tokenizer: Tokenizer | None, searchable: bool = False) -> IndexTables:
     connection = _connect(where)
     try:
         create_tables(connection)
-        return IndexTables(connection, tokenizer)
+        return IndexTables(connection, tokenizer, searchable)
     except BaseException:
         connection.close()
         raise

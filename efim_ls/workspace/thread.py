@@ -12,12 +12,11 @@ from functools import partial
 from time import monotonic
 
 from efim_ls.languages import family_of
-from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace
+from efim_ls.workspace.excerpts.workspace_excerpts import RetrievalPlace, WorkspaceExcerpts
 from efim_ls.workspace.index import IndexStatus, Scope, Steps, WorkspaceIndex, open_index
 from efim_ls.workspace.watcher import FileWatcher
 from model_runtime.counts.snapshot import MemoryView
 from model_runtime.machine import release_memory
-from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 NICENESS = 10  # of 19: a thread that never ran while others do would keep the interpreter's lock from them
 PATIENCE = 2.0  # seconds: after such a wait a step is done although the user is typing
@@ -96,14 +95,10 @@ class Repository:
         memory = index.snapshot.get(family_of(language)) if (index := self._index) else None
         return memory.without(without) if memory and memory.tokens else None
 
-    def excerpts(self, path: str, cursor: int) -> Excerpts:
-        """Return what a prompt at an offset of a document may show of other files, by its real path."""
-        return index.excerpts.excerpts(path, cursor) if (index := self._index) else NO_EXCERPTS
-
     @property
-    def withdrawn(self) -> frozenset[str]:
-        """Files whose text no prompt may show any more."""
-        return index.excerpts.withdrawn if (index := self._index) else frozenset()
+    def excerpts(self) -> WorkspaceExcerpts | None:
+        """What prompts may show of other files; None while nothing is indexed, or excerpts are off."""
+        return index.excerpts if (index := self._index) else None
 
     def retrieve(self, place: RetrievalPlace) -> None:
         """Look up the code most similar to a place, unless a later place comes first, for `excerpts` to return."""
@@ -183,6 +178,8 @@ class Repository:
         try:
             if scope:
                 opened = open_index(scope, logger.warning)
+                if not opened.searchable:
+                    opened.forget_search()
                 self._made = WorkspaceIndex(scope, opened, self._on_status, self._on_excerpts)
         except Exception as error:
             logger.error("the workspace cannot be indexed", exc_info=error)

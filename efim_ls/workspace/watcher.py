@@ -19,6 +19,7 @@ from efim_ls.workspace.discovery import ENVIRONMENT, entered_folders, is_entered
 STEP = 500  # milliseconds between looks for changes, the only work while there are none
 SETTLED = 2_000  # milliseconds without changes, after which a new watch counts as begun
 NOTHING = frozenset[str]()
+WATCHING = "watcher"  # the thread's name
 DECIDING = frozenset({".gitignore", ENVIRONMENT})  # files that decide whether a walk enters folders
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class FileWatcher:
     def __init__(self, folders: Collection[Path], changed: Callable[[list[str]], None]) -> None:
         """Call `changed` with paths of files or folders, on the watcher's thread."""
         self._folders, self._changed, self._ended = folders, changed, threading.Event()
-        threading.Thread(target=self._run, name="watcher", daemon=True).start()
+        threading.Thread(target=self._run, name=WATCHING, daemon=True).start()
 
     def close(self) -> None:
         """Stop reporting; the thread ends soon after."""

@@ -44,7 +44,9 @@ class TokenSequence:
         With other `excerpts` than those that are here, tokens that see either are not held.
         """
         length = common_prefix(self.ids, ids)
-        return length if excerpts is None else self.excerpts.common(excerpts, length)
+        if excerpts is None or excerpts is self.excerpts:
+            return length
+        return self.excerpts.common(excerpts, length)
 
     def reusable(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
         """Count the tokens of a prompt that need no pass; without known logits the last one needs one again."""

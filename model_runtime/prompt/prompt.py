@@ -11,7 +11,7 @@ import numpy as np
 
 from model_runtime.counts.view import MemoryView
 from model_runtime.ids import Ids
-from model_runtime.isolated import IsolatedExcerpts, Mask, isolated_excerpts
+from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, Mask, isolated_excerpts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -102,7 +102,7 @@ class Prompt:
     @cached_property
     def isolated(self) -> IsolatedExcerpts:
         """The excerpts in the room and what does not see them, to compare with others."""
-        return isolated_excerpts(self.excerpts.room, self.blind)
+        return isolated_excerpts(self.excerpts.room, self.blind) if self.excerpts.room else NONE_ISOLATED
 
     @property
     def all_ids(self) -> Ids:

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-SettingValues = Mapping[str, object]
+from model_runtime.prompt.excerpts import PLACES, ExcerptPlace
 
 
 @dataclass(frozen=True, eq=False)
 class RepositoryArm:
-    """The server with one kind of knowledge: what its requests carry, and settings that differ from the defaults.
+    """The server with one kind of knowledge of a repository's other files.
 
-    With `memory`, requests carry the counts of the repository's other files. Text of those comes into prompts as far
-    as the settings allow; similar code is `retrieved` where the server does it, which is unsure, or everywhere. What
-    the arm brings is told beside the arm `less`, an earlier one.
+    With `memory`, requests carry the counts over them. Their text is `shown` in some places of the prompts; similar
+    code is `retrieved` where the server does it, which is unsure, or everywhere. What the arm brings is told beside
+    the arm `less`, an earlier one.
     """
 
     name: str
     memory: bool = False
-    settings: SettingValues = field(default_factory=dict[str, object])
+    shown: tuple[ExcerptPlace, ...] = ()
     retrieved: Literal["where unsure", "everywhere"] = "where unsure"
     less: str = "memory"
 
 
-def _reading(*names: str) -> SettingValues:
-    return dict.fromkeys(names, True)
-
-
-SIGNATURES, IMPORTED, SIMILAR = "repository_signatures", "imported_signatures", "similar_code"
 ALONE = RepositoryArm("the file alone", less="")  # what it completes is known without the repository
 ARMS = (
     ALONE,
     RepositoryArm("memory", True, less=ALONE.name),
-    RepositoryArm("memory, repository's signatures", True, _reading(SIGNATURES)),
-    RepositoryArm("memory, imported signatures", True, _reading(IMPORTED)),
-    RepositoryArm("memory, similar code where unsure", True, _reading(SIMILAR)),
-    RepositoryArm("memory, similar code everywhere", True, _reading(SIMILAR), "everywhere"),
-    RepositoryArm("memory, all three", True, _reading(SIGNATURES, IMPORTED, SIMILAR)),
+    RepositoryArm("memory, repository's signatures", True, ("preamble",)),
+    RepositoryArm("memory, imported signatures", True, ("definitions",)),
+    RepositoryArm("memory, similar code where unsure", True, ("volatile",)),
+    RepositoryArm("memory, similar code everywhere", True, ("volatile",), "everywhere"),
+    RepositoryArm("memory, all three", True, PLACES),
 )

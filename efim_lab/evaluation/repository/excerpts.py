@@ -39,6 +39,7 @@ class RepositoryExcerpts:
         _exhaust(index.open(path, "python", place.text))
         if retrieved:
             _exhaust(index.retrieve(RetrievalPlace(path, place.text, place.cursor)))
+        assert index.excerpts is not None  # the budget is not empty
         found = index.excerpts.excerpts(path, place.cursor)
         _exhaust(index.close_document(path))
         return found.without([path])  # its own file was indexed with the target in it

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from efim_lab.documents import CodeDocument
-from efim_lab.errors import WorkError
 from efim_lab.evaluation.figures import metrics
 from efim_lab.evaluation.held_out import Progress, model_name
 from efim_lab.evaluation.repository.arms import ARMS, RepositoryArm
@@ -26,7 +26,7 @@ from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.loading.load import Model
-from model_runtime.prompt.excerpts import Excerpts
+from model_runtime.prompt.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt
 
 LEAST = DEFAULTS.min_confidence  # below it nothing is shown, and a server looks for similar code
@@ -59,7 +59,7 @@ class AskedCompleter(Completer):
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
         planner = self._document(request.uri).planner.copy()
-        planner.offer(request.excerpts, request.withdrawn)
+        planner.offer(request.excerpts or NO_EXCERPTS, request.withdrawn)
         return self._with_surroundings(request, planner.plan(request.text, request.cursor), NEVER)
 
 
@@ -128,14 +128,13 @@ def measure(
 ) -> dict[RepositoryArm, list[PlaceScore]]:
     """Score every place with every arm, in this order; the first `typed` places of each kind are typed as well.
 
-    The documents are those of all repositories. Raises ModelError if the model cannot be loaded, WorkError if an arm
-    has a setting that does not exist.
+    The documents are those of all repositories. Raises ModelError if the model cannot be loaded.
     """
     tokenizer, name = read_tokenizer(folder, read_config(folder)), model_name(folder)
     found = {arm: list[PlaceScore]() for arm in arms}
     with TemporaryDirectory() as copies, closing(OtherFiles(documents, tokenizer, Path(copies))) as others:
-        # Arms with the same settings share a model, so that what their prompts share is computed once.
-        for _, group in groupby(arms, key=lambda arm: dict(arm.settings)):
+        # Arms that show the same share a model, so that what their prompts share is computed once.
+        for _, group in groupby(arms, key=lambda arm: arm.shown):
             alike = list(group)
             what = f"{name}, {' and '.join(arm.name for arm in alike)}"
             with _opened(folder, alike, others) as subjects:
@@ -156,20 +155,21 @@ def measure(
 
 @contextmanager
 def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> Generator[list[ArmSubject]]:
-    """Load the model with the settings of these arms, which are the same for all, and close it afterwards."""
-    settings = _settings(folder, arms[0])
+    """Load the model for these arms, which show the same, and close it afterwards."""
+    shown = arms[0].shown
+    settings = _settings(folder, "on" if shown else "off")
     model, budget, persistence = open_model(settings, _silent)
+    places = zip(PLACES, budget.excerpts, strict=True)
+    budget = replace(budget, excerpts=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
     completer = AskedCompleter(model, settings, budget, persistence)
     yield [ArmSubject(arm, model, completer, others) for arm in arms]
     completer.close(0)
 
 
-def _settings(folder: Path, arm: RepositoryArm) -> Settings:
-    if unknown := arm.settings.keys() - {each.name for each in fields(Settings)}:
-        raise WorkError(f"there is no setting {min(unknown)}: change the arm {arm.name}")
+def _settings(folder: Path, other_files: Literal["on", "off"]) -> Settings:
     # The fastest format, the default, is another on a busy machine.
-    base = Settings(model="" if folder == EMBEDDED else str(folder), persist=False, weights=packed_format())
-    return replace(base, **arm.settings)
+    name = "" if folder == EMBEDDED else str(folder)
+    return Settings(model=name, persist=False, weights=packed_format(), other_files=other_files)
 
 
 def _first_of_each_kind(places: Sequence[RepositoryPlace], count: int) -> list[int]:

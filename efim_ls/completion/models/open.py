@@ -20,13 +20,14 @@ from model_runtime.errors import ModelError
 from model_runtime.kv.format import KvFormat
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.load import LoadOptions, Model, load, plan_load
-from model_runtime.loading.memory_fit import usable_formats
+from model_runtime.loading.memory_fit import model_size, usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
-from model_runtime.prompt.excerpts import ExcerptBudget
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
 # Tokens of other files' text. The volatile part is short because every new frame computes it again.
 FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=256)
+LEAST_READER = 1_000_000_000  # parameters of a model that gains by other files' text (docs/models.md)
 FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloaded first
 
 Progress = Callable[[str, int], None]
@@ -65,8 +66,25 @@ def open_model(settings: Settings, progress: Progress) -> tuple[Model, Budget, K
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
+    """Return a checkpoint and the budget of its prompts; its room for excerpts only if they show some."""
     checkpoint = read_checkpoint(folder, settings.template)
-    return checkpoint, fit_budget(settings, checkpoint.config, checkpoint.template.markers)
+    is_on, reason = shows_other_files(settings, checkpoint)
+    if not is_on:
+        checkpoint = checkpoint._replace(config=replace(checkpoint.config, room=0, mask=""))
+    excerpts = _excerpts(checkpoint) if is_on else NO_EXCERPT_BUDGET
+    budget = fit_budget(settings, checkpoint.config, checkpoint.template.markers, excerpts)
+    return checkpoint, replace(budget, reason=reason)
+
+
+def shows_other_files(settings: Settings, checkpoint: Checkpoint) -> tuple[bool, str]:
+    """Return whether prompts show text of other files, and the reason."""
+    if settings.other_files != "auto":
+        return settings.other_files == "on", f"switched {settings.other_files}"
+    if checkpoint.template.files is None:
+        return False, "the model was not trained on repositories"
+    if (parameters := model_size(checkpoint.config, checkpoint.folder).parameters) < LEAST_READER:
+        return False, f"the model has {parameters / 1e6:,.0f} million parameters: too few to gain by it"
+    return True, f"the model was trained on repositories and has {parameters / 1e9:.1f} billion parameters"
 
 
 def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
@@ -120,9 +138,13 @@ def capacity(settings: Settings, budget: Budget) -> int:
     return budget.prompt_tokens + settings.max_new_tokens
 
 
-def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) -> Budget:
-    """Return the configured budget, scaled down if head, tail, typed and new tokens exceed the model's context."""
-    excerpts = _excerpts(settings, config.room)
+def fit_budget(
+    settings: Settings,
+    config: ModelConfig,
+    markers: int = MARKERS,
+    excerpts: ExcerptBudget = NO_EXCERPT_BUDGET,
+) -> Budget:
+    """Return the configured budget, scaled down if a prompt and new tokens would exceed the model's context."""
     wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.room > 0)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
@@ -133,9 +155,9 @@ def fit_budget(settings: Settings, config: ModelConfig, markers: int = MARKERS) 
     return replace(wanted, head=int(wanted.head * share), tail=int(wanted.tail * share), excerpts=shared)
 
 
-def _excerpts(settings: Settings, room: int) -> ExcerptBudget:
-    """Return the budgets of the parts that are switched on; where the model has a room, they share it."""
-    wanted = settings.repository_signatures, settings.imported_signatures, settings.similar_code
-    budgets = [tokens * is_on for tokens, is_on in zip(FULL_EXCERPTS, wanted, strict=True)]
-    share = min(1.0, room / sum(budgets)) if room and any(budgets) else 1.0
-    return ExcerptBudget(*(int(tokens * share) for tokens in budgets))
+def _excerpts(checkpoint: Checkpoint) -> ExcerptBudget:
+    """Return the budgets of other files' text; where the model has a room, they share it."""
+    if room := checkpoint.config.room:
+        share = min(1.0, room / sum(FULL_EXCERPTS))
+        return ExcerptBudget(*(int(tokens * share) for tokens in FULL_EXCERPTS))
+    return FULL_EXCERPTS if checkpoint.template.shows_volatile else FULL_EXCERPTS._replace(volatile=0)

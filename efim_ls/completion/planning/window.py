@@ -23,7 +23,8 @@ FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not
 class Budget:
     """The most tokens of each part of a prompt; `markers` is the template's (`Template.markers`).
 
-    Excerpts that lie `apart`, in a room of the model's, take nothing from the prompt's length.
+    Excerpts that lie `apart`, in a room of the model's, take nothing from the prompt's length. The `reason` says why
+    there are excerpts of other files, or why not.
     """
 
     head: int = 1536
@@ -31,6 +32,16 @@ class Budget:
     markers: int = MARKERS
     excerpts: ExcerptBudget = NO_EXCERPT_BUDGET
     apart: bool = False
+    reason: str = ""
+
+    def describe(self) -> dict[str, object]:
+        """Return how much text a prompt shows, and whether there is some of other files."""
+        return {
+            "head_tokens": self.head,
+            "tail_tokens": self.tail,
+            "other_files": "on" if any(self.excerpts) else "off",
+            "other_files_reason": self.reason,
+        }
 
     @property
     def typed(self) -> int:

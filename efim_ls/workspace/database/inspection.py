@@ -21,9 +21,10 @@ def find_damage(path: Path) -> str:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
                 return found
-            connection.execute("BEGIN IMMEDIATE")  # SQLite checks the full-text index by a statement that writes
-            connection.execute("INSERT INTO passages (passages) VALUES ('integrity-check')")
-            connection.execute("ROLLBACK")
+            if tables.has_search:  # SQLite checks the full-text index by a statement that writes
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("INSERT INTO passages (passages) VALUES ('integrity-check')")
+                connection.execute("ROLLBACK")
             tables.entries()
             tables.check_ids()
         except sqlite3.OperationalError as error:

@@ -34,10 +34,10 @@ class FoundDefinition(NamedTuple):
 
 
 class IndexQueries:
-    """Queries on one connection; every error of SQLite is the caller's."""
+    """Queries of outlines and words on one connection; every error of SQLite is the caller's."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take a connection in autocommit mode to a database with the index's tables."""
+        """Take a connection in autocommit mode to a searchable index."""
         self.connection = connection
 
     def similar(self, words: Sequence[str], most: int) -> list[Passage]:
@@ -54,7 +54,7 @@ class IndexQueries:
         rows = self.connection.execute(
             "SELECT path, number, lines FROM "
             "(SELECT rowid AS number, rank AS score FROM passages WHERE passages MATCH ? ORDER BY rank) AS found "
-            f"JOIN files ON content = number >> {PASSAGE_BITS} JOIN contents ON id = content "
+            f"JOIN files ON content = number >> {PASSAGE_BITS} JOIN outlines USING (content) "
             "WHERE NOT gone ORDER BY score, path, number LIMIT ?",
             (" OR ".join(rare), most),
         )
@@ -94,7 +94,7 @@ class IndexQueries:
     def outline(self, path: str) -> Outline | None:
         """Return the outline of a file, None if it is not in the index."""
         row = self.connection.execute(
-            "SELECT id, imports FROM files JOIN contents ON id = content WHERE path = ? AND NOT gone", (path,)
+            "SELECT content, imports FROM files JOIN outlines USING (content) WHERE path = ? AND NOT gone", (path,)
         ).fetchone()
         if row is None:
             return None

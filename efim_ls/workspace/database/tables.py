@@ -1,5 +1,7 @@
 """The tables of an index, in a file or in memory. Every error of SQLite is the caller's.
 
+Tables of outlines and words are only in an index that excerpts are chosen from: nothing else reads them.
+
 SQLite does not check what its pages hold, so rows whose damage could change a suggestion carry a checksum: the state
 of each file, and the token ids of each text.
 """
@@ -15,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile
+from efim_ls.workspace.content import PASSAGE_LINES, Content, IndexedFile, SearchText
 from efim_ls.workspace.database.queries import PASSAGE_BITS, IndexQueries
 from efim_ls.workspace.discovery import SourceFile
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer
 
 APPLICATION_ID = 0x6566494E  # "efIN"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MOST_TOKENIZERS = 2  # of which ids are kept; those of others are removed, the least recently used first
 MOST_GONE = 10_000  # files that may still turn out to be renamed; a switch of branches renames that many
 SCHEMA = f"""
@@ -33,18 +35,26 @@ CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEG
 CREATE INDEX files_of_content ON files (content);
 CREATE INDEX files_that_are_gone ON files (gone) WHERE gone;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, language TEXT NOT NULL, imports TEXT NOT NULL,
-    lines INTEGER NOT NULL, UNIQUE (digest, language));
+CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, language TEXT NOT NULL,
+    UNIQUE (digest, language));
 CREATE TABLE tokenizers (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
 CREATE TABLE tokens (content INTEGER NOT NULL, tokenizer INTEGER NOT NULL, ids BLOB NOT NULL, checksum BLOB NOT NULL,
     PRIMARY KEY (content, tokenizer));
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+SEARCH_SCHEMA = """
+CREATE TABLE outlines (content INTEGER PRIMARY KEY, imports TEXT NOT NULL, lines INTEGER NOT NULL);
 CREATE TABLE definitions (content INTEGER NOT NULL, number INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL,
     line INTEGER NOT NULL, signature TEXT NOT NULL, PRIMARY KEY (content, number)) WITHOUT ROWID;
 CREATE INDEX definitions_by_name ON definitions (name);
 CREATE VIRTUAL TABLE passages USING fts5 (words, tokenize = "unicode61 remove_diacritics 0 tokenchars '_^'");
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
 """
+
+
+OUTLINED = "id IN (SELECT content FROM outlines)"
+CONTENT_WITH_IDS = """SELECT id, length(ids) FROM contents JOIN tokens ON content = id
+    WHERE digest = ? AND language = ? AND tokenizer = ?"""
 
 
 class Damage(ValueError):
@@ -63,14 +73,28 @@ class Entry(NamedTuple):
 class IndexTables(IndexQueries):
     """One connection and the queries that run on it; `put` and `remove` are one transaction each."""
 
-    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None) -> None:
-        """Take a connection in autocommit mode and the tokenizer whose ids are kept; to remove, none is needed."""
+    def __init__(self, connection: sqlite3.Connection, tokenizer: Tokenizer | None, searchable: bool = False) -> None:
+        """Take a connection in autocommit mode and the tokenizer whose ids are kept; to remove, none is needed.
+
+        If it shall be `searchable`, content counts as held only with its outline and words.
+        """
         super().__init__(connection)
         self._width = np.dtype("<u2" if tokenizer and tokenizer.vocab <= 1 << 16 else "<i4")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if (version, connection.execute("PRAGMA application_id").fetchone()[0]) != (SCHEMA_VERSION, APPLICATION_ID):
             raise Damage("it is no index of this version")
         self._tokenizer = self._row_of_tokenizer(tokenizer.digest) if tokenizer else 0
+        if searchable:
+            with self._transaction():  # another server may create them at the same time
+                if not self.has_search:
+                    _run(connection, SEARCH_SCHEMA)
+        self._held = f"{CONTENT_WITH_IDS} AND {OUTLINED}" if searchable else CONTENT_WITH_IDS
+
+    @property
+    def has_search(self) -> bool:
+        """Whether there are tables of outlines and words."""
+        found = self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'outlines'")
+        return found.fetchone() is not None
 
     def keep_origin(self, origin: str) -> None:
         """Keep what the index says about itself."""
@@ -96,13 +120,10 @@ class IndexTables(IndexQueries):
         rows = self.connection.execute("SELECT path, size, mtime_ns FROM skipped")
         return {path: (size, mtime_ns) for path, size, mtime_ns in rows}
 
-    def token_count(self, digest: bytes) -> int | None:
-        """Return the number of tokens of a text, None if they are not there."""
-        row = self.connection.execute(
-            "SELECT length(ids) FROM tokens JOIN contents ON id = content WHERE digest = ? AND tokenizer = ? LIMIT 1",
-            (digest, self._tokenizer),
-        ).fetchone()
-        return row and row[0] // self._width.itemsize
+    def token_count(self, digest: bytes, language: str) -> int | None:
+        """Return the number of tokens of a text, None if its content is not there."""
+        row = self.connection.execute(self._held, (digest, language, self._tokenizer)).fetchone()
+        return row and row[1] // self._width.itemsize
 
     def has_file(self, path: str) -> bool:
         """Return whether anything is kept of a file, even if it is gone."""
@@ -153,7 +174,8 @@ class IndexTables(IndexQueries):
 
         Raises sqlite3.OperationalError if another process reads too long.
         """
-        self.connection.execute("INSERT INTO passages (passages) VALUES ('optimize')")
+        if self.has_search:
+            self.connection.execute("INSERT INTO passages (passages) VALUES ('optimize')")
         self._empty_log()
         self.connection.execute("UPDATE about SET unwiped = 0")
 
@@ -193,37 +215,35 @@ class IndexTables(IndexQueries):
             self._remove_content_unless_used(before[0])
 
     def _content_with_ids(self, digest: bytes, language: str) -> int | None:
-        row = self.connection.execute(
-            "SELECT id FROM contents JOIN tokens ON content = id WHERE digest = ? AND language = ? AND tokenizer = ?",
-            (digest, language, self._tokenizer),
-        ).fetchone()
+        row = self.connection.execute(self._held, (digest, language, self._tokenizer)).fetchone()
         return row and row[0]
 
     def _add_content(self, digest: bytes, language: str, content: Content) -> int:
-        """Add what was derived from a text, or only its ids if another tokenizer's are there; return its number."""
-        row = self.connection.execute(
-            "SELECT id FROM contents WHERE digest = ? AND language = ?", (digest, language)
+        """Add what was derived from a text, as far as it is not there; return its number."""
+        key = (digest, language)
+        self.connection.execute("INSERT OR IGNORE INTO contents (digest, language) VALUES (?, ?)", key)
+        (number,) = self.connection.execute(
+            "SELECT id FROM contents WHERE digest = ? AND language = ?", key
         ).fetchone()
-        number = row[0] if row else self._add_outline(digest, language, content)
+        if content.search:
+            self._add_search(number, content.search)
         ids = content.ids.astype(self._width).tobytes()
         tokens = (number, self._tokenizer, ids, _checksum_of_ids(digest, ids))
         self.connection.execute("REPLACE INTO tokens VALUES (?, ?, ?, ?)", tokens)
         return number
 
-    def _add_outline(self, digest: bytes, language: str, content: Content) -> int:
-        definitions, imports = content.outline
-        number = self.connection.execute(
-            "INSERT INTO contents (digest, language, imports, lines) VALUES (?, ?, ?, ?)",
-            (digest, language, json.dumps(imports, separators=(",", ":")), content.lines),
-        ).lastrowid
-        assert number is not None
+    def _add_search(self, number: int, search: SearchText) -> None:
+        if self.connection.execute("SELECT 1 FROM outlines WHERE content = ?", (number,)).fetchone():
+            return  # of another tokenizer
+        definitions, imports = search.outline
+        row = (number, json.dumps(imports, separators=(",", ":")), search.lines)
+        self.connection.execute("INSERT INTO outlines VALUES (?, ?, ?)", row)
         self.connection.executemany(
             "INSERT INTO definitions VALUES (?, ?, ?, ?, ?, ?)",
             [(number, n, *each) for n, each in enumerate(definitions)],
         )
-        rows = [(number << PASSAGE_BITS | n, words) for n, words in enumerate(content.passages)]
+        rows = [(number << PASSAGE_BITS | n, words) for n, words in enumerate(search.passages)]
         self.connection.executemany("INSERT INTO passages (rowid, words) VALUES (?, ?)", rows)
-        return number
 
     def _take_back(self, path: str) -> None:
         """Forget that a file was no source."""
@@ -248,12 +268,18 @@ class IndexTables(IndexQueries):
     def _remove_content_unless_used(self, content: int) -> None:
         if self.connection.execute("SELECT 1 FROM files WHERE content = ?", (content,)).fetchone():
             return
-        row = self.connection.execute("SELECT lines FROM contents WHERE id = ?", (content,)).fetchone()
+        if self.has_search:
+            self._remove_search(content)
+        self.connection.execute("UPDATE about SET unwiped = 1")
+        self.connection.execute("DELETE FROM tokens WHERE content = ?", (content,))
+        self.connection.execute("DELETE FROM contents WHERE id = ?", (content,))
+
+    def _remove_search(self, content: int) -> None:
+        row = self.connection.execute("SELECT lines FROM outlines WHERE content = ?", (content,)).fetchone()
         for n in range(-(-row[0] // PASSAGE_LINES) if row else 0):
             self.connection.execute("DELETE FROM passages WHERE rowid = ?", (content << PASSAGE_BITS | n,))
-        self.connection.execute("UPDATE about SET unwiped = 1")
-        for table, column in (("contents", "id"), ("tokens", "content"), ("definitions", "content")):
-            self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (content,))
+        for table in ("outlines", "definitions"):
+            self.connection.execute(f"DELETE FROM {table} WHERE content = ?", (content,))
 
     def _row_of_tokenizer(self, digest: bytes) -> int:
         """Return the number of this tokenizer; the ids of the one least recently used may have to go."""
@@ -286,9 +312,14 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables if the database is empty, whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")  # another server may create them at the same time
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-        for statement in SCHEMA.split(";\n"):
-            connection.execute(statement)
+        _run(connection, SCHEMA)
     connection.execute("COMMIT")
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    """Run statements one by one: `executescript` would commit first."""
+    for statement in statements.split(";\n"):
+        connection.execute(statement)
 
 
 def _checksum(path: str, entry: Entry, gone: int) -> bytes:

@@ -64,7 +64,8 @@ class NativeDecoder:
         self._embed = weights["model.embed_tokens.weight"]
         self._memory = WeightMemory()
         self._arrays: list[npt.NDArray[Any]] = []  # memory that the compiled part points into
-        self._rope = self._kept(rotations(config.rope, config.head_dim, config.positions))
+        self._positions = config.positions
+        self._rope = self._kept(rotations(config.rope, config.head_dim, self._positions))
         lib = c.library()
         assert not isinstance(lib, str) and form in ("fp16", "int8")
         self._library, self._model = lib, self._native_model(weights, form)
@@ -88,7 +89,7 @@ class NativeDecoder:
     def forward_spans(self, spans: Sequence[Span]) -> Fp32:
         """Append to several different arenas in one pass; returns the spans' logits [sum of rows, vocab]."""
         ids = np.concatenate([span.ids for span in spans])
-        places = np.concatenate([_row_places(span, self.config.positions) for span in spans])
+        places = np.concatenate([_row_places(span, self._positions) for span in spans])
         wanted = np.concatenate(list(_logit_rows(spans)))
         logits = np.empty((len(wanted), self._model.head.outputs), dtype=np.float32)
         shared = _shared(spans)

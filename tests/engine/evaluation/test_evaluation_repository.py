@@ -16,7 +16,7 @@ from efim_lab.commands import cli
 from efim_lab.documents import CodeDocument
 from efim_lab.errors import WorkError
 from efim_lab.evaluation.repository import data
-from efim_lab.evaluation.repository.arms import ALONE, ARMS, RepositoryArm
+from efim_lab.evaluation.repository.arms import ALONE, ARMS
 from efim_lab.evaluation.repository.bits import bits_of
 from efim_lab.evaluation.repository.data import RepositoryFiles
 from efim_lab.evaluation.repository.excerpts import OtherFiles
@@ -166,7 +166,7 @@ def test_what_an_index_of_the_repository_has_to_show_is_shown(
         assert others.excerpts(asked, budget, retrieved=True) == found
 
 
-def test_prompts_show_what_an_arms_settings_allow() -> None:
+def test_prompts_show_what_an_arm_says() -> None:
     arm = ARMS[-1]
     found = measure(EMBEDDED, DOCUMENTS, [place()], 1, lambda *_: None, (ALONE, arm))
     (alone,), (shown,) = found.values()
@@ -192,11 +192,6 @@ def test_what_the_file_alone_completes_is_left_out_of_one_kind() -> None:
     shown = table([RepositoryFiles("shop", "2.0", ())], [one, replace(other, model="n")])
     assert "Places in shop 2.0, 95 %" in shown
     assert (shown.count("| memory, m "), shown.count("| memory, less the file alone, n ")) == (1, 2)
-
-
-def test_an_arm_names_settings_that_exist() -> None:
-    with pytest.raises(WorkError, match="there is no setting excerpts: change the arm new"):
-        measure(EMBEDDED, DOCUMENTS, [place()], 0, lambda *_: None, [RepositoryArm("new", settings={"excerpts": 1})])
 
 
 NUMBERS = "".join(f"a{n} = {n}\n" for n in range(10))

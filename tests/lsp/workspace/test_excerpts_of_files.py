@@ -24,7 +24,7 @@ def open_stable(path: str) -> ZebraStore:
     return ZebraStore()
 '''
 USER = "from store import open_stable\n\nstable = open_stable('here')\nprint(stable.find_zebra('a'))\n"
-PARTS: dict[str, Any] = {"repository_signatures": True, "imported_signatures": True, "similar_code": True}
+PARTS: dict[str, Any] = {"other_files": "on"}
 SIGNATURE = "def open_stable(path: str) -> ZebraStore: ...\n"
 
 

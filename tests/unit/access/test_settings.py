@@ -35,6 +35,15 @@ def test_an_unknown_setting_is_named_with_those_that_exist() -> None:
     assert all(field.name in problem for field in fields(Settings))
 
 
+@pytest.mark.parametrize("name", ["repository_signatures", "imported_signatures", "similar_code"])
+def test_the_settings_of_parts_of_other_files_turn_all_on(name: str) -> None:
+    settings, problems = parse({name: True}, {name: True, "max_lines": 3})
+    assert settings == Settings(other_files="on", max_lines=3)
+    assert problems == [f"the setting {name!r} is part of 'other_files' now: set that and delete this"]
+    assert parse({name: False})[0] == parse({name: "x"})[0] == Settings()
+    assert parse({"other_files": "off"}, {name: True})[0] == Settings(other_files="off"), "what is named wins"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("niceness", 7), ("memory_codec", "int8"), ("niceness", None), ("adaptive_confidence", True)],
@@ -138,7 +147,7 @@ def test_only_what_a_model_depends_on_tells_models_apart() -> None:
     changes |= {"revision": "v1", "template": (("prefix", "<a>"),), "model_languages": ("go",)}
     changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
     changes |= {"host_memory_mib": 9, "disk_codec": "int8", "disk_mib": 9}
-    changes |= {"repository_signatures": True, "imported_signatures": True, "similar_code": True, "compose": "epic"}
+    changes |= {"other_files": "on", "compose": "epic"}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name

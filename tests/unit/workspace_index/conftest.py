@@ -20,9 +20,10 @@ ORIGIN = IndexOrigin(("/project",), DEFAULTS)
 
 
 def indexed(path: str, text: str, language: str = "python", *, private: bool = False) -> IndexedFile:
-    """A file as the index takes it, whether or not it is on this disk."""
+    """A file as a searchable index takes it, whether or not it is on this disk."""
     file = SourceFile(path, len(text.encode()), 1, language)
-    return IndexedFile(file, digest_of(text), content_of(text, language, TOKENIZER.encode_file(text)), private)
+    content = content_of(text, language, TOKENIZER.encode_file(text), True)
+    return IndexedFile(file, digest_of(text), content, private)
 
 
 def has_name(index: IndexFile, name: str) -> bool:
@@ -45,11 +46,11 @@ def reports() -> list[str]:
 
 @pytest.fixture
 def open_index(place: Path, reports: list[str]) -> Iterator[Open]:
-    """Open the index at `place`, as often as a test wants; all are closed at its end."""
+    """Open the index at `place` to search it, as often as a test wants; all are closed at its end."""
     opened = list[IndexFile]()
 
     def make() -> IndexFile:
-        opened.append(IndexFile(place, ORIGIN, TOKENIZER, reports.append))
+        opened.append(IndexFile(place, ORIGIN, TOKENIZER, reports.append, searchable=True))
         return opened[-1]
 
     yield make

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.access.rules import Rules
 from efim_ls.settings import Settings
 from efim_ls.workspace.database.origin import IndexOrigin
 from efim_ls.workspace.database.place import index_path
+from efim_ls.workspace.index import Scope, WorkspaceIndex, open_index
 from efim_ls.workspace.index_file import IndexFile
 from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.lsp.wire import ENV, HANG
 
@@ -46,6 +49,16 @@ def by_server(project: Path, cache: Path, settings: Settings) -> None:
     """Leave what a server with these settings leaves."""
     tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
     IndexFile(index_path(cache, [project]), IndexOrigin((str(project),), settings), tokenizer, print).close()
+
+
+def by_server_with_other_files(project: Path, cache: Path) -> None:
+    """Leave what a server leaves whose prompts show text of other files."""
+    settings, tokenizer = Settings(cache_folder=str(cache)), Tokenizer(EMBEDDED / "tokenizer.json")
+    scope = Scope.of(settings, Rules(settings, [project.as_uri()]), [project], tokenizer, ExcerptBudget(9, 9, 9))
+    index = WorkspaceIndex(scope, open_index(scope, pytest.fail), lambda _: None)
+    for _ in index.build():
+        pass
+    index.close()
 
 
 def test_it_builds_shows_and_clears(project: Path, cache: Path) -> None:
@@ -147,7 +160,7 @@ def change(file: Path, statement: str) -> None:
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_verified(project: Path, cache: Path, damage: str) -> None:
     at = ("--folder", str(cache))
-    run("index", str(project), *at)
+    by_server_with_other_files(project, cache)
     DAMAGE[damage](index_path(cache, [project]))
     code, shown = run("cache", "verify", *at)
     assert code == 1 and "damaged (" in shown and "Traceback" not in shown
@@ -156,7 +169,7 @@ def test_damage_is_verified(project: Path, cache: Path, damage: str) -> None:
 
 def test_one_that_a_server_writes_to_is_not_called_damaged(project: Path, cache: Path) -> None:
     at = ("--folder", str(cache))
-    run("index", str(project), *at)
+    by_server_with_other_files(project, cache)
     with closing(sqlite3.connect(index_path(cache, [project]), isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         code, shown = run("cache", "verify", *at)

@@ -1,0 +1,54 @@
+"""Whether prompts show text of other files: as the setting says, or by what the model was trained on and its size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from efim_ls.completion.models.open import FULL_EXCERPTS, load_model, shows_other_files
+from efim_ls.settings import Settings
+from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, parse_config, read_config
+from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
+from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET
+from model_runtime.prompt.template import find_template
+from model_runtime.prompt.tokenizer import Tokenizer
+from tests.tiny_tokenizers import write
+from tests.unit.prompt.test_excerpt_layout import CASES
+
+TRAINED = {"qwen", "codegemma", "starcoder2"}  # the golden files of families whose cards show repositories
+
+
+def config_of(layers: int) -> ModelConfig:
+    """Qwen2.5-Coder-1.5B's shape, of its 28 layers some."""
+    shape = {"hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2}
+    return parse_config(
+        {"model_type": "qwen2", "vocab_size": 151936, "num_hidden_layers": layers, "tie_word_embeddings": True}
+        | shape
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_large_models_that_were_trained_on_repositories_read_other_files(name: str, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(write(tmp_path, CASES[name]["kind"], CASES[name]["markers"]))
+    large, small = (
+        Checkpoint(tmp_path, config_of(layers), tokenizer, find_template(tokenizer)) for layers in (28, 12)
+    )
+    is_on, reason = shows_other_files(Settings(), large)
+    assert is_on == (name in TRAINED) and ("was trained on repositories" in reason) == is_on
+    assert not shows_other_files(Settings(), small)[0]
+    for each in (large, small):
+        assert shows_other_files(Settings(other_files="on"), each) == (True, "switched on")
+        assert shows_other_files(Settings(other_files="off"), each) == (False, "switched off")
+
+
+def test_the_embedded_model_reads_none_and_keeps_no_rows_for_them() -> None:
+    is_on, reason = shows_other_files(Settings(), read_checkpoint(EMBEDDED))
+    assert not is_on and " million parameters: too few" in reason
+    off, budget = load_model(Settings(persist=False), lambda *_: None)
+    assert (off.room, off.mask, off.engine.library, budget.excerpts) == (0, "", None, NO_EXCERPT_BUDGET)
+    assert budget.describe()["other_files"] == "off" and budget.describe()["other_files_reason"] == reason
+    on, budget = load_model(Settings(persist=False, other_files="on"), lambda *_: None)
+    assert on.room == read_config(EMBEDDED).room >= sum(budget.excerpts) > 500 and on.engine.library
+    assert all(tokens <= most for tokens, most in zip(budget.excerpts, FULL_EXCERPTS, strict=True))
+    assert budget.describe()["other_files"] == "on"
