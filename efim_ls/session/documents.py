@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from time import monotonic
 
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.rules import Rules, Verdict
@@ -13,7 +14,8 @@ from efim_ls.languages import language_of
 from efim_ls.paths import real_path
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
-from efim_ls.text.document import Change, Document, Encoding
+from efim_ls.text.document import Change, Document, Edit, Encoding
+from efim_ls.text.history import EditHistory, PastEdit
 from efim_ls.usage.counters import Counters
 from efim_ls.usage.suggestions import RetentionTracker
 from efim_ls.workspace.excerpts.volatile import RecentEdit
@@ -84,18 +86,18 @@ class OpenDocument(Document):
         self.retention = RetentionTracker(counters, text)
         self.prefetch_timer, self.save_timer = IdleTimer(), IdleTimer()
         self.out_of_step = False
-        self.edited_at: int | None = None  # offset of the last edit
         self._judged: tuple[Rules, Verdict] | None = None
         self._answered: tuple[Request, Answer] | None = None
 
-    def edit(self, change: Change, encoding: Encoding) -> None:
+    def edit(self, change: Change, encoding: Encoding) -> Edit | None:
         """Apply a change and track accepted suggestions through it; out of step, only a whole text is a change."""
         if change.is_whole:
             self.out_of_step = False
-        if not self.out_of_step:
-            edit = self.apply(change, encoding)
-            self.edited_at = edit.at
-            self.retention.follow(edit, self.text)
+        if self.out_of_step:
+            return None
+        edit = self.apply(change, encoding)
+        self.retention.follow(edit, self.text)
+        return edit
 
     def verdict(self, rules: Rules) -> Verdict:
         """Return the rules' verdict on it, cached while the same rules are in force."""
@@ -139,6 +141,7 @@ class OpenDocuments:
         self.rules = Rules(Settings())
         self._counters = counters
         self._documents: dict[str, OpenDocument] = {}
+        self.history = EditHistory()
 
     def __iter__(self) -> Iterator[OpenDocument]:
         return iter(list(self._documents.values()))
@@ -171,6 +174,12 @@ class OpenDocuments:
         """Close a document, if it is open."""
         if (document := self._documents.pop(uri, None)) is not None:
             document.close()
+            self.history.forget(uri)
+
+    def edit(self, document: OpenDocument, change: Change, encoding: Encoding) -> None:
+        """Apply a change to a document, and remember it."""
+        if edit := document.edit(change, encoding):
+            self.history.follow(PastEdit(document.uri, edit.at, edit.removed, edit.added, monotonic()))
 
     def language(self, uri: str) -> str:
         """Return a document's language as the client names it; empty if it is not open."""
@@ -196,11 +205,12 @@ class OpenDocuments:
 
     def edited(self, document: OpenDocument) -> tuple[RecentEdit, ...]:
         """Return where other documents that may be read were edited last, the last one used last."""
+        places = {edit.uri: edit.at for edit in self.history.recent()}
         others = [each for each in self._documents.values() if each is not document and each.path]
         return tuple(
-            RecentEdit(each.path, each.text, each.line_of(each.edited_at))
+            RecentEdit(each.path, each.text, each.line_of(places[each.uri]))
             for each in others
-            if each.edited_at is not None and self.may_be_read(each)
+            if each.uri in places and self.may_be_read(each)
         )
 
     def may_be_read(self, document: OpenDocument) -> bool:

@@ -115,7 +115,7 @@ class Session:
             if change is None:
                 document.out_of_step = True
                 return
-            document.edit(change, encoding)
+            self.documents.edit(document, change, encoding)
 
     def index_document(self, document: OpenDocument) -> None:
         """Count an open document's text in place of its file's, if the rules let others read it."""

@@ -31,16 +31,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Edit:
-    """`removed` characters at `at` were replaced by `added` new ones."""
+    """The text `removed` at the offset `at` was replaced by `added`."""
 
     at: int
-    removed: int
-    added: int
+    removed: str
+    added: str
 
     @property
     def end(self) -> int:
         """Where the new characters end."""
-        return self.at + self.added
+        return self.at + len(self.added)
 
 
 class Document:
@@ -123,7 +123,7 @@ def narrowed(at: int, old: str, new: str) -> Edit:
     most, a, b = min(len(old), len(new)), len(old), len(new)
     before = _common(most, lambda low, high: old[low:high] == new[low:high])
     after = _common(most - before, lambda low, high: old[a - high : a - low] == new[b - high : b - low])
-    return Edit(at + before, a - before - after, b - before - after)
+    return Edit(at + before, old[before : a - after], new[before : b - after])
 
 
 def _common(most: int, same: Callable[[int, int], bool]) -> int:

@@ -258,7 +258,7 @@ class Offers:
 
 def _after(piece: Piece, edit: Edit) -> Iterator[Piece]:
     start, end = piece
-    moved, removed_to = edit.added - edit.removed, edit.at + edit.removed
+    moved, removed_to = len(edit.added) - len(edit.removed), edit.at + len(edit.removed)
     for left in ((start, min(end, edit.at)), (max(start, removed_to) + moved, end + moved)):
         if left[0] < left[1]:
             yield left

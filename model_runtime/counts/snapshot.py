@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from model_runtime.counts.lookup import Part
@@ -72,7 +73,7 @@ class Memory:
         """The digest of each document by its path."""
         return {path: segment.documents[number][1] for path, (segment, number) in self._held.items()}
 
-    @property
+    @cached_property  # each key asks
     def tokens(self) -> int:
         """Number of tokens of all documents."""
         return sum(segment.length(number) for segment, number in self._held.values())

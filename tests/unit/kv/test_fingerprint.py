@@ -32,6 +32,7 @@ OTHER: dict[type, Any] = {str: "another", int: 77, float: 0.25, bool: None, tupl
 # They compute no number.
 HARMLESS = {
     "model_runtime.c_sources",
+    "model_runtime.cancel",
     "model_runtime.errors",
     "model_runtime.isolated",
     "model_runtime.ids",

@@ -218,7 +218,7 @@ async def test_documents_are_tracked_separately(page: Page) -> None:
 @st.composite
 def edits(draw: st.DrawFn, size: int) -> Edit:
     at = draw(st.integers(0, size))
-    return Edit(at, draw(st.integers(0, size - at)), draw(st.integers(0, 3)))
+    return Edit(at, "-" * draw(st.integers(0, size - at)), "+" * draw(st.integers(0, 3)))
 
 
 @given(st.data())
@@ -229,6 +229,6 @@ def test_a_retained_range_loses_only_removed_characters(data: st.DataObject) -> 
     retained = RetainedRange(start, end)
     for _ in range(data.draw(st.integers(0, 8))):
         edit = data.draw(edits(len(inserted)))
-        inserted[edit.at : edit.at + edit.removed] = [False] * edit.added
+        inserted[edit.at : edit.at + len(edit.removed)] = [False] * len(edit.added)
         retained.follow(edit)
         assert retained.characters == sum(inserted)
