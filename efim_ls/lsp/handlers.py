@@ -83,7 +83,7 @@ def did_change_folders(ls: EfimServer, _: types.DidChangeWorkspaceFoldersParams)
 
 def did_change_watched_files(ls: EfimServer, params: types.DidChangeWatchedFilesParams) -> None:
     """Read files again that changed on disk."""
-    ls.session.files_changed([change.uri for change in params.changes])
+    ls.session.workspace.refresh([change.uri for change in params.changes])
 
 
 def did_open(ls: EfimServer, params: object) -> None:
@@ -118,7 +118,7 @@ def did_save(ls: EfimServer, params: object) -> None:
         case _:
             pass
     if document is not None:
-        ls.session.index_document(document)
+        ls.session.workspace.index_document(document)
 
 
 def did_close(ls: EfimServer, params: object) -> None:
@@ -223,7 +223,7 @@ async def explain(ls: EfimServer, params: types.TextDocumentPositionParams) -> d
     snapshot = _snapshot(ls, params.text_document, params.position, explicit=False)
     if snapshot is None:
         return explain_refusal(refusal("unknown document"))
-    return await ls.session.explain(snapshot.request)
+    return await ls.session.requests.explain(snapshot.request)
 
 
 def text(ls: EfimServer, params: object) -> dict[str, object] | None:
@@ -263,11 +263,11 @@ async def _suggest(
     """Request suggestions at a position and return them; no snapshot of an unknown document."""
     snapshot = _snapshot(ls, params.text_document, params.position, explicit)
     if snapshot is None:
-        ls.session.refuse(params.text_document.uri, "unknown document")
+        ls.session.requests.refuse(params.text_document.uri, "unknown document")
         return None, ()
     snapshot.document.cursor = snapshot.request.cursor
     with ls.status_reporter.request():
-        answer = await ls.session.complete(snapshot.request)
+        answer = await ls.session.requests.complete(snapshot.request)
     return snapshot, (answer.text, *answer.alternatives) if answer.text else ()
 
 

@@ -49,7 +49,7 @@ class EfimServer(LanguageServer):
         self.documents, self.offers = self.session.documents, self.session.offers
         self.background = self.session.background
         self.status_reporter = StatusReporter(self.session, self._send_status)
-        self.session.on_index_status = self._on_index_status
+        self.session.workspace.on_status = self._on_index_status
         self.initial_settings: object = None
         self.client_name = "a client without a name"
         self.encoding: Encoding = "utf-16"  # the unit of the client's positions, negotiated in `initialize`

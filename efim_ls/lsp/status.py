@@ -31,7 +31,7 @@ class StatusReporter:
         return {
             **session.describe(),
             **({"state": "off", "message": off.why} if off else {}),
-            "notice": session.notice(uri) if uri is not None and off is None else None,
+            "notice": session.requests.notice(uri) if uri is not None and off is None else None,
             "busy": self._slow > 0,
             "percentage": self._percentage,
             "last": session.counters.last,

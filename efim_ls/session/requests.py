@@ -1,14 +1,21 @@
-"""The queue of completion requests: equal requests share an answer, a document's latest wins, bursts are delayed."""
+"""A session's requests: equal ones share an answer, a document's latest wins, bursts are delayed, each is counted."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from statistics import median
+from typing import cast
 
-from efim_ls.request import Answer, Costs, Request
+from efim_ls.access.reasons import Refusal, as_dict, explain_refusal, refusal
+from efim_ls.request import Answer, Reason, Request
+from efim_ls.session.documents import OpenDocument, OpenDocuments
 from efim_ls.session.engine_thread import EngineClient, Job
+from efim_ls.session.loader import ModelLoader
+from efim_ls.usage.counters import Counters
+from model_runtime.cancel import Cancel, Cancelled
 
 LONGEST_GAP = 1.0  # seconds: a longer gap is a pause to think, not part of the typing rhythm
 FASTEST_GAP = 0.03  # seconds: about the repeat rate of a held key; answers need not be faster
@@ -17,6 +24,8 @@ SHORT_ANSWER_STEPS = 8  # decode steps of a short answer: about the rest of a li
 RECENT_SAMPLES = 20  # samples of each kind: few, so that a change of the machine's load is noticed within some words
 TURN = 0.02  # seconds after which an answer lets those of other clients go before, and is continued behind them
 FEWEST_SAMPLES = 5  # samples of each kind below which there is no delay
+
+logger = logging.getLogger(__name__)
 
 
 class Debounce:
@@ -58,16 +67,67 @@ class _UnderWay:
         self.request, self.answer, self.asking = request, answer, 0
 
 
-class RequestQueue:
-    """Sends each document's latest request to the engine thread. Used on the event loop only."""
+class Requests:
+    """Answers a session's requests and counts what became of each. Used on the event loop only.
 
-    def __init__(self, engine: EngineClient, job_of: Callable[[Request], Job[Answer]]) -> None:
-        """Run `job_of(request)` on the engine thread, under the document's URI."""
+    Each document's latest request goes to the engine thread, under the document's URI.
+    """
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        documents: OpenDocuments,
+        model: ModelLoader,
+        counters: Counters,
+        answered: Callable[[OpenDocument, Request, Answer], None],
+    ) -> None:
+        """Call `answered` after each answer in an open document that the model was asked for to its end."""
         self.debounce = Debounce()
-        self._engine, self._job_of = engine, job_of
+        self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
+        self._answered = answered
         self._under_way: dict[str, _UnderWay] = {}
 
-    async def answer(self, request: Request) -> Answer:
+    async def complete(self, request: Request) -> Answer:
+        """Return the answer to a request, which may be empty, and count it with its reason."""
+        language = self._documents.language(request.uri)  # the document may be closed before the answer
+        self._engine.note_typing()
+        if off := self._why_not(request):
+            self.refuse(request.uri, off.reason)
+            return Answer("", reason=off.reason)
+        try:
+            answer = await self._answer(request, language)
+        except Cancelled:
+            answer = Answer("", reason="superseded")
+        except asyncio.CancelledError:
+            self._count_answer(request, language, Answer("", reason="cancelled"))
+            raise
+        except Exception as error:
+            logger.error("a completion failed", exc_info=error)
+            answer = Answer("", reason="error")
+        self._count_answer(request, language, answer)
+        return answer
+
+    async def explain(self, request: Request) -> dict[str, object]:
+        """Return the prompt and costs of a request, what was suggested last here, and why there is or was nothing."""
+        completer, off = self._model.completer, self._why_not(request)
+        if off is not None or completer is None:
+            return explain_refusal(off or refusal("loading"))
+        document, place = self._documents.get(request.uri), (request.text, request.cursor)
+        answered = document and document.last_answer(*place)
+        explained = await self._engine.run(object(), lambda _: completer.explain(request, answered))
+        unfit = cast("Reason | None", explained["reason"])
+        return explained | as_dict(refusal(unfit) if unfit else document and document.why_nothing(*place))
+
+    def refuse(self, uri: str, reason: Reason) -> None:
+        """Count a request that is answered without the model."""
+        self._counters.count_refusal(uri, self._documents.language(uri), reason)
+
+    def notice(self, uri: str) -> str | None:
+        """Return a sentence for users if the loaded model does not know an open document's language, else None."""
+        document, completer = self._documents.get(uri), self._model.completer
+        return completer.notice(document.language) if document and completer else None
+
+    async def _answer(self, request: Request, language: str) -> Answer:
         """Return the answer to a request, shared with an equal one in progress; raises what its job raises.
 
         A different request supersedes the document's older one, whose callers get `Cancelled`. Cancelling this stops
@@ -75,8 +135,9 @@ class RequestQueue:
         """
         uri, work = request.uri, self._under_way.get(request.uri)
         if work is None or work.answer.done() or work.request != request:
-            job = self._engine.run(uri, self._job_of(request), after=self._wait_before(request), turn=TURN)
-            work = self._under_way[uri] = _UnderWay(request, job)
+            job = self._job(request, language)
+            work = _UnderWay(request, self._engine.run(uri, job, after=self._wait_before(request), turn=TURN))
+            self._under_way[uri] = work
         work.asking += 1
         try:
             return await asyncio.shield(work.answer)
@@ -87,13 +148,48 @@ class RequestQueue:
                 if self._under_way.get(uri) is work:
                     del self._under_way[uri]
 
-    def note_costs(self, costs: Costs) -> None:
-        """Learn from what an answer cost, if it took decode steps."""
-        if costs.passes:
-            self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
+    def _why_not(self, request: Request) -> Refusal | None:
+        """Return why a request would not reach the model, None if it would."""
+        off = self._documents.why_off(request.uri, len(request.text))
+        if off is not None or self._model.completer is not None:
+            return off
+        status = self._model.status
+        return refusal("no model", cause=status.message) if status.state == "error" else refusal("loading")
 
     def _wait_before(self, request: Request) -> float:
         if request.explicit:
             return 0.0
         self.debounce.note_request(asyncio.get_running_loop().time(), self._engine.is_asked(request.uri))
         return self.debounce.delay()
+
+    def _job(self, request: Request, language: str) -> Job[Answer]:
+        completer, loop = self._model.completer, asyncio.get_running_loop()
+        assert completer is not None
+
+        def job(cancel: Cancel) -> Answer:
+            answer = completer.complete(request, cancel)
+            if answer.reason == "superseded" and cancel.resumes:
+                raise Cancelled  # what it computed stays, and is reused in the next turn
+            # Counted here and not by the caller, since a caller that has gone leaves computed tokens behind.
+            loop.call_soon_threadsafe(self._count_costs, request, language, answer)
+            return answer
+
+        return job
+
+    def _count_costs(self, request: Request, language: str, answer: Answer) -> None:
+        """Count the costs of an answer, learn from them, and let the work begin that follows it."""
+        self._counters.count_costs(request.uri, language, answer)
+        if (costs := answer.costs).passes:
+            self.debounce.note_step(costs.ms.decode / costs.passes, costs.ms.prefill)
+        document = self._documents.get(request.uri)
+        if document and answer.reason != "superseded" and self._documents.why_off(request.uri) is None:
+            self._answered(document, request, answer)
+
+    def _count_answer(self, request: Request, language: str, answer: Answer) -> None:
+        """Count an answer, and remember it if its document is open."""
+        if answer.reason == "error":
+            self._counters.count_refusal(request.uri, language, "error")
+        else:
+            self._counters.count_answer(language, answer.reason or "suggestion")
+        if (document := self._documents.get(request.uri)) is not None:
+            document.note_answer(request, answer)

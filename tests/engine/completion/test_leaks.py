@@ -44,7 +44,9 @@ async def storm(session: Session) -> list[str]:
         uri, cursor = f"file:///{n % 3}.py", (n * 37) % len(CODE)
         if session.documents.get(uri) is None:
             session.open(uri, "python", CODE)
-        asked.append(asyncio.create_task(session.complete(Request(uri, CODE[:cursor] + "x" * (n % 7), cursor))))
+        asked.append(
+            asyncio.create_task(session.requests.complete(Request(uri, CODE[:cursor] + "x" * (n % 7), cursor)))
+        )
         if not n % 10:
             await asyncio.sleep(0)
         if not n % 3:

@@ -60,7 +60,7 @@ async def test_a_client_that_has_gone_leaves_nothing(tmp_path: Path) -> None:
         """Note what there is of the client that came last."""
         *_, server = (client.server for client in daemon._clients if client.server)
         document = server.documents.last_used
-        parts = (server, server.protocol, server.session, server.session.repository, document)
+        parts = (server, server.protocol, server.session, server.session.workspace, document)
         left.extend(map(weakref.ref, parts))
 
     for _ in range(3):

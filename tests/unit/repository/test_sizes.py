@@ -13,6 +13,7 @@ PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 LONGEST_FILE, LONGEST_FUNCTION, MOST_FILES = 400, 50, 12
 MOST_PARAMETERS = 8
+MOST_METHODS_OF_A_SESSION = 20  # it is where all parts meet, and grows if nothing holds it
 
 
 def functions(path: Path) -> dict[str, Function]:
@@ -52,6 +53,10 @@ def test_the_package_is_looked_at(package: str) -> None:
 @pytest.mark.parametrize("ending", [".c", ".ts", ".lua"])
 def test_what_is_not_python_is_looked_at(ending: str) -> None:
     assert any(name.endswith(ending) for name in FILES)
+
+
+def test_a_session_has_few_methods() -> None:
+    assert sum(name.startswith("efim_ls/session/session.py:") for name in FUNCTIONS) <= MOST_METHODS_OF_A_SESSION
 
 
 def test_no_file_is_too_long() -> None:

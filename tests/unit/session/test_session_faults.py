@@ -102,8 +102,8 @@ async def test_a_document_that_cannot_be_judged_is_off_and_the_others_are_not(
     assert session.configure(Settings(persist=False, max_new_tokens=1)), "the model must be loaded for this"
     good, bad = (session.documents.get(uri) for uri in (GOOD, BAD))
     assert good is not None and bad is not None
-    assert (await session.complete(session.request_at(good, 0, explicit=True))).text == "more"
-    assert (await session.complete(session.request_at(bad, 0, explicit=True))).reason == "error"
+    assert (await session.requests.complete(session.request_at(good, 0, explicit=True))).text == "more"
+    assert (await session.requests.complete(session.request_at(bad, 0, explicit=True))).reason == "error"
     assert model.others == [()], "what cannot be judged is not read for others"
 
 
@@ -158,8 +158,8 @@ async def test_a_document_out_of_step_is_off_and_not_read_for_others(session: Se
     good, bad = (session.open(uri, "python", uri) for uri in (GOOD, BAD))
     session.edit(bad, [None], "utf-16")
     assert (off := session.documents.why_off(BAD)) is not None and off.reason == "out of step"
-    assert (await session.complete(session.request_at(bad, 0, explicit=True))).reason == "out of step"
-    assert (await session.complete(session.request_at(good, 0, explicit=True))).text == "more"
+    assert (await session.requests.complete(session.request_at(bad, 0, explicit=True))).reason == "out of step"
+    assert (await session.requests.complete(session.request_at(good, 0, explicit=True))).text == "more"
     assert model.others == [()]
 
 

@@ -108,7 +108,7 @@ def asked(text: str, uri: str = "a", **more: Any) -> Request:
 
 async def ask(session: Session, *requests: Request) -> list[asyncio.Task[Answer]]:
     """Ask in this order, each at once."""
-    tasks = [asyncio.create_task(session.complete(request)) for request in requests]
+    tasks = [asyncio.create_task(session.requests.complete(request)) for request in requests]
     await asyncio.sleep(0)
     return tasks
 
@@ -135,13 +135,13 @@ async def spent(session: Session) -> Any:
 
 async def test_a_request_is_answered_after_its_wait(session, model) -> None:
     session.requests.debounce = Fixed(0.001)
-    assert (await session.complete(asked("x"))).text == "after x"
+    assert (await session.requests.complete(asked("x"))).text == "after x"
 
 
 async def test_while_a_request_waits_no_work_is_begun(session, model) -> None:
     session.requests.debounce = Fixed(FOREVER)
     [waiting] = await ask(session, asked("x"))
-    assert (await session.complete(asked("y", uri="b", explicit=True))).text == "after y"
+    assert (await session.requests.complete(asked("y", uri="b", explicit=True))).text == "after y"
     assert [request.text for request in model.asked] == ["y"]
     assert not waiting.done()
     await cancel(waiting)
@@ -179,7 +179,7 @@ async def test_a_newer_request_supersedes_work_under_way_before_its_own_wait_is_
 async def test_an_invocation_never_waits_and_supersedes_the_waiting_of_its_document_only(session, model) -> None:
     session.requests.debounce = Fixed(FOREVER)
     ours, others = await ask(session, asked("x"), asked("y", uri="b"))
-    assert (await session.complete(asked("x", explicit=True))).text == "after x"
+    assert (await session.requests.complete(asked("x", explicit=True))).text == "after x"
     assert (await ours).text == ""
     assert not others.done()
     assert [request.explicit for request in model.asked] == [True]
@@ -198,7 +198,7 @@ async def test_a_reopened_document_shares_no_answer(session) -> None:
     session.requests.debounce = Fixed(FOREVER, 0.0)
     [waiting] = await ask(session, asked("x"))
     session.close_document("a")
-    assert (await session.complete(asked("x"))).text == "after x"
+    assert (await session.requests.complete(asked("x"))).text == "after x"
     assert (await waiting).text == ""
 
 
@@ -269,7 +269,7 @@ async def test_a_request_after_both_were_cancelled_is_computed(session, model) -
     session.requests.debounce = Fixed(FOREVER, 0.0)
     for task in await ask(session, asked("x"), asked("x")):
         await cancel(task)
-    assert (await session.complete(asked("x"))).text == "after x"
+    assert (await session.requests.complete(asked("x"))).text == "after x"
 
 
 async def test_a_newer_request_supersedes_all_who_share(session) -> None:
@@ -281,14 +281,14 @@ async def test_a_newer_request_supersedes_all_who_share(session) -> None:
 
 async def test_an_answer_is_not_kept_for_later(session, model) -> None:
     for _ in range(2):
-        assert (await session.complete(asked("x"))).text == "after x"
+        assert (await session.requests.complete(asked("x"))).text == "after x"
     assert len(model.asked) == 2
 
 
 async def test_all_who_share_hear_of_a_failure_and_it_is_not_kept(session, model, caplog) -> None:
     tasks = await ask(session, asked("crash"), asked("crash"))
     assert await texts(*tasks) == ["", ""]
-    assert (await session.complete(asked("crash"))).text == ""
+    assert (await session.requests.complete(asked("crash"))).text == ""
     assert len(model.asked) == 2
     assert session.counters.answered == {"error": 3}
     assert {record.getMessage() for record in caplog.records} == {"a completion failed"}
@@ -303,7 +303,7 @@ async def test_the_rhythm_is_that_of_automatic_requests_each_counted_once(sessio
 
 
 async def test_the_debounce_hears_which_requests_overtake_their_documents_last_one(session, model) -> None:
-    await session.complete(asked("x"))
+    await session.requests.complete(asked("x"))
     model.gate.clear()
     older, newer, other = await ask(session, asked("xy"), asked("xyz"), asked("z", uri="b"))
     model.gate.set()
@@ -312,9 +312,9 @@ async def test_the_debounce_hears_which_requests_overtake_their_documents_last_o
 
 
 async def test_the_debounce_hears_what_steps_cost_where_there_were_any(session, model, caplog) -> None:
-    await session.complete(asked("x"))
+    await session.requests.complete(asked("x"))
     model.costs = Costs(new_tokens=1, ms=Milliseconds(prefill=1.0))
-    await session.complete(asked("xy", explicit=True))
+    await session.requests.complete(asked("xy", explicit=True))
     await session.engine.settled()
     assert session.requests.debounce.steps == [(5.0, 30.0)]
     assert caplog.records == []
@@ -336,7 +336,7 @@ async def test_a_slow_machine_waits_by_itself(session, model) -> None:
     session.requests.debounce = Debounce()
     model.costs = Costs(passes=1, ms=Milliseconds(prefill=500.0))
     for n in range(6):
-        await session.complete(asked("x" * n))
+        await session.requests.complete(asked("x" * n))
     await session.engine.settled()
     assert session.requests.debounce.delay() == 0
     model.gate.clear()

@@ -81,7 +81,7 @@ async def session(model: Any) -> AsyncIterator[Session]:
 
 async def busy(session: Session, model: Fake, uri: str) -> asyncio.Task[Answer]:
     """Have the engine at work for a document until the gate opens."""
-    task = asyncio.create_task(session.complete(Request(uri, "x", 1, explicit=True)))
+    task = asyncio.create_task(session.requests.complete(Request(uri, "x", 1, explicit=True)))
     assert await asyncio.to_thread(model.began.wait, 10)
     return task
 
@@ -115,7 +115,7 @@ async def test_nothing_follows_an_answer_that_comes_too_late(
 @pytest.mark.parametrize("settings", [OFF, ON])
 async def test_queued_saving_is_dropped(session: Session, model: Fake, settings: Settings) -> None:
     model.gate.set()
-    await session.complete(Request("a", "x", 1, explicit=True))
+    await session.requests.complete(Request("a", "x", 1, explicit=True))
     await session.engine.settled()
     session.configure(settings)
     session.configure(ON)
@@ -149,7 +149,7 @@ async def test_of_a_document_that_is_closed_no_answer_is_remembered(session: Ses
     model.gate.set()
     assert (await under_way).reason == "superseded"
     session.open("a", "python", "x")
-    assert (await session.explain(Request("a", "x", 1)))["reason"] is None
+    assert (await session.requests.explain(Request("a", "x", 1)))["reason"] is None
 
 
 async def test_why_a_document_is_off_is_told_without_a_model(model: Any) -> None:

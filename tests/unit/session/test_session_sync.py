@@ -1,0 +1,47 @@
+"""Clients that send whole texts: the document is opened, or edited by what differs."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efim_ls.session.session import Session
+
+URI = "file:///a.py"
+
+
+def session() -> Session:
+    def load(*_: object) -> NoReturn:
+        raise AssertionError("nothing needs the model")
+
+    return Session(load)
+
+
+async def test_a_text_that_is_not_open_is_opened_and_a_later_one_is_an_edit_of_it():
+    mine = session()
+    document = mine.sync(URI, "python", "one two six")
+    assert mine.documents.get(URI) is document
+    assert mine.sync(URI, "python", "one six") is document
+    assert document.text == "one six"
+    [edit] = mine.documents.history.recent()
+    assert (edit.at, edit.removed, edit.added) == (4, "two ", "")
+    assert mine.sync(URI, "python", "one six") is document and len(mine.documents.history.recent()) == 1
+    assert mine.engine.close(10)
+
+
+async def test_a_document_in_another_language_is_opened_anew():
+    mine = session()
+    document = mine.sync(URI, "python", "x")
+    other = mine.sync(URI, "go", "y")
+    assert other is not document and (other.language, other.text) == ("go", "y")
+    assert mine.engine.close(10)
+
+
+@given(st.lists(st.text("ab\r\n𝄞", max_size=8), min_size=1))
+async def test_whatever_is_sent_the_text_is_the_last_one(texts: list[str]):
+    mine = session()
+    for text in texts:
+        assert mine.sync(URI, "python", text).text == text
+    assert mine.engine.close(10)
