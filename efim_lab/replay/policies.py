@@ -89,9 +89,9 @@ def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> 
     sequence = pool.acquire(Owner(DOCUMENT, prompt.frame), prompt.ids)
     recomputed = simulate_prefill(sequence, prompt.ids)
     if ahead:
-        sequence.mark_unneeded(len(prompt.ids) - recomputed)
+        sequence.rows.mark_unneeded(len(prompt.ids) - recomputed)
     else:
-        sequence.mark_needed(sequence.length)
+        sequence.rows.mark_needed(sequence.length)
     return recomputed
 
 

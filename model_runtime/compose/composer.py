@@ -14,6 +14,7 @@ from model_runtime.compose.rotation import moved
 from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, KeysValues
+from model_runtime.kv.rows import Quality
 from model_runtime.logits import copied
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
@@ -46,11 +47,11 @@ class Composer:
         The arena is cut off where it differs from the prompt. Once `cancel()` is true, it ends within one pass and
         cuts off what is not computed yet. Nothing happens if too little is at hand.
         """
-        start, wanted = arena.common(ids), ids[:-1]
+        start, wanted = arena.kept(ids), ids[:-1]
         if len(wanted) - start < LEAST_SAVED:
             return NOTHING_COMPOSED
         sources = [arena, *(each for each in others if each is not arena)]
-        usable = [source.ids[: source.composed] for source in sources]
+        usable = [source.ids[: source.rows.first_below(Quality.LOSSY)] for source in sources]
         pieces = [piece._replace(new=piece.new + start) for piece in find_pieces(wanted[start:], usable, SHORTEST)]
         if sum(piece.length for piece in pieces) < LEAST_SAVED:
             return NOTHING_COMPOSED
@@ -59,7 +60,7 @@ class Composer:
         rows = np.union1d(composition.missing, chosen).astype(np.int32)
         used = np.setdiff1d(np.arange(start, len(wanted)), rows)
         if len(used):  # rows before the first of them are computed after exact ones
-            arena.mark_composed(int(used[0]))
+            arena.rows.lower(int(used[0]), Quality.COMPOSED)
         self._compute(arena, wanted, rows, cancel)
         return Composed(len(wanted) - start - len(rows), len(rows))
 
@@ -70,11 +71,11 @@ class Composer:
         tokens are kept; what the engine remembers of answers, which rests on what is replaced, is dropped.
         """
         done = 0
-        while (start := arena.composed) < arena.length and not cancel():
+        while (start := arena.rows.first_below(Quality.LOSSY)) < arena.length and not cancel():
             end = min(start + self._decoder.chunk, arena.length if start >= prompt else prompt)
             at = np.arange(start, end, dtype=np.int32)
             logits = self._decoder.forward_spans([Span(arena.ids[start:end].copy(), arena, 1, at)])
-            arena.mark_recomputed(end)
+            arena.rows.renew(start, end)
             if end == prompt:
                 arena.keep_logits(copied(logits[0]), end)
             arena.memo = None

@@ -190,10 +190,10 @@ class Decoding:
         self.count, start = len(line.said), len(self.prompt.ids) + line.at
         for row, length in ((self._row, len(self.prompt.ids)), (self._history, len(self.prompt.history))):
             row[length : length + self.count] = [choice.token for choice in line.said]
-        self._arena.truncate(start)
+        start = self._arena.truncate(start)
         end = min(line.arena.length, self._length)
-        exact = line.arena.approximate(end) == 0
-        self._arena.copy_in(self._row[start:end], line.arena.copy_out(start, end), exact)
+        quality = line.arena.rows.worst(end)
+        self._arena.copy_in(self._row[start:end], line.arena.copy_out(start, end), quality)
         self._rows, self._draft, self._expected = (), NO_DRAFT, NO_DRAFT
         # The choice that was known there told its token, too.
         self.stats.known = min(self.stats.known, line.at + 1) + line.known
@@ -206,8 +206,8 @@ class Decoding:
         """Truncate the arena to what the prompt shares with it; what lay beyond is expected if nothing better is."""
         ids, arena = self.prompt.ids, self._arena
         held = arena.common(ids)
-        self.stats.ahead = arena.ahead(held)
-        arena.mark_needed(held)
+        self.stats.ahead = arena.rows.ahead(held)
+        arena.rows.mark_needed(held)
         if not len(expected) and len(ids) - held <= STALE_AFTER:
             expected = arena.ids[held:].copy()
             for token in ids[held:]:

@@ -22,6 +22,7 @@ from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
 from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.rows import Quality
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -191,12 +192,12 @@ class Engine:
         self._fill(arena, ids, cancel)
         held = arena.common(ids)
         if held < len(ids):
-            arena.truncate(held)
+            held = arena.truncate(held)
         if self.composer is not None:
             self.computed_ahead += self.composer.recompute(arena, held, cancel)
         while arena.length < len(ids) and not cancel():
             self._compute_ahead(arena, ids)
-        return arena.length >= len(ids) and arena.composed >= len(ids)
+        return arena.rows.first_below(Quality.LOSSY) >= len(ids)
 
     def approximate(self, arena: Arena, length: int, reused: int) -> int:
         """Count the tokens of an arena's prompt that may differ slightly from what an engine without a past computes.
@@ -256,7 +257,7 @@ class Engine:
     def _fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
         """Fill an arena from the KV source if it lacks enough of `ids`; return how many tokens were fetched."""
         source = self._kv_source
-        if source is None or len(ids) - arena.common(ids) < source.least:
+        if source is None or len(ids) - arena.kept(ids) < source.least:
             return 0
         return source.fill(arena, ids, cancel)
 
@@ -270,7 +271,7 @@ class Engine:
         began, start = perf_counter(), arena.length
         chunk = ids[start : start + self._context.costs.background_chunk]
         logits = self._decoder.forward(chunk, arena)
-        arena.mark_unneeded(start)
+        arena.rows.mark_unneeded(start)
         arena.keep_logits(logits[0], arena.length)
         self.computed_ahead += len(chunk)
         self._context.costs.record(len(chunk), (perf_counter() - began) * 1e3)

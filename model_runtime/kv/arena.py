@@ -8,6 +8,7 @@ import numpy.typing as npt
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts
+from model_runtime.kv.rows import Quality
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.logits import Logits
 from model_runtime.mapped_memory import map_zeros
@@ -64,7 +65,7 @@ class Arena(TokenSequence):
     def copy_prefix(self, other: TokenSequence, length: int) -> None:
         """Become the first `length` tokens of `other`, with its keys and values; those that are equal stay."""
         assert isinstance(other, Arena)
-        start = min(common_prefix(self.ids, other.ids[:length]), self.exact)
+        start = min(common_prefix(self.ids, other.ids[:length]), self.rows.first_below(Quality.EXACT))
         rows = slice(self.room + start, self.room + length)
         self.k[:, :, rows], self.v[:, :, rows] = other.k[:, :, rows], other.v[:, :, rows]
         self.memo = None
@@ -76,15 +77,10 @@ class Arena(TokenSequence):
         rows = slice(self.room + start, self.room + end)
         return np.stack([each[:, :, rows] for each in (self.k, self.v)])
 
-    def copy_in(self, ids: Ids, computed: KeysValues, exact: bool) -> None:
-        """Append tokens with a copy of keys and values that were computed after the same preceding tokens.
-
-        `exact` is false if a store's codec has changed them.
-        """
+    def copy_in(self, ids: Ids, computed: KeysValues, quality: Quality) -> None:
+        """Append tokens with a copy of keys and values that were computed after the same preceding tokens."""
         self.write(self.room + self.length, computed)
-        if not exact:
-            self.exact = min(self.exact, self.length)
-        self.append(ids)
+        self.append(ids, quality)
 
 
 def arena_bytes(config: ModelConfig, capacity: int) -> int:

@@ -13,6 +13,7 @@ from model_runtime.cancel import Cancel
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import IsolatedExcerpts, ids_of
 from model_runtime.kv.arena import Arena, KeysValues
+from model_runtime.kv.rows import Quality
 
 ROOMS_KEPT = 8  # as many excerpts are kept in RAM as fill so many rooms
 
@@ -30,10 +31,10 @@ class ExcerptSource(Protocol):
 
 
 class ComputedExcerpt(NamedTuple):
-    """Keys and values of an excerpt alone, [2, layers, kv_heads, tokens, head_dim], and whether they are exact."""
+    """Keys and values of an excerpt alone, [2, layers, kv_heads, tokens, head_dim], and how good the worst row is."""
 
     numbers: KeysValues
-    exact: bool
+    quality: Quality
 
 
 class Readied(NamedTuple):
@@ -84,7 +85,7 @@ class ExcerptLibrary:
                         return Readied(False, computed, fetched)
                     compute(ids[start : start + chunk], scratch)
                     computed += scratch.length - start
-                self._kept[text] = ComputedExcerpt(scratch.copy_out(0, len(ids)), not scratch.approximate(len(ids)))
+                self._kept[text] = ComputedExcerpt(scratch.copy_out(0, len(ids)), scratch.rows.worst(len(ids)))
             self._kept.move_to_end(text)
         self._evict(len(set(excerpts.texts)))
         return Readied(True, computed, fetched)
@@ -99,7 +100,7 @@ class ExcerptLibrary:
         ready, last = set(self._kept), self._scratch.ids
         for text in excerpts.texts:
             ids = ids_of(text)
-            held = len(ids) if text in ready else common_prefix(last, ids)
+            held = len(ids) if text in ready else self._scratch.resumes_at(common_prefix(last, ids))
             kept += held
             if text not in ready:
                 stored += max(0, self._source.filled_excerpt(ids) - held) if self._source else 0
@@ -109,13 +110,13 @@ class ExcerptLibrary:
 
     def place(self, arena: Arena) -> None:
         """Write an arena's excerpts, which are ready, into its room, rotated to their places."""
-        row = arena.room - arena.excerpts.tokens
+        row, worst = arena.room - arena.excerpts.tokens, Quality.EXACT
         for text in arena.excerpts.texts:
-            numbers, exact = self._kept[text]
+            numbers, quality = self._kept[text]
             arena.write(row, np.stack((turned(numbers[0], self._rotations[row]), numbers[1])))
             row += numbers.shape[3]
-            if not exact:
-                arena.doubt_excerpts()
+            worst = min(worst, quality)
+        arena.rows.see(arena.excerpts.blind, worst)
 
     def _evict(self, last: int) -> None:
         tokens = sum(numbers.shape[3] for numbers, _ in self._kept.values())

@@ -42,7 +42,7 @@ class Pool(Generic[S]):
     @property
     def wasted(self) -> int:
         """Tokens computed ahead of need and dropped before they were needed; may be read on any thread."""
-        return sum(arena.wasted for arena in self._all)
+        return sum(arena.rows.wasted for arena in self._all)
 
     def acquire(
         self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
@@ -71,7 +71,8 @@ class Pool(Generic[S]):
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
         if source := self._source(ids, excerpts, arena):
-            return min(source[1], len(ids) - 1)
+            arena, held = source
+            return min(held, arena.resumes_at(len(ids) - 1))
         return arena.reusable(ids, excerpts) if arena else 0
 
     def ahead(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
@@ -80,7 +81,7 @@ class Pool(Generic[S]):
         arena = None if previous is None else self._owned[previous]
         if arena is None or self._source(ids, excerpts, arena):
             return 0
-        return arena.ahead(arena.common(ids, excerpts))
+        return arena.rows.ahead(arena.kept(ids, excerpts))
 
     def get(self, owner: Owner) -> S | None:
         """Return the owner's arena, if it has one; changes nothing."""
@@ -136,9 +137,9 @@ class Pool(Generic[S]):
         self, ids: Ids, excerpts: IsolatedExcerpts, arena: S | None, worth: int = WORTH_COPYING
     ) -> tuple[S, int] | None:
         """Return the arena whose prefix of `ids` is worth copying, and its length, or None."""
-        held = arena.common(ids, excerpts) if arena else 0
+        held = arena.kept(ids, excerpts) if arena else 0
         if held + worth > len(ids):
             return None
-        others = [(other, other.common(ids, excerpts)) for other in self._owned.values() if other is not arena]
+        others = [(other, other.kept(ids, excerpts)) for other in self._owned.values() if other is not arena]
         best = max(others, key=lambda pair: pair[1], default=None)
         return best if best and best[1] >= held + worth else None

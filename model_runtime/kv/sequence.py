@@ -6,15 +6,14 @@ import numpy as np
 
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
+from model_runtime.kv.rows import Quality, Rows, resumes_at
 
 
 class TokenSequence:
     """Tokens computed so far, in order, at most `capacity` of them; nothing is allocated after the start.
 
-    If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known without a pass. `wasted` counts the
-    tokens that were computed ahead of need and dropped before they were needed. The first `exact` tokens are as the
-    model computes them; later ones came from a lossy store, were composed, or were computed after such tokens. Those
-    from `composed` on were put together from other sequences, or computed after such tokens, and are never stored.
+    If `logits_at` is not -1, the logits that follow `ids[:logits_at]` are known without a pass. `rows` say how good
+    the tokens' keys and values are, and which of them an answer needed.
 
     Before the window of these tokens lie `room` rows, a multiple of 64, for `excerpts`: one after the other, the last
     one up to the window, so that token i is always at row `room + i`.
@@ -24,14 +23,14 @@ class TokenSequence:
         """Start empty."""
         self.capacity, self.room = capacity, room
         self.excerpts = NONE_ISOLATED
-        self._most_exact = capacity
-        self.length = 0
+        self.rows = Rows()
         self.logits_at = -1
-        self.wasted = 0
-        self.exact = capacity
-        self.composed = capacity
         self._ids = np.zeros(capacity, dtype=np.int32)
-        self._unneeded = np.zeros(capacity, dtype=np.bool_)
+
+    @property
+    def length(self) -> int:
+        """Number of tokens held."""
+        return self.rows.length
 
     @property
     def ids(self) -> Ids:
@@ -48,10 +47,18 @@ class TokenSequence:
             return length
         return self.excerpts.common(excerpts, length)
 
+    def resumes_at(self, length: int) -> int:
+        """Return where computing can go on, at or before `length`, once this is truncated there."""
+        return resumes_at(length)
+
+    def kept(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
+        """Count the tokens of `ids` that stay once this is truncated to what it has in common with them."""
+        return self.resumes_at(self.common(ids, excerpts))
+
     def reusable(self, ids: Ids, excerpts: IsolatedExcerpts | None = None) -> int:
         """Count the tokens of a prompt that need no pass; without known logits the last one needs one again."""
         n = self.common(ids, excerpts)
-        return n if n < len(ids) or self.logits_at == n else n - 1
+        return self.resumes_at(n if n < len(ids) or self.logits_at == n else n - 1)
 
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
@@ -64,66 +71,33 @@ class TokenSequence:
             return False
         assert excerpts.tokens <= self.room
         self.truncate(self.excerpts.common(excerpts, self.length))
-        self.excerpts, self._most_exact = excerpts, self.capacity
-        self.exact = self.exact if self.exact < self.length else self.capacity
+        self.excerpts = excerpts
+        self.rows.see(excerpts.blind, Quality.EXACT)
         return True
 
-    def doubt_excerpts(self) -> None:
-        """Count the excerpts, and the tokens that see them, as not exact: a lossy store kept them."""
-        self._most_exact = self.excerpts.blind
-        self.exact = min(self.exact, self._most_exact)
+    def truncate(self, length: int) -> int:
+        """Forget the tokens from `length` on, and those after which computing cannot go on; return where it can.
 
-    def truncate(self, length: int) -> None:
-        """Forget the tokens from `length` on; known logits survive only if what they follow does."""
+        Known logits survive only if what they follow does.
+        """
         assert 0 <= length <= self.length
-        self.wasted += int(self._unneeded[length : self.length].sum())
-        self._unneeded[length : self.length] = False
-        self.length = length
+        length = self.resumes_at(length)
+        self.rows.truncate(length)
         if self.logits_at > length:
             self.logits_at = -1
-        if self.exact >= length:
-            self.exact = self._most_exact
-        if self.composed >= length:
-            self.composed = self.capacity
-
-    def mark_composed(self, start: int) -> None:
-        """Mark the tokens from `start` on as composed: an approximation."""
-        self.composed, self.exact = min(self.composed, start), min(self.exact, start)
-
-    def mark_recomputed(self, end: int) -> None:
-        """Mark the tokens up to `end`, and all of them if that is the last, as no longer composed."""
-        until = end if end < self.length else self.capacity
-        if self.exact == self.composed:
-            self.exact = min(until, self._most_exact)
-        self.composed = until
-
-    @property
-    def excerpts_exact(self) -> bool:
-        """Whether the excerpts in the room are as the model computes them."""
-        return self._most_exact == self.capacity
+        return length
 
     def approximate(self, length: int) -> int:
         """Count those of the excerpts and the first `length` tokens that are not exact."""
-        return max(0, length - self.exact) + (0 if self.excerpts_exact else self.excerpts.tokens)
+        excerpts = 0 if self.rows.seen is Quality.EXACT else self.excerpts.tokens
+        return length - self.rows.first_below(Quality.EXACT, length) + excerpts
 
-    def append(self, ids: Ids) -> None:
-        """Append tokens whose keys and values have just been computed."""
-        end = self.length + len(ids)
+    def append(self, ids: Ids, quality: Quality = Quality.EXACT) -> None:
+        """Append tokens whose keys and values have just been computed, or fetched in that quality."""
+        start, end = self.length, self.length + len(ids)
         assert end <= self.capacity
-        self._ids[self.length : end] = ids
-        self.length = end
-
-    def mark_unneeded(self, start: int) -> None:
-        """Mark the tokens from `start` on as computed ahead of need."""
-        self._unneeded[start : self.length] = True
-
-    def ahead(self, length: int) -> int:
-        """Count those of the first `length` tokens that were computed ahead of need."""
-        return int(self._unneeded[:length].sum())
-
-    def mark_needed(self, length: int) -> None:
-        """Mark the first `length` tokens as needed by an answer."""
-        self._unneeded[:length] = False
+        self._ids[start:end] = ids
+        self.rows.append(len(ids), quality)
 
     def change_owner(self) -> None:
         """Begin to serve another frame, with the tokens that it shares with the last one."""
@@ -134,9 +108,5 @@ class TokenSequence:
         They must not see other excerpts than are here; these stay.
         """
         self.truncate(0)
-        self.append(other.ids[:length])
-        if other.exact < length:
-            self.exact = min(self.exact, other.exact)
-        if other.composed < length:
-            self.composed = other.composed
-        other.mark_needed(length)
+        self._ids[:length] = other.ids[:length]
+        self.rows.copy_prefix(other.rows, length)

@@ -31,6 +31,7 @@ from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
 from model_runtime.kv.arena import Arena  # noqa: E402
 from model_runtime.kv.pool import Owner  # noqa: E402
+from model_runtime.kv.rows import Quality  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import Model, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402
@@ -319,7 +320,7 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
     second.truncate(0)
     decoder.forward(TOKENS[:64], first)
     for start in range(0, 64, 16):
-        second.copy_in(TOKENS[start : start + 16], first.copy_out(start, start + 16), exact=True)
+        second.copy_in(TOKENS[start : start + 16], first.copy_out(start, start + 16), Quality.EXACT)
     for one, other in ((second.k, first.k), (second.v, first.v)):
         assert torch.equal(torch.as_tensor(one)[:, :, :64], torch.as_tensor(other)[:, :, :64])
 

@@ -31,6 +31,7 @@ from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, ids_of
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
+from model_runtime.kv.rows import Quality
 from model_runtime.prompt.prompt import Prompt
 
 MIB = 1 << 20
@@ -78,13 +79,13 @@ class KvPersistence:
 
         Once `cancel()` is true, it ends within one read.
         """
-        held = arena.common(ids)
+        held = arena.kept(ids)
         names, block = self._names(ids, arena.excerpts), held // BLOCK_TOKENS
         for numbers, exact in self._store.read(names, block, arena.room):
             start, end = max(held, block * BLOCK_TOKENS), (block + 1) * BLOCK_TOKENS
             if arena.length != start:
                 arena.truncate(start)
-            arena.copy_in(ids[start:end], numbers[:, :, :, start - end :], exact)
+            arena.copy_in(ids[start:end], numbers[:, :, :, start - end :], _quality(exact))
             block += 1
             if cancel():
                 break
@@ -104,7 +105,7 @@ class KvPersistence:
         for numbers, exact in self._store.read(self._store.names_alone(ids), block):
             start, end = arena.length, min(len(ids), (block + 1) * BLOCK_TOKENS)
             skipped = start - block * BLOCK_TOKENS
-            arena.copy_in(ids[start:end], numbers[:, :, :, skipped : skipped + end - start], exact)
+            arena.copy_in(ids[start:end], numbers[:, :, :, skipped : skipped + end - start], _quality(exact))
             block += 1
         return arena.length - held
 
@@ -225,13 +226,18 @@ class KvPersistence:
             self._opened.submit(partial(notes.remove, tag))
 
 
+def _quality(exact: bool) -> Quality:
+    return Quality.EXACT if exact else Quality.LOSSY
+
+
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def numbers(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
     held = arena.common(frame.ids, frame.prompt.isolated)
-    whole = min(held, arena.composed) // BLOCK_TOKENS  # what was composed is never stored
-    return ComputedBlocks(names[:whole], numbers, arena.exact // BLOCK_TOKENS, len(frame.ids), arena.room)
+    whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
+    exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
+    return ComputedBlocks(names[:whole], numbers, exact, len(frame.ids), arena.room)
 
 
 def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
@@ -240,7 +246,7 @@ def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
         lacking = BLOCK_TOKENS - part.shape[3]
         return np.pad(part, ((0, 0), (0, 0), (0, 0), (0, lacking), (0, 0))) if lacking else part
 
-    return ComputedBlocks(names, numbers, len(names) if made.exact else 0, made.numbers.shape[3])
+    return ComputedBlocks(names, numbers, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
 
 
 def _origin(prompt: Prompt, number: int) -> str:

@@ -17,6 +17,7 @@ from efim_ls.request import FrameKind
 from efim_ls.text.lines import LINE_END, enclosing_line, line_start, line_starts_after, lines_upwards
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.kv.rows import resumes_at
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 from model_runtime.prompt.prompt import Prompt
 
@@ -49,6 +50,7 @@ class Plan:
 
 
 PromptOf = Callable[[Plan], Prompt]
+ResumesAt = Callable[[int], int]
 T = TypeVar("T")
 
 
@@ -72,9 +74,15 @@ class Planner:
     make the same plans, whatever was evicted or interrupted.
     """
 
-    def __init__(self, budget: Budget, pieces: Pieces, prompt_of: PromptOf) -> None:
-        """Plan with `pieces`, which cuts a text into separately tokenized fragments, each with its token count."""
+    def __init__(
+        self, budget: Budget, pieces: Pieces, prompt_of: PromptOf, resumes_at: ResumesAt = resumes_at
+    ) -> None:
+        """Plan with `pieces`, which cuts a text into separately tokenized fragments, each with its token count.
+
+        `resumes_at` returns where computing can go on, at or before the length of a common prefix.
+        """
         self._budget, self._window, self._prompt_of = budget, Window(budget, pieces), prompt_of
+        self._resumes_at = resumes_at
         self._frames: list[Frame] = []
         self._made = 0
         self._offered = NO_EXCERPTS
@@ -175,7 +183,7 @@ class Planner:
     def _cost(self, frame: Frame) -> int:
         least = len(frame.ids)
         for each in reversed(self._frames):
-            least = min(least, len(frame.ids) - common_prefix(each.ids, frame.ids))
+            least = min(least, len(frame.ids) - self._resumes_at(common_prefix(each.ids, frame.ids)))
             if least <= UNBEATABLE:
                 break
         return least

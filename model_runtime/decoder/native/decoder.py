@@ -20,6 +20,7 @@ from model_runtime.decoder.native.memory import WeightMemory
 from model_runtime.decoder.quantization import Format, quantized, rounded_to_fp16
 from model_runtime.ids import Ids, common_prefix
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.rows import Quality
 
 MOST_THREADS = 64
 MOST_ROWS = 64  # rows of one pass; wider ones are split, to the same bits
@@ -212,12 +213,14 @@ def _shared(spans: Sequence[Span]) -> int:
         return 0
     excerpts = first.excerpts
     firsts = [span.arena.length if span.at is None else int(span.at[0]) for span in spans]
-    if excerpts.texts and (min(firsts) < excerpts.blind or not all(span.arena.excerpts_exact for span in spans)):
+    if excerpts.texts and (
+        min(firsts) < excerpts.blind or any(span.arena.rows.seen < Quality.EXACT for span in spans)
+    ):
         return 0
     if any(arena.excerpts != excerpts for arena in others):
         return 0
     counts = [common_prefix(first.ids, arena.ids) for arena in others]
-    return first.room + min([*counts, *firsts, *(span.arena.exact for span in spans)])
+    return first.room + min([*counts, *firsts, *(span.arena.rows.first_below(Quality.EXACT) for span in spans)])
 
 
 def _logit_rows(spans: Sequence[Span]) -> Iterator[npt.NDArray[np.int64]]:

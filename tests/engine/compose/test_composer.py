@@ -19,6 +19,7 @@ from model_runtime.compose.method import Composition
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.rows import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched
 from tests.engine.prompts import HEAD, TAIL, A, B, after, generate, prompt_of
@@ -41,6 +42,14 @@ def arena_of(decoder: Decoder, ids: Ids) -> Arena:
     return arena
 
 
+def first_composed(arena: Arena) -> int:
+    return arena.rows.first_below(Quality.LOSSY)
+
+
+def first_inexact(arena: Arena) -> int:
+    return arena.rows.first_below(Quality.EXACT)
+
+
 def distance(arena: Arena, other: Arena, length: int) -> float:
     return max(float(np.abs((a - b)[:, :, :length]).max()) for a, b in ((arena.k, other.k), (arena.v, other.v)))
 
@@ -58,7 +67,7 @@ def test_a_prompt_of_which_every_row_is_computed_again_is_exact(
     assume(old % 90 != new % 90)  # else the arena holds the prompt
     assert arena.ids.tolist() == ids[:-1].tolist() and composed.placed == 0
     assert distance(arena, cold, len(ids) - 1) < CLOSE
-    assert arena.composed == arena.exact == arena.capacity
+    assert first_composed(arena) == first_inexact(arena) == arena.length
 
 
 def test_keys_of_a_first_layer_are_exact_wherever_they_are_moved(decoder: Decoder) -> None:
@@ -83,7 +92,7 @@ def test_rows_behind_a_room_are_composed_and_computed_again_as_without_one(decod
     assert np.abs(found[0].v - found[1].v[:, :, 64:][:, :, : found[0].capacity])[:, :, :143].max() < CLOSE
     cold, composer = arena_of(behind, ids[:-1]), Composer(behind, FirstRows(8))
     assert composer.recompute(found[1], 143, NEVER) == 143 - 41
-    assert distance(found[1], cold, 64 + 143) < CLOSE and found[1].exact == found[1].capacity
+    assert distance(found[1], cold, 64 + 143) < CLOSE and first_inexact(found[1]) == found[1].length
 
 
 def test_the_first_rows_of_each_piece_are_computed_again(decoder: Decoder) -> None:
@@ -97,7 +106,7 @@ def test_nothing_is_composed_of_what_was_composed(decoder: Decoder) -> None:
     source, composer = arena_of(decoder, TOKENS[:200]), Composer(decoder, FirstRows(4))
     first, second = arena_of(decoder, TOKENS[:0]), arena_of(decoder, TOKENS[:0])
     composer.compose(first, np.concatenate((TOKENS[300:305], TOKENS[50:200], TOKENS[:1])), [source], NEVER)
-    assert (first.composed, first.exact) == (9, 9)  # five rows were missing, and four more are computed again
+    assert (first_composed(first), first_inexact(first)) == (9, 9)  # five were missing, four are computed again
     assert composer.compose(second, np.concatenate((TOKENS[310:318], TOKENS[50:201])), [first], NEVER).computed == 0
 
 
@@ -130,7 +139,7 @@ def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
     made = generate(composing, now)
     assert made.reused >= 0.7 * len(now.ids) and made.reused + made.stats.recomputed == len(now.ids)
     arena = composing.arena(A)
-    assert arena is not None and made.approximate == len(now.ids) - arena.composed > 0
+    assert arena is not None and made.approximate == len(now.ids) - first_composed(arena) > 0
     cold = Watched(decoder, tokenizer)
     exact = generate(cold, now)
     assert not composing.prepare(A, now.ids, after(2))
@@ -138,7 +147,7 @@ def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
     again, other = generate(composing, now), cold.arena(A)
     assert again.approximate == 0 and again.stats.recomputed == 0 and again.text == exact.text
     assert other is not None and distance(arena, other, len(now.ids)) < CLOSE
-    assert arena.composed == arena.exact == arena.capacity
+    assert first_composed(arena) == first_inexact(arena) == arena.length
 
 
 def test_another_document_with_the_same_text_elsewhere_is_a_source(composing: Watched, tokenizer: Tokenizer) -> None:

@@ -156,7 +156,7 @@ class ArenaPool(RuleBasedStateMachine):
         arena.truncate(common)
         compute(arena, tokens[common : common + round(computed * (len(tokens) - common))])
         if ahead:
-            arena.mark_unneeded(common)
+            arena.rows.mark_unneeded(common)
         if arena.ids.tolist() == tokens:
             keep_logits(arena, len(tokens))
 

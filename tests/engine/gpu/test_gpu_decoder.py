@@ -29,6 +29,7 @@ from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Sl
 from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.rows import Quality
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()
@@ -180,7 +181,7 @@ def test_blocks_come_back_as_they_were(one: Model, dtype: torch.dtype) -> None:
     for start in (0, 16, 32, 48):
         blocks = first.copy_out(start, start + 16)
         assert blocks.dtype == np.float32
-        second.copy_in(TOKENS[start : start + 16], blocks, exact=start < 32)
+        second.copy_in(TOKENS[start : start + 16], blocks, Quality.EXACT if start < 32 else Quality.LOSSY)
     assert second.approximate(64) == 32
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64]) and torch.equal(
         second.v[:, :, :64], first.v[:, :, :64]
@@ -199,7 +200,7 @@ def test_blocks_of_bf16_come_back_from_a_store_as_they_were(one: Model) -> None:
     for start in (0, 16, 32, 48):
         data = coder.encode(first.copy_out(start, start + 16), start, Codec.BF16)
         assert len(data) == BF16 * first.k[:, :, :16].numel() * 2, "keys and values"
-        second.copy_in(TOKENS[start : start + 16], coder.decode(data, start, Codec.BF16), exact=True)
+        second.copy_in(TOKENS[start : start + 16], coder.decode(data, start, Codec.BF16), Quality.EXACT)
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64])
     assert torch.equal(second.v[:, :, :64], first.v[:, :, :64])
 

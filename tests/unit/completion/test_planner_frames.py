@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from efim_ls.completion.planning.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner
+from efim_ls.completion.planning.planner import CHEAP, FRAMES, UNBEATABLE, Plan, Planner, ResumesAt
 from efim_ls.completion.planning.window import Budget
 from efim_ls.text.lines import starts_line
 from model_runtime.cancel import NEVER, Cancel, Cancelled
@@ -275,6 +275,23 @@ def test_r10_sequences_recompute_what_the_planner_expects(counter: Counter, sess
         expected, cost = remembered.cost(plan), played.compute(plan)
         assert expected <= cost <= expected + WORTH_COPYING
         remembered.note(plan)
+
+
+@pytest.mark.parametrize(("resumes_at", "considered"), [(int, {"kept"}), (lambda _: 0, {"kept", "new"})])
+def test_r10_a_frame_costs_what_follows_the_place_where_computing_can_go_on(
+    resumes_at: ResumesAt, considered: set[str]
+) -> None:
+    made: list[str] = []
+
+    def prompt(plan: Plan) -> Prompt:
+        made.append(plan.frame)
+        return prompt_of_fours(plan)
+
+    planner, text = Planner(Budget(400, 100), fours, prompt, resumes_at), numbered(100)
+    planner.plan(text, len(text))
+    made.clear()
+    planner.plan(text + "w", len(text) + 1)
+    assert set(made) == considered
 
 
 def test_a_plan_that_is_stopped_leaves_nothing_behind() -> None:

@@ -83,12 +83,12 @@ class Lending(RuleBasedStateMachine):
     def bring_to(self, arena: TokenSequence, prompt: list[int], computed: float, ahead: bool) -> None:
         common = arena.common(ids(prompt))
         if not ahead:
-            arena.mark_needed(common)
+            arena.rows.mark_needed(common)
         arena.truncate(common)
         new = prompt[common : common + round(computed * (len(prompt) - common))]
         arena.append(ids(new))
         if ahead:
-            arena.mark_unneeded(common)
+            arena.rows.mark_unneeded(common)
             self.computed_ahead += len(new)
         if arena.ids.tolist() == prompt:
             arena.logits_at = arena.length
@@ -111,7 +111,7 @@ class Lending(RuleBasedStateMachine):
 
     @invariant()
     def tells_what_was_wasted_in_all_arenas(self) -> None:
-        assert self.pool.wasted == sum(each.wasted for each in self.made) <= self.computed_ahead
+        assert self.pool.wasted == sum(each.rows.wasted for each in self.made) <= self.computed_ahead
 
 
 def longest_common(a: list[int], b: list[int]) -> int:
@@ -185,10 +185,64 @@ def test_an_arena_that_changes_hands_keeps_what_its_new_owner_can_use() -> None:
 def test_what_was_computed_ahead_counts_for_its_owner_until_a_copy_takes_its_place() -> None:
     pool = pool_of(2)
     fill(pool, A, [1] * 40)
-    fill(pool, B, [1] * 10).mark_unneeded(4)
+    fill(pool, B, [1] * 10).rows.mark_unneeded(4)
     assert pool.ahead(B, ids([1] * 8 + [2])) == 4
     assert pool.ahead(B, ids([1] * 40)) == 0, "A's is copied"
     assert pool.ahead(A, ids([1] * 40)) == 0
+
+
+class Snapshots(TokenSequence):
+    """A sequence whose state is kept after every 16th token, and after the last one."""
+
+    def resumes_at(self, length: int) -> int:
+        return length if length == self.length else length // 16 * 16
+
+
+@pytest.mark.parametrize(("length", "resumed"), [(40, 40), (39, 32), (32, 32), (15, 0)])
+def test_a_truncation_ends_where_computing_can_go_on(length: int, resumed: int) -> None:
+    arena = Snapshots(CAPACITY)
+    arena.append(ids([1] * 40))
+    arena.logits_at = length
+    assert arena.resumes_at(length) == resumed
+    assert (arena.length, arena.logits_at) == (40, length)
+    assert arena.truncate(length) == arena.length == resumed
+    assert arena.logits_at == (length if length == resumed else -1)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reused"),
+    [([1] * 40 + [2], 40), ([1] * 35 + [2], 32), ([1] * 33, 32), ([1] * 32, 16), ([1] * 15 + [2], 0)],
+)
+def test_what_is_reusable_ends_where_computing_can_go_on(prompt: list[int], reused: int) -> None:
+    pool = Pool(lambda: Snapshots(CAPACITY), 2)
+    arena = pool.acquire(A, ids(prompt))
+    arena.append(ids([1] * 40))
+    arena.rows.mark_unneeded(0)
+    kept = arena.kept(ids(prompt))
+    assert pool.reusable(A, ids(prompt)) == arena.reusable(ids(prompt)) == reused <= kept
+    assert pool.ahead(A, ids(prompt)) == kept
+    assert pool.reusable(B, ids(prompt)) == reused
+    assert pool.acquire(B, ids(prompt)).length == kept
+
+
+def test_a_copy_must_save_enough_of_where_computing_can_go_on() -> None:
+    pool = Pool(lambda: Snapshots(CAPACITY), 2)
+    pool.acquire(A, ids([1])).append(ids([1] * 40))
+    mine = pool.acquire(B, ids([1]))
+    mine.truncate(0)
+    mine.append(ids([1] * 17))
+    assert pool.acquire(B, ids([1] * 35 + [2])) is mine
+    assert mine.length == 17, "the other has 18 tokens more of the prompt, of which 15 can be copied"
+
+
+def test_a_copy_saves_what_computing_would_have_to_go_back_for() -> None:
+    pool, prompt = Pool(lambda: Snapshots(CAPACITY), 2), [1] * 39 + [3] * 9
+    pool.acquire(A, ids(prompt)).append(ids(prompt))
+    mine = pool.acquire(B, ids([1]))
+    mine.truncate(0)
+    mine.append(ids([1] * 40))
+    assert pool.acquire(B, ids(prompt)) is mine
+    assert mine.ids.tolist() == prompt, "it had 39 tokens of the prompt, but computing could go on after 32"
 
 
 def test_the_frame_used_longest_ago_loses_its_arena() -> None:
@@ -279,7 +333,7 @@ def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
     pool, told = pool_of(1), [0]
     for n, owner in enumerate((A, B, C)):
         arena = fill(pool, owner, [n] * (n + 1))
-        arena.mark_unneeded(0)
+        arena.rows.mark_unneeded(0)
         told.append(pool.wasted)
     assert [b - a for a, b in pairwise(told)] == [0, 1, 2]
 

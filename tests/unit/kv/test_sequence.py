@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from model_runtime.ids import Ids, common_prefix
+from model_runtime.kv.rows import Quality
 from model_runtime.kv.sequence import TokenSequence
 
 CAPACITY = 24
@@ -55,7 +56,7 @@ class Row:
         assert self.sequence.ids.tolist() == self.tokens
         assert self.sequence.length == len(self.held) <= self.sequence.capacity == CAPACITY
         assert self.sequence.logits_at == self.known <= self.sequence.length
-        assert self.sequence.wasted == self.wasted
+        assert self.sequence.rows.wasted == self.wasted
 
 
 class TwoRows(RuleBasedStateMachine):
@@ -75,7 +76,7 @@ class TwoRows(RuleBasedStateMachine):
     def compute_ahead(self, tokens: list[int]) -> None:
         start = len(self.row.held)
         self.append(tokens)
-        self.row.sequence.mark_unneeded(start)
+        self.row.sequence.rows.mark_unneeded(start)
         for each in self.row.held[start:]:
             each.unneeded = True
 
@@ -93,7 +94,7 @@ class TwoRows(RuleBasedStateMachine):
     @rule(share=shares)
     def need(self, share: float) -> None:
         length = self.row.place(share)
-        self.row.sequence.mark_needed(length)
+        self.row.sequence.rows.mark_needed(length)
         for each in self.row.held[:length]:
             each.unneeded = False
 
@@ -147,7 +148,7 @@ def ahead(*tokens: int) -> TokenSequence:
     """A sequence whose tokens were all computed ahead of need."""
     sequence = TokenSequence(CAPACITY)
     sequence.append(ids(*tokens))
-    sequence.mark_unneeded(0)
+    sequence.rows.mark_unneeded(0)
     return sequence
 
 
@@ -159,27 +160,27 @@ def test_common_prefix_is_the_number_of_equal_tokens_at_the_start() -> None:
 def test_what_was_computed_ahead_and_given_up_is_wasted_once() -> None:
     sequence = ahead(1, 2, 3, 4)
     sequence.truncate(2)
-    assert sequence.wasted == 2
+    assert sequence.rows.wasted == 2
     sequence.append(ids(5, 6))
     sequence.truncate(2)
-    assert sequence.wasted == 2
+    assert sequence.rows.wasted == 2
 
 
 def test_what_an_answer_needed_is_never_wasted() -> None:
     sequence = ahead(1, 2, 3, 4)
-    sequence.mark_needed(3)
-    assert sequence.wasted == 0
+    sequence.rows.mark_needed(3)
+    assert sequence.rows.wasted == 0
     sequence.truncate(0)
-    assert sequence.wasted == 1
+    assert sequence.rows.wasted == 1
 
 
 def test_a_copy_needs_what_it_copies_and_wastes_what_it_overwrites() -> None:
     source, target = ahead(1, 2, 3), ahead(7, 8)
     target.copy_prefix(source, 2)
-    assert (source.wasted, target.wasted) == (0, 2)
+    assert (source.rows.wasted, target.rows.wasted) == (0, 2)
     source.truncate(0)
     target.truncate(0)
-    assert (source.wasted, target.wasted) == (1, 2)
+    assert (source.rows.wasted, target.rows.wasted) == (1, 2)
 
 
 @pytest.mark.parametrize(("known", "reusable"), [(3, 3), (2, 2), (-1, 2)])
@@ -202,7 +203,7 @@ def restored(*tokens: int, exact: int) -> TokenSequence:
     """A sequence of which the first tokens are exact, and the others came from a lossy store."""
     sequence = TokenSequence(CAPACITY)
     sequence.append(ids(*tokens))
-    sequence.exact = exact
+    sequence.rows.lower(exact, Quality.LOSSY)
     return sequence
 
 
