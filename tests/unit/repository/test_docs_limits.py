@@ -12,6 +12,8 @@ BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 LONGEST_TABLE = 10  # lines, the two of its head among them
 LONGEST_BENCHMARKS = 1_000  # words
 LONGEST_README = 85  # lines
+LONGEST_MAP = 165  # lines of ARCHITECTURE.md
+MOST_TERMS = 18  # in its table of words
 MOST_WORDS = 15  # of the glossary
 
 
@@ -49,6 +51,14 @@ def test_the_readme_is_short_and_its_comparison_too() -> None:
     readme = ROOT / "README.md"
     assert len(lines(readme)) <= LONGEST_README
     assert len(first_table(readme)) <= LONGEST_TABLE
+
+
+def test_the_map_is_short_and_its_table_of_words_too() -> None:
+    """What goes into one subject has a page of its own in docs/."""
+    architecture = ROOT / "ARCHITECTURE.md"
+    _, _, *terms = first_table(architecture)
+    assert len(lines(architecture)) <= LONGEST_MAP
+    assert 0 < len(terms) <= MOST_TERMS
 
 
 def test_no_command_needs_an_address_that_the_reader_must_know() -> None:
