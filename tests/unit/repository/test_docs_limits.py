@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
+
+from efim_ls.settings import DESCRIPTIONS
 
 ROOT = Path(__file__).parents[3]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
@@ -51,6 +54,13 @@ def test_the_readme_is_short_and_its_comparison_too() -> None:
     readme = ROOT / "README.md"
     assert len(lines(readme)) <= LONGEST_README
     assert len(first_table(readme)) <= LONGEST_TABLE
+
+
+def test_the_readme_counts_the_basic_settings() -> None:
+    named = re.findall(
+        r"\[the (\d+) that matter\]\(docs/settings\.md#basic\)", (ROOT / "README.md").read_text("utf-8")
+    )
+    assert [int(each) for each in named] == [sum(about.basic for about in DESCRIPTIONS.values())]
 
 
 def test_the_map_is_short_and_its_table_of_words_too() -> None:
