@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from efim_ls.completion.planning import planner
 from efim_ls.settings import DESCRIPTIONS
 
 ROOT = Path(__file__).parents[3]
@@ -69,6 +70,12 @@ def test_the_map_is_short_and_its_table_of_words_too() -> None:
     _, _, *terms = first_table(architecture)
     assert len(lines(architecture)) <= LONGEST_MAP
     assert 0 < len(terms) <= MOST_TERMS
+
+
+def test_a_planning_rule_is_one_line_on_the_map_and_its_reason_is_in_the_planner() -> None:
+    rules = re.findall(r"^- \*\*(R\d+) .+\n(?! )", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE)
+    assert rules == [f"R{number}" for number in range(1, len(rules) + 1)] and rules
+    assert rules == re.findall(r"^(R\d+) ", planner.__doc__ or "", re.MULTILINE)
 
 
 def test_no_command_needs_an_address_that_the_reader_must_know() -> None:
