@@ -83,8 +83,8 @@ class Settings:
     max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
     min_confidence: float = setting(
         0.2,
-        "How likely all that is shown of a suggestion must be: it ends with a word up to which the model gives it "
-        "this probability or more. 0 shows all; so does a key that asks for ghost text.",
+        "Show a suggestion only as far as the model is at least this sure of it (0 to 1). 0 shows all; so does a key "
+        "that asks for ghost text.",
         "Suggestions",
         basic=True,
         least=0,
@@ -223,7 +223,7 @@ class Settings:
     kv_memory_mib: int = setting(
         128,
         "Memory, in MiB, for the keys and values of the places where you work. One place always has room; the least "
-        "recently used ones are dropped. Larger models use more than the default well.",
+        "recently used ones are dropped. A larger model makes good use of more than the default.",
         "Memory and disk",
     )
     host_memory_mib: int = setting(

@@ -52,8 +52,7 @@ class DocumentFrames:
     def memory_for(self, request: Request) -> MemoryView | None:
         """Return the view of the repository that is in effect for a request; changes nothing.
 
-        A new view takes effect where nothing has been typed of a suggestion that was made under the one before, so
-        that a suggestion does not change while it is typed; no view at all, at once.
+        Counts are updated between suggestions, never while one is being typed. A request without counts has none.
         """
         if request.memory is None or request.memory == self._memory:
             return request.memory
@@ -66,9 +65,9 @@ class DocumentFrames:
         return request if request.memory is self._memory else replace(request, memory=self._memory)
 
     def release_memory(self) -> None:
-        """Let go of the view in effect: of a document that is left, it would keep an old memory in RAM.
+        """Drop the counts of a document that is no longer edited, to free memory.
 
-        What was said there can no longer be traced to its places.
+        Its last answer can no longer be explained.
         """
         self._memory = self.spoken = None
 

@@ -173,7 +173,7 @@ class _Tail:
 
     @property
     def is_line(self) -> bool:
-        """Whether the answer has a whole first line that is not blank: nothing is no suggestion."""
+        """Whether the answer has a whole first line that is not blank: a blank line is not a suggestion."""
         return self.output.line_ended and bool(self.output.text.strip())
 
     @property

@@ -195,7 +195,7 @@ class Decoding:
         quality = line.arena.rows.worst(end)
         self._arena.copy_in(self._row[start:end], line.arena.copy_out(start, end), quality)
         self._rows, self._draft, self._expected = (), NO_DRAFT, NO_DRAFT
-        # The choice that was known there told its token, too.
+        # The departing token's choice was known as well.
         self.stats.known = min(self.stats.known, line.at + 1) + line.known
 
     @property

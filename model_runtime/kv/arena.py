@@ -23,9 +23,8 @@ class Arena(TokenSequence):
 
     Invariant: `k[:, :, room + i]` and `v[:, :, room + i]` hold what the model computed for `ids[i]` after `ids[:i]`
     and the excerpts, if it sees them, for every i < length; what lies beyond is junk. `logits`, where `logits_at` is
-    not -1, follow `ids[:logits_at]`. `memo` is whatever the engine remembers about the last answer made here; it
-    survives truncation, and is dropped when the arena becomes a copy of another, serves another frame or gets other
-    excerpts.
+    not -1, follow `ids[:logits_at]`. `memo` is what the engine remembers about the last answer made here: kept on
+    truncation; dropped by `copy_prefix`, `change_owner` and `enter`.
     """
 
     def __init__(self, config: ModelConfig, capacity: int) -> None:

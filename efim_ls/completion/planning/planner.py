@@ -1,7 +1,29 @@
 """Turns a place in a text into head, tail and typed, so that typing changes as few prompt tokens as possible.
 
-Pure: it knows texts and functions that count tokens and make prompts, no model. The rules' reasons are in
-ARCHITECTURE.md, their figures in docs/benchmarks.md.
+Pure: it knows texts and functions that count tokens and make prompts, no model. Why the planning rules are what they
+are (their list is in ARCHITECTURE.md, their figures in docs/benchmarks/):
+
+R1   Typed begins with whole lines, because a small model continues best from what it has just read. Until the cursor
+     moves above the anchor, Backspace only truncates the prompt. What typed outgrows moves into the head.
+R2   The head stands first in the prompt, so a start that moves makes all of it be computed again: it moves rarely and
+     then far, if possible to a definition. It also moves when a jump up would starve the head.
+R3   Every new anchor makes the tail be computed again, so it is short. A kept tail must reach the end of the text or
+     fill half its budget, or the model would see too little of what follows.
+R4   Editors close brackets behind the cursor: out of the prompt, the rest of the line costs nothing when it changes.
+     Before code a suggestion is one line, ends where it repeats that code, and is dropped if it never does.
+R5   Undo, jumps back and forth and places edited in turn find the frames that they had.
+R6   Text is cut where the tokenizer cuts anyway, so that an edit changes the tokens of one line. The stub constrains
+     the first new tokens instead, so that typing on inside a word changes no prompt token.
+R7   The logits after a prompt are kept with its keys and values.
+R8   Suggestions are remembered with their likelihood, and their keys, values and choices stay in the arena.
+R9   What comes next is known before it is asked for. It is bounded by `ahead_seconds_per_minute`, and nothing is
+     computed where completion is off.
+R10  Costs are judged by remembered prompts, not by arenas: eviction and interruption change no prompt.
+R11  What changes seldom stands in front, so that a change costs what stands behind it alone. The preamble is the same
+     for all files, and stays for a day or until the index is rebuilt. Volatile excerpts are looked up where the model
+     was unsure and shown where the cursor rests: a keystroke never waits for them. A part that does not fit is left
+     out whole, and a frame keeps its excerpts while someone types; what the rules come to exclude goes at once.
+     Where `other_files` is off, which it is by rule for most models, nothing of this is made.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_backspace_in_the_word_that_was_asked_for_needs_no_pass(folder: Path, to
 
 
 @pytest.mark.parametrize("pace", [Eager, Shy])
-def test_backspace_in_a_word_of_several_tokens_needs_a_pass_for_each_that_spelled_it_but_the_first(
+def test_backspace_needs_a_pass_for_all_but_the_first_token_of_a_word(
     folder: Path, tokenizer: Tokenizer, pace: type[Eager | Shy]
 ) -> None:
     typed, suggestion = "    return self.updat", "e(value)[0].x"

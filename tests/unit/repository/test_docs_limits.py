@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
+
+from efim_ls.completion.planning import planner
+from efim_ls.settings import DESCRIPTIONS
 
 ROOT = Path(__file__).parents[3]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 LONGEST_TABLE = 10  # lines, the two of its head among them
 LONGEST_BENCHMARKS = 1_000  # words
 LONGEST_README = 85  # lines
+LONGEST_MAP = 165  # lines of ARCHITECTURE.md
+MOST_TERMS = 18  # in its table of words
 MOST_WORDS = 15  # of the glossary
 
 
@@ -49,6 +55,27 @@ def test_the_readme_is_short_and_its_comparison_too() -> None:
     readme = ROOT / "README.md"
     assert len(lines(readme)) <= LONGEST_README
     assert len(first_table(readme)) <= LONGEST_TABLE
+
+
+def test_the_readme_counts_the_basic_settings() -> None:
+    named = re.findall(
+        r"\[the (\d+) that matter\]\(docs/settings\.md#basic\)", (ROOT / "README.md").read_text("utf-8")
+    )
+    assert [int(each) for each in named] == [sum(about.basic for about in DESCRIPTIONS.values())]
+
+
+def test_the_map_is_short_and_its_table_of_words_too() -> None:
+    """What goes into one subject has a page of its own in docs/."""
+    architecture = ROOT / "ARCHITECTURE.md"
+    _, _, *terms = first_table(architecture)
+    assert len(lines(architecture)) <= LONGEST_MAP
+    assert 0 < len(terms) <= MOST_TERMS
+
+
+def test_a_planning_rule_is_one_line_on_the_map_and_its_reason_is_in_the_planner() -> None:
+    rules = re.findall(r"^- \*\*(R\d+) .+\n(?! )", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE)
+    assert rules == [f"R{number}" for number in range(1, len(rules) + 1)] and rules
+    assert rules == re.findall(r"^(R\d+) ", planner.__doc__ or "", re.MULTILINE)
 
 
 def test_no_command_needs_an_address_that_the_reader_must_know() -> None:

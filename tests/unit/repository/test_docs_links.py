@@ -16,6 +16,8 @@ LINK = re.compile(r"\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+\.(?:py|toml|json|lua))`")
 CREATED = {"editor_clients/vscode/dist/efim-ls.vsix", "hashes.json"}  # by a command, by the server
+SUBJECTS = ["daemon", "suggestions", "computing", "store"]  # of ARCHITECTURE, each with a page
+DEVELOPERS = ["ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{each}.md" for each in SUBJECTS)]
 PATHS = [path.as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*")]
 
 
@@ -45,8 +47,14 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
     assert [link for link in links if not leads_somewhere(page, link)] == []
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", DEVELOPERS)
 def test_files_that_are_named_exist(page: str) -> None:
     named = {each.rstrip("/") for each in FILE.findall((ROOT / page).read_text("utf-8"))} - CREATED
     missing = {each for each in named if not (ROOT / each).exists()}
     assert named and {each for each in missing if not any(path.endswith(f"/{each}") for path in PATHS)} == set()
+
+
+@pytest.mark.parametrize("page", SUBJECTS)
+def test_the_map_and_the_pages_beside_it_lead_to_each_other(page: str) -> None:
+    assert f"](docs/{page}.md)" in (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert "](../ARCHITECTURE.md" in (ROOT / "docs" / f"{page}.md").read_text("utf-8")
