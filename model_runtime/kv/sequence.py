@@ -56,7 +56,7 @@ class TokenSequence:
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
         excerpts, begin = self.excerpts, self.room - self.excerpts.tokens
-        return np.where(places < excerpts.blind, self.room, begin) if excerpts.texts else begin
+        return np.where(places < excerpts.before_excerpts, self.room, begin) if excerpts.texts else begin
 
     def enter(self, excerpts: IsolatedExcerpts) -> bool:
         """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others."""
@@ -70,7 +70,7 @@ class TokenSequence:
 
     def doubt_excerpts(self) -> None:
         """Count the excerpts, and the tokens that see them, as not exact: a lossy store kept them."""
-        self._most_exact = self.excerpts.blind
+        self._most_exact = self.excerpts.before_excerpts
         self.exact = min(self.exact, self._most_exact)
 
     def truncate(self, length: int) -> None:
