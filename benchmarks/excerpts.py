@@ -29,7 +29,7 @@ from model_runtime.kv.format import KvFormat
 from model_runtime.kv.pool import Owner
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
-from model_runtime.prompt.prompt import Prompt, build, with_isolated
+from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
 
 ROOM, EXCERPT, HEAD, TAIL, TYPED = 512, 120, 900, 250, 60  # tokens, and characters of the window's parts
 REPEATS = 5
@@ -118,13 +118,13 @@ def _prompts(model: Model, texts: list[str]) -> Callable[[int, list[int]], Promp
         """A prompt at one place in a file, with excerpts of these numbers."""
         text = texts[file]
         window = text[:HEAD], text[HEAD + TYPED : HEAD + TYPED + TAIL], text[HEAD : HEAD + TYPED]
-        room = [tokenizer.encode(texts[2][1000 + 700 * i :])[:EXCERPT].copy() for i in numbers]
+        excerpts = [tokenizer.encode(texts[2][1000 + 700 * i :])[:EXCERPT].copy() for i in numbers]
         if separator is not None:
-            for ids in room:
+            for ids in excerpts:
                 ids[0] = separator
         assert model.mask
-        built = build(tokenizer, model.template, *window)
-        return with_isolated(built, model.template, model.mask, room, [URI] * len(room))
+        parts = tuple(PromptPart("volatile", ids, sees_excerpts=False, origin=URI) for ids in excerpts)
+        return build(tokenizer, model.template, *window, excerpts=LaidOut(isolated=parts, mask=model.mask))
 
     return prompt
 

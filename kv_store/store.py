@@ -63,14 +63,15 @@ class Store:
         self._front = 0
         self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # by document, the last visited at the end
 
-    def names(self, ids: npt.NDArray[np.int32], seen: bytes = b"", blind: int = 0) -> list[Name]:
+    def names(self, ids: npt.NDArray[np.int32], seen: bytes = b"", unaffected: int = 0) -> list[Name]:
         """Return the names of the whole blocks of a sequence.
 
-        All but its first `blind` tokens were computed from something else as well, which names their blocks: `seen`.
+        All but its first `unaffected` tokens were computed from something else as well, `seen`, which names their
+        blocks.
         """
         if not seen:
             return chain(self._root, ids)
-        whole = blind // BLOCK_TOKENS * BLOCK_TOKENS
+        whole = unaffected // BLOCK_TOKENS * BLOCK_TOKENS
         names = chain(self._root, ids[:whole])
         return names + chain(branch(names[-1] if names else self._root, seen), ids[whole:])
 

@@ -18,10 +18,13 @@ ID = np.dtype("<i4")
 
 @dataclass(frozen=True)
 class IsolatedExcerpts:
-    """Excerpts in their order, each the bytes of its token ids; a window's first `blind` tokens do not see them."""
+    """Excerpts in their order, each the bytes of its token ids.
+
+    A window's first `before_excerpts` tokens do not see them.
+    """
 
     texts: tuple[bytes, ...] = ()
-    blind: int = 0
+    before_excerpts: int = 0
 
     @cached_property
     def tokens(self) -> int:
@@ -37,16 +40,16 @@ class IsolatedExcerpts:
         """Return how many of a window's first `length` tokens have the same keys and values with other excerpts."""
         if self == others:
             return length
-        return min([length, *(each.blind for each in (self, others) if each.texts)])
+        return min([length, *(each.before_excerpts for each in (self, others) if each.texts)])
 
 
 NONE_ISOLATED = IsolatedExcerpts()
 
 
-def isolated_excerpts(room: Sequence[Ids], blind: int) -> IsolatedExcerpts:
-    """Return what lies in a room; empty excerpts are none."""
-    texts = tuple(ids.astype(ID, copy=False).tobytes() for ids in room if len(ids))
-    return IsolatedExcerpts(texts, blind) if texts else NONE_ISOLATED
+def isolated_excerpts(excerpts: Sequence[Ids], before_excerpts: int) -> IsolatedExcerpts:
+    """Return the excerpts of these token ids; empty ones are none."""
+    texts = tuple(ids.astype(ID, copy=False).tobytes() for ids in excerpts if len(ids))
+    return IsolatedExcerpts(texts, before_excerpts) if texts else NONE_ISOLATED
 
 
 def ids_of(text: bytes) -> Ids:

@@ -27,7 +27,7 @@ from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.ids import Ids
-from model_runtime.prompt.prompt import order_parts
+from model_runtime.prompt.prompt import order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -64,7 +64,7 @@ class Infill(Policy):
         before = self._tokenizer.encode(text[:cursor])[-(3 * (BATCH // 4)) :]
         after = self._tokenizer.encode(text[cursor:])[: BATCH // 4 - 2]
         order = replace(self._template, tail_first=self._suffix_first)
-        return PolicyPrompt(order_parts(order, before, after, NO_IDS), 0, True)
+        return PolicyPrompt(window_ids(order_parts(order, before, after, NO_IDS)), 0, True)
 
 
 def measure(recorded: Trace, efim: Mapping[str, Any]) -> dict[str, Any]:

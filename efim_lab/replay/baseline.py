@@ -23,7 +23,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import StopRule
 from model_runtime.kv.pool import Owner
 from model_runtime.loading.load import Model
-from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.prompt import Prompt, PromptPart
 
 BASELINE_OWNER = Owner("baseline")  # of the one arena
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
@@ -49,7 +49,7 @@ def _empty(model: Model) -> None:
 
 def _generated(model: Model, prompt: PolicyPrompt, settings: Settings) -> Generation:
     # Without a history the engine cannot build on an earlier answer that this prompt continues.
-    whole = Prompt(prompt.ids, stub=b"", history=NO_IDS, head=0, tail=0, typed=0)
+    whole = Prompt((PromptPart("typed", prompt.ids),), stub=b"", history=NO_IDS)
     return model.engine.generate(BASELINE_OWNER, whole, ONE_LINE, settings.max_new_tokens, NEVER)
 
 

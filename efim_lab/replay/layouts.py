@@ -25,7 +25,7 @@ from model_runtime.ids import Ids
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.excerpt_layout import PlainLayout, excerpt_ids
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpt, Excerpts
-from model_runtime.prompt.prompt import LaidOut, Prompt, build, order_parts
+from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build, order_parts, window_ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -118,8 +118,8 @@ class InfillingWithExcerpts(Policy):
         raise NotImplementedError
 
     def _in_front(self, excerpts: tuple[Excerpt, ...], before: Ids, after: Ids) -> Ids:
-        laid = LaidOut(preamble=self._ids(excerpts))
-        return order_parts(self._template, before, after, before[:0], excerpts=laid)
+        laid = LaidOut(front=(PromptPart("preamble", self._ids(excerpts)),))
+        return window_ids(order_parts(self._template, before, after, before[:0], excerpts=laid))
 
     def _ids(self, excerpts: tuple[Excerpt, ...]) -> Ids:
         parts = [self._excerpt_ids(each) for each in excerpts]

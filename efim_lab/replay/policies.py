@@ -22,7 +22,7 @@ from model_runtime.ids import Ids
 from model_runtime.kv.pool import Owner, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.prompt.prompt import Prompt, build, order_parts
+from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -124,7 +124,7 @@ class Infilling(Policy):
         """Return the prompt at a cursor."""
         before, after, new = self._window.cut(text, cursor)
         head, typed = (NO_IDS, before) if self._suffix_first else (before, NO_IDS)
-        return PolicyPrompt(order_parts(self._template, head, after, typed), 0, new)
+        return PolicyPrompt(window_ids(order_parts(self._template, head, after, typed)), 0, new)
 
 
 class PublishedEfim(Policy):
@@ -145,7 +145,7 @@ class PublishedEfim(Policy):
             self._head, self._tail = text[self._start : cursor], self._window.tail(text, cursor)
         typed = text[self._start + len(self._head) : cursor]
         head, tail, done = (self._tokenizer.encode(part) for part in (self._head, self._tail, typed))
-        return PolicyPrompt(order_parts(self._template, head, tail, done), 0, new)
+        return PolicyPrompt(window_ids(order_parts(self._template, head, tail, done)), 0, new)
 
     def _extends(self, text: str, cursor: int) -> bool:
         anchor = self._start + len(self._head)

@@ -71,7 +71,7 @@ class Completer:
             self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
-        most = model.room or budget.excerpt_tokens
+        most = model.excerpt_rows or budget.excerpt_tokens
         lay_out = layout(model.tokenizer, model.template, model.mask, most) if any(budget.excerpts) else None
 
         def prompt_of(plan: Plan) -> Prompt:

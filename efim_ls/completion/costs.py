@@ -9,8 +9,10 @@ from typing import Literal
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Costs, FrameKind, Milliseconds
 from model_runtime.engine.engine import Generation
+from model_runtime.prompt.prompt import PartName
 
 Stage = Literal["plan", "tokenize", "alternatives", "postprocess"]
+COUNTED: tuple[PartName, ...] = ("head", "tail", "typed", "preamble", "definitions", "volatile")
 
 
 class CostMeter:
@@ -32,9 +34,7 @@ class CostMeter:
     def frame(self, frame: Frame) -> None:
         """Note which frame is used, and the sizes of its prompt's parts."""
         self._frame = frame.plan.frame
-        self.add(head=frame.prompt.head, tail=frame.prompt.tail, typed=frame.prompt.typed)
-        shown = frame.prompt.excerpts
-        self.add(preamble=len(shown.preamble), definitions=len(shown.definitions), volatile=len(shown.volatile))
+        self.add(**{name: frame.prompt.size(name) for name in COUNTED})
 
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""

@@ -116,7 +116,7 @@ class ExcerptLibrary:
             arena.write(row, np.stack((turned(numbers[0], self._rotations[row]), numbers[1])))
             row += numbers.shape[3]
             worst = min(worst, quality)
-        arena.rows.see(arena.excerpts.blind, worst)
+        arena.rows.see(arena.excerpts.before_excerpts, worst)
 
     def _evict(self, last: int) -> None:
         tokens = sum(numbers.shape[3] for numbers, _ in self._kept.values())

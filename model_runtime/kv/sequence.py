@@ -63,7 +63,7 @@ class TokenSequence:
     def begins(self, places: Ids) -> Ids | int:
         """Return the first rows that the tokens at these places of the window attend to, all up to their own."""
         excerpts, begin = self.excerpts, self.room - self.excerpts.tokens
-        return np.where(places < excerpts.blind, self.room, begin) if excerpts.texts else begin
+        return np.where(places < excerpts.before_excerpts, self.room, begin) if excerpts.texts else begin
 
     def enter(self, excerpts: IsolatedExcerpts) -> bool:
         """Have these excerpts in the room, and forget the tokens that saw others; return whether they are others."""
@@ -72,7 +72,7 @@ class TokenSequence:
         assert excerpts.tokens <= self.room
         self.truncate(self.excerpts.common(excerpts, self.length))
         self.excerpts = excerpts
-        self.rows.see(excerpts.blind, Quality.EXACT)
+        self.rows.see(excerpts.before_excerpts, Quality.EXACT)
         return True
 
     def truncate(self, length: int) -> int:

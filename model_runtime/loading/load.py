@@ -90,7 +90,7 @@ class Model:
     """A loaded model: its tokenizer and template for planning, its engine for answers.
 
     `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
-    was trained with a `mask` takes excerpts of at most `room` tokens beside a prompt.
+    was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens beside a prompt.
     """
 
     tokenizer: Tokenizer
@@ -99,7 +99,7 @@ class Model:
     ngram_cache: NgramCache | None
     kv: KvFormat
     description: ModelDescription
-    room: int = 0
+    excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from model_runtime.ids import Ids
 from model_runtime.isolated import Mask
-from model_runtime.prompt.excerpts import PLACES, Excerpt, Excerpts
-from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut
+from model_runtime.prompt.excerpts import Excerpt, Excerpts
+from model_runtime.prompt.prompt import NO_IDS, NOTHING_LAID_OUT, LaidOut, PromptPart, count_tokens
 from model_runtime.prompt.template import FileMarkers, Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -38,7 +38,7 @@ class PlainLayout:
         for shown in (excerpts, stable, stable._replace(definitions=())):
             files = self._template.files
             laid = self._with_markers(shown, files) if files else self._as_comments(shown)
-            if laid.tokens <= self._most:
+            if count_tokens(laid.parts) <= self._most:
                 return laid
         return NOTHING_LAID_OUT
 
@@ -57,23 +57,29 @@ class PlainLayout:
             )
         preamble = np.concatenate((repository, preamble))
         path = NO_IDS if form.own_path == "nowhere" else self._tokenizer.encode_file(f"{excerpts.path}\n")
-        if form.own_path == "behind prefix":
-            return LaidOut(preamble, np.concatenate((definitions, separator)), path, volatile, path_inside=True)
-        return LaidOut(preamble, definitions, np.concatenate((separator, path)), volatile)
+        path_inside = form.own_path == "behind prefix"
+        if path_inside:
+            definitions = np.concatenate((definitions, separator))
+        else:
+            path = np.concatenate((separator, path))
+        front = PromptPart("preamble", preamble), PromptPart("definitions", definitions)
+        own = (PromptPart("marker", path),)
+        return LaidOut(front, own, volatile) if path_inside else LaidOut(front + own, (), volatile)
 
     def _as_comments(self, excerpts: Excerpts) -> LaidOut:
         preamble, definitions = (self._joined(part) for part in (excerpts.preamble, excerpts.definitions))
-        return LaidOut(preamble, definitions, volatile=self._volatile(excerpts), inside=True)
+        inside = PromptPart("preamble", preamble), PromptPart("definitions", definitions)
+        return LaidOut(inside=inside, volatile=self._volatile(excerpts))
 
-    def _volatile(self, excerpts: Excerpts) -> Ids:
-        return self._joined(excerpts.volatile) if self._template.shows_volatile else NO_IDS
+    def _volatile(self, excerpts: Excerpts) -> tuple[PromptPart, ...]:
+        return (PromptPart("volatile", self._joined(excerpts.volatile)),) if self._template.shows_volatile else ()
 
     def _joined(self, excerpts: Sequence[Excerpt]) -> Ids:
         return np.concatenate((NO_IDS, *(excerpt_ids(self._tokenizer, self._template, each) for each in excerpts)))
 
 
 class IsolatedLayout:
-    """Lays excerpts out in a room before the prompt, for models that were trained with a mask.
+    """Lays excerpts out in rows of their own before the window, for models that were trained with a mask.
 
     Each excerpt stands apart from all others. More than `most` tokens are never laid out: those that change most are
     left out first, each whole.
@@ -86,24 +92,14 @@ class IsolatedLayout:
         self.lay_out = lru_cache(REMEMBERED)(self._lay_out)
 
     def _lay_out(self, excerpts: Excerpts) -> LaidOut:
-        """Return the pieces of excerpts; a pure function of them."""
-        shown, left = list[tuple[Excerpt, Ids]](), self._most
+        """Return the ids of excerpts; a pure function of them."""
+        shown, left = list[PromptPart](), self._most
         for excerpt in excerpts.all:
             ids = excerpt_ids(self._tokenizer, self._template, excerpt)
             if len(ids) <= left:
-                shown.append((excerpt, ids))
+                shown.append(PromptPart(excerpt.place, ids, sees_excerpts=False, origin=Path(excerpt.file).as_uri()))
                 left -= len(ids)
-        preamble, definitions, volatile = (
-            np.concatenate((NO_IDS, *(ids for each, ids in shown if each.place == place))) for place in PLACES
-        )
-        return LaidOut(
-            preamble,
-            definitions,
-            volatile=volatile,
-            room=tuple(ids for _, ids in shown),
-            origins=tuple(Path(each.file).as_uri() for each, _ in shown),
-            mask=self._mask,
-        )
+        return LaidOut(isolated=tuple(shown), mask=self._mask)
 
 
 def layout(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,8 +17,10 @@ from model_runtime.prompt.tokenizer import Tokenizer
 
 PartName = Literal["marker", "preamble", "definitions", "head", "tail", "volatile", "typed"]
 
+NO_IDS = np.zeros(0, dtype=np.int32)
 HISTORY_BREAK = np.array([-1], dtype=np.int32)  # no token: matches of the n-gram cache do not cross it
 LONGEST_STUB_BYTES = 48  # and at most as many new tokens to spell them again; a longer word stays in the prompt
+MARKERS_KEPT = 64  # whose ids stay arrays: those of some templates
 
 
 @dataclass(frozen=True)
@@ -34,44 +36,38 @@ class Surroundings:
 
 
 NO_SURROUNDINGS = Surroundings()
-NO_IDS = np.zeros(0, dtype=np.int32)
+
+
+class PromptPart(NamedTuple):
+    """A piece of a prompt with its token ids, which attend to all parts before it that they see.
+
+    `sees_excerpts` is false of the window's parts that isolated excerpts are hidden from. `origin` names the document
+    that an isolated excerpt is from; it is None for a part of the window.
+    """
+
+    name: PartName
+    ids: Ids
+    sees_excerpts: bool = True
+    origin: str | None = None
 
 
 class LaidOut(NamedTuple):
-    """Token ids of excerpts of other files, with their markers.
+    """Excerpts of other files as parts of a prompt, by the place where they stand.
 
-    `preamble`, `definitions` and the document's own `path` stand in front of the window: before the prefix's marker,
-    or behind it if they are `inside`, as comments are; `volatile` stands behind the tail. `path_inside`: the path
-    alone stands behind the prefix's marker.
-
-    Or none of them is among the prompt's ids, and all lie in a `room` of isolated excerpts, one after the other, from
-    the documents named `origins`; `mask` says from where on these are seen.
+    `front` stands before the prefix's marker, `inside` behind it, and `volatile` behind the tail. Or all of them are
+    `isolated`: each sees itself alone, and is seen from where the mask says on.
     """
 
-    preamble: Ids = NO_IDS
-    definitions: Ids = NO_IDS
-    path: Ids = NO_IDS
-    volatile: Ids = NO_IDS
-    inside: bool = False
-    path_inside: bool = False
-    room: tuple[Ids, ...] = ()
-    origins: tuple[str, ...] = ()
+    front: tuple[PromptPart, ...] = ()
+    inside: tuple[PromptPart, ...] = ()
+    volatile: tuple[PromptPart, ...] = ()
+    isolated: tuple[PromptPart, ...] = ()
     mask: Mask = "typed"
 
     @property
-    def tokens(self) -> int:
-        """Number of ids in all."""
-        return sum(map(len, (self.preamble, self.definitions, self.path, self.volatile)))
-
-    @property
-    def front(self) -> tuple[Ids, Ids]:
-        """What stands before the prefix's marker, and what stands behind it."""
-        if self.room:
-            return NO_IDS, NO_IDS
-        first, path = (self.preamble, self.definitions), (self.path,)
-        before = () if self.inside else first if self.path_inside else first + path
-        behind = first + path if self.inside else path if self.path_inside else ()
-        return np.concatenate((NO_IDS, *before)), np.concatenate((NO_IDS, *behind))
+    def parts(self) -> tuple[PromptPart, ...]:
+        """All parts, in their order."""
+        return self.front + self.inside + self.volatile + self.isolated
 
 
 NOTHING_LAID_OUT = LaidOut()
@@ -79,89 +75,78 @@ NOTHING_LAID_OUT = LaidOut()
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids to compute, and the text that the first new tokens must spell.
+    """Parts with the token ids to compute, and the text that the first new tokens must spell.
 
     `stub` is the unfinished word at the cursor: taken out of the prompt so that the model can finish it with the
     tokens it would have used, and so that typing on inside the word leaves the prompt unchanged. `history` is what
     the n-gram cache reads, the nearest text last: other files, what follows the cursor, what precedes it, with breaks
-    between them. It also reads the counts of `memory`. `head`, `tail` and `typed` are numbers of tokens;
-    `excerpts` are the ids of other files' text, among `ids` or in a room before them, which the first `blind` of
-    `ids` do not see.
+    between them. It also reads the counts of `memory`.
     """
 
-    ids: Ids
+    parts: tuple[PromptPart, ...]
     stub: bytes
     history: Ids
-    head: int
-    tail: int
-    typed: int
     memory: MemoryView | None = None
-    excerpts: LaidOut = NOTHING_LAID_OUT
-    blind: int = 0
+
+    @cached_property
+    def ids(self) -> Ids:
+        """The token ids of the window: without isolated excerpts, which have rows of their own."""
+        return window_ids(self.parts)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The documents that the isolated excerpts are from, in their order."""
+        return tuple(part.origin for part in self.parts if part.origin is not None)
+
+    @property
+    def before_excerpts(self) -> int:
+        """How many of the first `ids` do not see the isolated excerpts."""
+        return sum(len(part.ids) for part in self.parts if part.origin is None and not part.sees_excerpts)
 
     @cached_property
     def isolated(self) -> IsolatedExcerpts:
-        """The excerpts in the room and what does not see them, to compare with others."""
-        return isolated_excerpts(self.excerpts.room, self.blind) if self.excerpts.room else NONE_ISOLATED
-
-    @property
-    def all_ids(self) -> Ids:
-        """The ids with those in the room, which stand where they are seen: before the middle's marker."""
-        blind = len(self.ids) if not self.excerpts.room else self.blind
-        return np.concatenate((self.ids[:blind], *self.excerpts.room, self.ids[blind:]))
+        """The isolated excerpts and what does not see them, to compare with others."""
+        excerpts = [part.ids for part in self.parts if part.origin is not None]
+        return isolated_excerpts(excerpts, self.before_excerpts) if excerpts else NONE_ISOLATED
 
     @property
     def tokens(self) -> int:
-        """Number of tokens with those in the room."""
-        return len(self.ids) + self.isolated.tokens
+        """Number of tokens with those of isolated excerpts."""
+        return count_tokens(self.parts)
+
+    def size(self, name: PartName) -> int:
+        """Return the number of tokens of the parts with this name."""
+        return count_tokens(self.parts, name)
 
 
-def with_isolated(
-    prompt: Prompt, template: Template, mask: Mask, room: Sequence[Ids], origins: Sequence[str]
-) -> Prompt:
-    """Return the prompt with excerpts of the documents of these names, seen from where the mask says on."""
-    laid = LaidOut(room=tuple(room), origins=tuple(origins), mask=mask)
-    return replace(prompt, excerpts=laid, blind=_blind(template, len(prompt.ids), prompt.typed, laid))
+def order_parts(
+    template: Template, head: Ids, tail: Ids, typed: Ids, *, excerpts: LaidOut = NOTHING_LAID_OUT
+) -> tuple[PromptPart, ...]:
+    """Return the parts of a prompt in the template's order; FIM's and SPM's orders leave typed or head empty.
 
-
-def _blind(template: Template, ids: int, typed: int, excerpts: LaidOut) -> int:
-    """Return how many of the first ids do not see the excerpts in the room."""
-    return ids - typed - len(template.middle) if excerpts.room and excerpts.mask == "typed" else 0
-
-
-def order_parts(template: Template, head: Ids, tail: Ids, typed: Ids, *, excerpts: LaidOut = NOTHING_LAID_OUT) -> Ids:
-    """Return the ids of `PREFIX head SUFFIX tail MIDDLE typed`, or as the template orders them.
-
-    FIM's and SPM's orders leave typed or head empty. Of excerpts, those that change least stand first and the
-    volatile ones behind the tail, so that a change of these costs their own tokens and typed.
+    Of excerpts, those that change least stand first and the volatile ones behind the tail, so that a change of these
+    costs their own tokens and typed.
     """
-    before, behind = excerpts.front
-    parts = [_ids(template.prefix), behind, head, _ids(template.suffix), tail]
-    if template.tail_first:
-        parts = parts[3:] + parts[:3]
-    volatile = NO_IDS if excerpts.room else excerpts.volatile
-    return np.concatenate((_ids(template.bos), before, *parts, volatile, _ids(template.middle), typed))
+    before = _marker(template.prefix), *excerpts.inside, PromptPart("head", head)
+    after = _marker(template.suffix), PromptPart("tail", tail)
+    text = after + before if template.tail_first else before + after
+    window = _marker(template.bos), *excerpts.front, *text, *excerpts.volatile
+    last = _marker(template.middle), PromptPart("typed", typed)
+    if not excerpts.isolated:
+        return window + last
+    if excerpts.mask == "head":
+        return excerpts.isolated + window + last
+    return tuple(part._replace(sees_excerpts=False) for part in window) + excerpts.isolated + last
 
 
-def part_sizes(template: Template, prompt: Prompt) -> list[tuple[PartName, int]]:
-    """Return the parts of a prompt in the order of `Prompt.all_ids`, each with its number of tokens."""
-    shown = prompt.excerpts
-    path: tuple[PartName, int] = ("marker", len(shown.path))
-    front: list[tuple[PartName, int]] = [("preamble", len(shown.preamble)), ("definitions", len(shown.definitions))]
-    last: list[tuple[PartName, int]] = [("marker", len(template.middle)), ("typed", prompt.typed)]
-    if shown.room:
-        last, front = [*front, ("volatile", len(shown.volatile)), *last], []
-        shown = NOTHING_LAID_OUT
-    before = [] if shown.inside else front if shown.path_inside else [*front, path]
-    behind = [*front, path] if shown.inside else [path] if shown.path_inside else []
-    head: list[tuple[PartName, int]] = [("marker", len(template.prefix)), *behind, ("head", prompt.head)]
-    tail: list[tuple[PartName, int]] = [("marker", len(template.suffix)), ("tail", prompt.tail)]
-    parts = [*tail, *head] if template.tail_first else [*head, *tail]
-    return [("marker", len(template.bos)), *before, *parts, ("volatile", len(shown.volatile)), *last]
+def window_ids(parts: Iterable[PromptPart]) -> Ids:
+    """Return the token ids of all parts but the isolated excerpts."""
+    return np.concatenate([part.ids for part in parts if part.origin is None])
 
 
-def _ids(marker: tuple[int, ...]) -> Ids:
-    return np.array(marker, dtype=np.int32)
+def count_tokens(parts: Iterable[PromptPart], name: PartName | None = None) -> int:
+    """Return the number of tokens of the parts, or of those with this name."""
+    return sum(len(part.ids) for part in parts if name in (None, part.name))
 
 
 def build(
@@ -190,16 +175,10 @@ def assemble(
 ) -> Prompt:
     """Build the prompt without healing: `stub` has already been taken out of typed."""
     h, t, y = tokenizer.encode(head and template.lead + head), tokenizer.encode(tail), tokenizer.encode(typed)
-    ids = order_parts(template, h, t, y, excerpts=excerpts)
     prompt = Prompt(
-        ids=ids,
+        order_parts(template, h, t, y, excerpts=excerpts),
         stub=stub.encode("utf-8", "replace"),
         history=np.concatenate((t, HISTORY_BREAK, h, y)),
-        head=len(h),
-        tail=len(t),
-        typed=len(y),
-        excerpts=excerpts,
-        blind=_blind(template, len(ids), len(y), excerpts),
     )
     return prompt if around == NO_SURROUNDINGS else surrounded(tokenizer, prompt, around)
 
@@ -208,7 +187,8 @@ def surrounded(tokenizer: Tokenizer, prompt: Prompt, around: Surroundings) -> Pr
     """Return a prompt that was built without surroundings, with these in its history."""
     others = [part for text in around.others for part in (tokenizer.encode(text), HISTORY_BREAK)]
     before, after = tokenizer.encode(around.before), tokenizer.encode(around.after)
-    tail, window = prompt.history[: prompt.tail], prompt.history[prompt.tail + len(HISTORY_BREAK) :]
+    size = prompt.size("tail")
+    tail, window = prompt.history[:size], prompt.history[size + len(HISTORY_BREAK) :]
     return replace(prompt, history=np.concatenate((*others, tail, after, HISTORY_BREAK, before, window)))
 
 
@@ -229,3 +209,8 @@ def heal(tokenizer: Tokenizer, typed: str) -> tuple[str, str]:
     if len(typed[cut:].encode("utf-8", "replace")) > LONGEST_STUB_BYTES:
         return typed, ""
     return typed[:cut], typed[cut:]
+
+
+@lru_cache(MARKERS_KEPT)
+def _marker(ids: tuple[int, ...]) -> PromptPart:
+    return PromptPart("marker", np.array(ids, dtype=np.int32))

@@ -18,7 +18,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
 from model_runtime.kv.pool import Owner, Pool
 from model_runtime.kv.sequence import TokenSequence
-from model_runtime.prompt.prompt import Prompt, build, order_parts
+from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer, fragments
 
@@ -61,10 +61,9 @@ def _ids_of_fours(text: str) -> Ids:
 
 def prompt_of_fours(plan: Plan) -> Prompt:
     """A prompt of such tokens, not healed."""
-    parts = [_ids_of_fours(part) for part in (plan.head, plan.tail, plan.typed)]
-    ids = order_parts(Template((0,), (1,), (2,)), *parts)
-    head, tail, typed = map(len, parts)
-    return Prompt(ids, b"", ids, head, tail, typed)
+    texts = [_ids_of_fours(text) for text in (plan.head, plan.tail, plan.typed)]
+    parts = order_parts(Template((0,), (1,), (2,)), *texts)
+    return Prompt(parts, b"", window_ids(parts))
 
 
 def real_prompt(plan: Plan) -> Prompt:

@@ -10,7 +10,7 @@ import numpy as np
 
 from efim_lab.training.samples import bpe, fragments, spans
 from efim_lab.training.samples.packages import PackageMates
-from model_runtime.prompt.prompt import heal, order_parts
+from model_runtime.prompt.prompt import heal, order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -180,4 +180,4 @@ class SampleMaker:
 
     def _joined(self, head: list[int], tail: list[int], after: list[int]) -> list[int]:
         parts = (np.array(part, dtype=np.int32) for part in (head, tail, after))
-        return [*order_parts(self._layout.template, *parts).tolist(), self._layout.end]
+        return [*window_ids(order_parts(self._layout.template, *parts)).tolist(), self._layout.end]

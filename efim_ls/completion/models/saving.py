@@ -193,14 +193,14 @@ class KvPersistence:
             self._store.close(seconds)
 
     def _names(self, ids: Ids, excerpts: IsolatedExcerpts) -> list[bytes]:
-        return self._store.names(ids, excerpts.salt, excerpts.blind)
+        return self._store.names(ids, excerpts.salt, excerpts.before_excerpts)
 
     def _save_excerpts(
         self, prompt: Prompt, chains: dict[bytes, None], cancel: Cancel, excerpt_of: ExcerptOf
     ) -> bool:
         """Save a prompt's excerpts, each as a part of the document that it is from; note the names in `chains`."""
-        for i, text in enumerate(prompt.isolated.texts):
-            names, made, origin = self._store.names_alone(ids_of(text)), excerpt_of(text), _origin(prompt, i)
+        for text, origin in zip(prompt.isolated.texts, prompt.origins, strict=True):
+            names, made = self._store.names_alone(ids_of(text)), excerpt_of(text)
             chains |= dict.fromkeys(names)
             if made and not self._store.save(
                 document_tag(origin), _alone(made, names), self._reaches_disk(origin), cancel
@@ -210,10 +210,10 @@ class KvPersistence:
 
     def _save_arena(self, tag: int, computed: ComputedBlocks, prompt: Prompt, below: bool, cancel: Cancel) -> bool:
         """Save an arena's blocks; those that saw excerpts go to disk only if all of these may."""
-        blind = prompt.blind // BLOCK_TOKENS
-        if not below or all(self._reaches_disk(_origin(prompt, i)) for i in range(len(prompt.isolated.texts))):
+        if not below or all(map(self._reaches_disk, prompt.origins)):
             return self._store.save(tag, computed, below, cancel)
-        unseen = replace(computed, names=computed.names[:blind])
+        before_excerpts = prompt.before_excerpts // BLOCK_TOKENS
+        unseen = replace(computed, names=computed.names[:before_excerpts])
         return self._store.save(tag, unseen, below, cancel) and self._store.save(tag, computed, False, cancel)
 
     def _reaches_disk(self, uri: str) -> bool:
@@ -247,12 +247,6 @@ def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
         return np.pad(part, ((0, 0), (0, 0), (0, 0), (0, lacking), (0, 0))) if lacking else part
 
     return ComputedBlocks(names, numbers, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
-
-
-def _origin(prompt: Prompt, number: int) -> str:
-    """Return the document that an excerpt is from, or no document's name if it is not told."""
-    origins = prompt.excerpts.origins
-    return origins[number] if number < len(origins) else ""
 
 
 def _options(settings: Settings) -> StoreOptions:

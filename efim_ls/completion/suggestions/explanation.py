@@ -8,7 +8,10 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import groupby
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Answer, Costs
@@ -17,7 +20,7 @@ from model_runtime.engine.probability import Likelihood
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpt_layout import excerpt_ids
 from model_runtime.prompt.excerpts import ExcerptPlace
-from model_runtime.prompt.prompt import PartName, Prompt, part_sizes
+from model_runtime.prompt.prompt import PartName, Prompt, count_tokens
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -42,7 +45,7 @@ class Spoken(NamedTuple):
     memory: MemoryView | None
 
 
-class PromptPart(NamedTuple):
+class ShownPart(NamedTuple):
     """A piece of a prompt that lies in one part of it and has one cost.
 
     `cost` says where its keys and values came from: `kept` in memory, computed `ahead` of need, read back from where
@@ -79,8 +82,8 @@ def explained(
     plan, prompt = frame.plan, frame.prompt
     spent = spent_on(prompt, answered)
     return {
-        "prompt": tokenizer.decode(prompt.all_ids),
-        "parts": [each._asdict() for each in prompt_parts(tokenizer, template, prompt, spent or costs)],
+        "prompt": tokenizer.decode(np.concatenate([part.ids for part in prompt.parts])),
+        "parts": [each._asdict() for each in prompt_parts(tokenizer, prompt, spent or costs)],
         "excerpts": [each._asdict() for each in shown_excerpts(tokenizer, template, frame, spent or costs)],
         "head": plan.head,
         "tail": plan.tail,
@@ -97,7 +100,8 @@ def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs
     prompt, excerpts = frame.prompt, frame.plan.excerpts
     ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ShownExcerpt]()
     parts = {"preamble": excerpts.preamble, "definitions": excerpts.definitions, "volatile": excerpts.volatile}
-    for name, size in part_sizes(template, prompt):
+    for name, group in groupby(prompt.parts, key=lambda part: part.name):
+        size = count_tokens(group)
         shown = parts.get(name, ()) if size else ()
         sizes = [len(excerpt_ids(tokenizer, template, each)) for each in shown]
         at = start + (max(0, size - sum(sizes)) if name == "preamble" else 0)  # the repository's name stands first
@@ -110,16 +114,15 @@ def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs
     return found
 
 
-def prompt_parts(tokenizer: Tokenizer, template: Template, prompt: Prompt, costs: Costs) -> list[PromptPart]:
+def prompt_parts(tokenizer: Tokenizer, prompt: Prompt, costs: Costs) -> list[ShownPart]:
     """Return a prompt in order, split where its part or the cost changes; the texts together are the whole prompt."""
-    sizes, ends = part_sizes(template, prompt), _cost_ends(costs, prompt.tokens)
-    found, start, ids = list[PromptPart](), 0, prompt.all_ids
-    for name, size in sizes:
-        decode = tokenizer.decode if name in WITH_MARKERS else _decoder(tokenizer)
-        for cost, from_here, to_here in _overlaps(ends, start, start + size):
-            text = decode(ids[from_here:to_here])
-            found.append(PromptPart(name, text, to_here - from_here, cost))
-        start += size
+    ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ShownPart]()
+    for part in prompt.parts:
+        decode = tokenizer.decode if part.name in WITH_MARKERS else _decoder(tokenizer)
+        for cost, from_here, to_here in _overlaps(ends, start, start + len(part.ids)):
+            text = decode(part.ids[from_here - start : to_here - start])
+            found.append(ShownPart(part.name, text, to_here - from_here, cost))
+        start += len(part.ids)
     return found
 
 
@@ -145,8 +148,9 @@ def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
     if answer is None:
         return None
     costs = answer.costs
-    sizes = (costs.head, costs.tail, costs.typed, costs.reused + costs.recomputed)
-    return costs if sizes == (prompt.head, prompt.tail, prompt.typed, prompt.tokens) else None
+    spent = (costs.head, costs.tail, costs.typed, costs.reused + costs.recomputed)
+    sizes = (prompt.size("head"), prompt.size("tail"), prompt.size("typed"), prompt.tokens)
+    return costs if spent == sizes else None
 
 
 def _who_said(tokenizer: Tokenizer, spoken: Spoken, start: int, end: int) -> dict[str, object]:

@@ -213,9 +213,9 @@ def _shared(spans: Sequence[Span]) -> int:
         return 0
     excerpts = first.excerpts
     firsts = [span.arena.length if span.at is None else int(span.at[0]) for span in spans]
-    if excerpts.texts and (
-        min(firsts) < excerpts.blind or any(span.arena.rows.seen < Quality.EXACT for span in spans)
-    ):
+    if excerpts.texts and min(firsts) < excerpts.before_excerpts:
+        return 0
+    if excerpts.texts and any(span.arena.rows.seen < Quality.EXACT for span in spans):
         return 0
     if any(arena.excerpts != excerpts for arena in others):
         return 0

@@ -16,7 +16,8 @@ from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.counts.view import MemoryView
-from model_runtime.prompt.prompt import Prompt
+from model_runtime.isolated import Mask
+from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, order_parts
 from model_runtime.prompt.template import Template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.completion.test_complete import PLACE, Make, ask, explained, maker
@@ -126,9 +127,22 @@ def test_parts_are_split_where_their_cost_changes(made: Make) -> None:
 
 def test_costs_follow_each_other_in_a_prompt(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("abcdefgh" * 9)[:10]
-    prompt = Prompt(ids, b"", ids, 0, 0, len(ids))
-    parts = prompt_parts(tokenizer, Template((), (), ()), prompt, Costs(reused=7, fetched=2, ahead=4, recomputed=3))
+    prompt = Prompt((PromptPart("typed", ids),), b"", ids)
+    parts = prompt_parts(tokenizer, prompt, Costs(reused=7, fetched=2, ahead=4, recomputed=3))
     assert [(part.cost, part.tokens) for part in parts] == [("kept", 1), ("ahead", 4), ("disk", 2), ("recomputed", 3)]
+
+
+@pytest.mark.parametrize("mask", ["typed", "head"])
+def test_isolated_excerpts_are_listed_one_by_one_where_they_are_seen_from(tokenizer: Tokenizer, mask: Mask) -> None:
+    texts = {"head": "h = 1\n", "tail": "t = 1\n", "typed": "y = 1\n"}
+    excerpts = tuple(PromptPart("volatile", tokenizer.encode(text), False, "file:///b.py") for text in ("a\n", "b\n"))
+    laid = LaidOut(isolated=excerpts, mask=mask)
+    head, tail, typed = map(tokenizer.encode, texts.values())
+    prompt = Prompt(order_parts(Template((), (), ()), head, tail, typed, excerpts=laid), b"", typed)
+    listed = prompt_parts(tokenizer, prompt, Costs(recomputed=prompt.tokens))
+    shown, window = [("volatile", "a\n"), ("volatile", "b\n")], list(texts.items())
+    before = 2 if mask == "typed" else 0
+    assert [(part.part, part.text) for part in listed] == [*window[:before], *shown, *window[before:]]
 
 
 def test_what_was_computed_ahead_is_told_until_it_is_needed(made: Make) -> None:
@@ -142,10 +156,9 @@ def test_what_was_computed_ahead_is_told_until_it_is_needed(made: Make) -> None:
 
 def test_a_character_of_several_tokens_belongs_to_the_later_piece(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("日本")
-    template = Template((), (), ())
-    prompt = Prompt(ids, b"", ids, 0, 0, len(ids))
+    prompt = Prompt((PromptPart("typed", ids),), b"", ids)
     for reused in range(len(ids) + 1):
-        parts = prompt_parts(tokenizer, template, prompt, Costs(reused=reused, recomputed=len(ids) - reused))
+        parts = prompt_parts(tokenizer, prompt, Costs(reused=reused, recomputed=len(ids) - reused))
         assert "".join(part.text for part in parts) == "日本"
         assert [part.tokens for part in parts] == [size for size in (reused, len(ids) - reused) if size]
 

@@ -88,7 +88,7 @@ def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: Isolated
     return arena
 
 
-def masked(folder: Path, excerpts: list[Ids], blind: int, window: Ids) -> torch.Tensor:
+def masked(folder: Path, excerpts: list[Ids], before_excerpts: int, window: Ids) -> torch.Tensor:
     """The logits [len(window), vocab] of one plain pass with a mask over excerpts and window, by transformers."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     ends = np.cumsum([0, *map(len, excerpts)])
@@ -96,7 +96,7 @@ def masked(folder: Path, excerpts: list[Ids], blind: int, window: Ids) -> torch.
     begins = np.zeros(total, dtype=np.int64)
     for start, end in pairwise(ends):
         begins[start:end] = start
-    begins[ends[-1] : ends[-1] + blind] = ends[-1]
+    begins[ends[-1] : ends[-1] + before_excerpts] = ends[-1]
     at = np.arange(total)
     seen = torch.as_tensor((at <= at[:, None]) & (at >= begins[:, None]))
     bias = torch.zeros(total, total).masked_fill(~seen, torch.finfo(torch.float32).min)
@@ -109,18 +109,22 @@ def masked(folder: Path, excerpts: list[Ids], blind: int, window: Ids) -> torch.
 
 @pytest.mark.parametrize("form", CLOSE)
 @pytest.mark.parametrize("excerpts", [EXCERPTS, EXCERPTS[::-1], EXCERPTS[:1], [TOKENS[:ROOM]], []], ids=len)
-@pytest.mark.parametrize("blind", [0, 70])
-def test_both_masks_are_those_of_a_plain_pass(folder: Path, form: str, excerpts: list[Ids], blind: int) -> None:
+@pytest.mark.parametrize("before_excerpts", [0, 70])
+def test_both_masks_are_those_of_a_plain_pass(
+    folder: Path, form: str, excerpts: list[Ids], before_excerpts: int
+) -> None:
     decoder, arena, scratch = made(folder, form)
     window = TOKENS[:120]
-    mine = placed(decoder, arena(), scratch, isolated_excerpts(excerpts, blind))
+    mine = placed(decoder, arena(), scratch, isolated_excerpts(excerpts, before_excerpts))
     found = np.concatenate([fetched(decoder.forward(window[i : i + 50], mine, 50)) for i in (0, 50)])
     found = np.concatenate([found, fetched(decoder.forward(window[100:], mine, 20))])
-    reference = masked(folder, excerpts, blind, window).numpy()
+    reference = masked(folder, excerpts, before_excerpts, window).numpy()
     assert np.abs(found - reference).max() <= CLOSE[form] * np.abs(reference).max()
     if excerpts and form != "int8":  # they matter, and to those that see them alone
         other = masked(folder, [], 0, window).numpy()
-        assert (np.abs(other - reference).max(1) > 100 * CLOSE[form]).tolist() == [i >= blind for i in range(120)]
+        assert (np.abs(other - reference).max(1) > 100 * CLOSE[form]).tolist() == [
+            i >= before_excerpts for i in range(120)
+        ]
 
 
 @pytest.mark.parametrize(("form", "instructions"), EXACT)
@@ -131,8 +135,8 @@ def test_a_row_has_the_same_bits_in_any_company_whatever_lies_in_the_room(
 ) -> None:
     decoder, arena, scratch = made(folder, form, instructions)
     cuts = data.draw(st.lists(st.integers(0, ROOM), max_size=4).map(sorted))
-    room, blind = [TOKENS[a:b] for a, b in pairwise(cuts)], data.draw(st.integers(0, WINDOW))
-    excerpts = isolated_excerpts(room, blind)
+    room, before_excerpts = [TOKENS[a:b] for a, b in pairwise(cuts)], data.draw(st.integers(0, WINDOW))
+    excerpts = isolated_excerpts(room, before_excerpts)
     chunks = st.integers(1, ROOM)
     alone = placed(decoder, arena(), scratch, excerpts, 1)
     steps = np.concatenate([fetched(decoder.forward(TOKENS[i : i + 1], alone)) for i in range(WINDOW)])

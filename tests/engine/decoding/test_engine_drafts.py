@@ -15,7 +15,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.decoding import STALE_AFTER
 from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, lookup
 from model_runtime.engine.pass_costs import PassCosts
-from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.prompt import Prompt, PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched, ids_of
 from tests.engine.prompts import A, B, Eager, Shy, assert_same_tokens, canonical, generate, paced, prompt_of, scripted
@@ -223,7 +223,7 @@ def test_what_was_learnt_from_drafts_changes_no_answer_of_another_document(
 
 def plain(ids: Sequence[int]) -> Prompt:
     """A prompt of these tokens, without a history to draft from."""
-    return Prompt(ids_of(ids), b"", NO_DRAFT, 0, 0, len(ids))
+    return Prompt((PromptPart("typed", ids_of(ids)),), b"", NO_DRAFT)
 
 
 @pytest.mark.parametrize(("changed", "drafted"), [(8, 1), (9, 0)])

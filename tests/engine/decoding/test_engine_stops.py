@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.prompt.prompt import PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched
 from tests.engine.prompts import (
@@ -75,7 +76,7 @@ def test_a_prompt_is_computed_in_chunks(
 ) -> None:
     prompt = prompt_of(tokenizer, "def ")
     engine = paced(Watched(decoder, tokenizer), Shy())
-    generate(engine, replace(prompt, ids=prompt.ids[:tokens]), limit=1)
+    generate(engine, replace(prompt, parts=(PromptPart("typed", prompt.ids[:tokens]),)), limit=1)
     assert engine.log.passes == passes
 
 

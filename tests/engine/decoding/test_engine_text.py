@@ -136,7 +136,7 @@ def test_prompt_and_unfinished_word_are_the_document(tokenizer: Tokenizer, typed
     prompt = prompt_of(tokenizer, typed)
     whole = tokenizer.decode(prompt.ids) + prompt.stub.decode()
     assert whole == f"<|fim_prefix|>{HEAD}<|fim_suffix|>{TAIL}<|fim_middle|>{typed}"
-    assert len(prompt.ids) == 3 + prompt.head + prompt.tail + prompt.typed
+    assert len(prompt.ids) == 3 + prompt.size("head") + prompt.size("tail") + prompt.size("typed")
 
 
 def test_half_a_surrogate_pair_at_the_cursor_is_no_obstacle(decoder: Decoder, tokenizer: Tokenizer) -> None:

@@ -22,7 +22,7 @@ from model_runtime.engine.output import Output, Rule, stop_rule
 from model_runtime.engine.sampler import LEAST_CHANCE, Choice
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
-from model_runtime.prompt.prompt import Prompt, build
+from model_runtime.prompt.prompt import Prompt, PromptPart, build
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, Surer, Watched, decoder_of, ids_of
 from tests.engine.prompts import A, Shy, after, paced, prompt_of
@@ -171,7 +171,8 @@ def test_accepting_it_computes_no_prompt(decoder: Decoder, tokenizer: Tokenizer,
         made = answer(engine, prompt)
         tokens = tokens_of(first_line(engine, prompt, made, ENDLESS))
         ids, history = (np.append(row, tokens) for row in (prompt.ids, prompt.history))
-        then = answer(engine, replace(prompt, ids=ids, history=history, stub=b""), likeliest=False)
+        accepted = replace(prompt, parts=(PromptPart("typed", ids),), history=history, stub=b"")
+        then = answer(engine, accepted, likeliest=False)
         assert then.stats.recomputed == 0
         assert then.choices[: len(made.choices) - len(tokens)] == made.choices[len(tokens) :]
 

@@ -68,17 +68,18 @@ def test_every_prompt_is_the_document(
         prompt = prompt_of(arm, tokenizer, context)
         head, rest = tokenizer.decode(prompt.ids).removeprefix("<|fim_prefix|>").split("<|fim_suffix|>")
         assert head + rest.removeprefix(tail + "<|fim_middle|>") + prompt.stub.decode() == before
-        parts = [tokenizer.encode(tail), HISTORY_BREAK, *np.split(_without_tail(prompt), [prompt.head])]
+        parts = [tokenizer.encode(tail), HISTORY_BREAK, *np.split(_without_tail(prompt), [prompt.size("head")])]
         np.testing.assert_array_equal(prompt.history, np.concatenate(parts))
-        assert len(prompt.ids) == 3 + prompt.head + prompt.tail + prompt.typed
+        assert len(prompt.ids) == 3 + prompt.size("head") + prompt.size("tail") + prompt.size("typed")
         assert prompt.stub == b"" or prompt.stub.decode() == heal(tokenizer, typed)[1]
     published = prompt_of(EFIM, tokenizer, context)
     parts = (before[:-increment], before[-increment:])
-    assert (published.head, published.typed) == tuple(len(tokenizer.encode(part)) for part in parts)
+    assert (published.size("head"), published.size("typed")) == tuple(len(tokenizer.encode(part)) for part in parts)
 
 
 def _without_tail(prompt: Prompt) -> Ids:
-    return np.concatenate((prompt.ids[1 : 1 + prompt.head], prompt.ids[3 + prompt.head + prompt.tail :]))
+    head, tail = prompt.size("head"), prompt.size("tail")
+    return np.concatenate((prompt.ids[1 : 1 + head], prompt.ids[3 + head + tail :]))
 
 
 @pytest.fixture(scope="module")

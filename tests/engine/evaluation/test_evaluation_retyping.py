@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from efim_lab.evaluation.measured_model import MeasuredModel
 from efim_lab.evaluation.places.cursors import Context
 from efim_lab.evaluation.retyping import COUNTED, keys, recomputed, retype
-from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.prompt import NO_IDS, Prompt, PromptPart
 from model_runtime.prompt.tokenizer import Tokenizer
 
 TEXT = st.text("ab _(=.é", max_size=30)
 
 
 def prompt(*ids: int) -> Prompt:
-    return Prompt(np.array(ids, dtype=np.int32), b"", np.zeros(0, dtype=np.int32), 0, 0, 0)
+    return Prompt((PromptPart("typed", np.array(ids, dtype=np.int32)),), b"", NO_IDS)
 
 
 @given(TEXT, TEXT, st.integers(1, 200))

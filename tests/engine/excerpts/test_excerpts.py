@@ -21,11 +21,12 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.engine.engine import Generation
 from model_runtime.errors import ModelError
+from model_runtime.ids import Ids
 from model_runtime.kv.format import KvFormat
 from model_runtime.kv.pool import Owner
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
-from model_runtime.prompt.prompt import Prompt, build, with_isolated
+from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
 from tests.engine.doubles import ENDLESS
 from tests.models import CODE, Tiny, make
 
@@ -40,6 +41,14 @@ Form = Literal["fp32", "fp16", "int8"]
 @cache
 def folder(mask: str) -> Path:
     return make(Path(tempfile.mkdtemp()), Tiny(context=900, room=ROOM, mask=mask, seed=1), half=True)
+
+
+def isolated(ids: Ids, origin: str = "") -> PromptPart:
+    return PromptPart("volatile", ids, sees_excerpts=False, origin=origin)
+
+
+def excerpts_of(prompt: Prompt) -> list[PromptPart]:
+    return [part for part in prompt.parts if part.origin is not None]
 
 
 class Served:
@@ -61,10 +70,10 @@ class Served:
     def prompt(self, cursor: int, head: int, chosen: list[int], origin: str = URI) -> Prompt:
         """The prompt at a place in CODE, with some of TEXTS."""
         model, tokenizer = self.model, self.model.tokenizer
-        prompt = build(tokenizer, model.template, CODE[:head], CODE[cursor + 60 : cursor + 200], CODE[head:cursor])
+        texts = CODE[:head], CODE[cursor + 60 : cursor + 200], CODE[head:cursor]
         assert model.mask
-        room = [tokenizer.encode(TEXTS[i]) for i in chosen]
-        return with_isolated(prompt, model.template, model.mask, room, [origin] * len(room))
+        excerpts = tuple(isolated(tokenizer.encode(TEXTS[i]), origin) for i in chosen)
+        return build(tokenizer, model.template, *texts, excerpts=LaidOut(isolated=excerpts, mask=model.mask))
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
@@ -156,7 +165,7 @@ def served(tmp_path: Path) -> Served:
 
 
 def typed_tokens(served: Served, prompt: Prompt) -> int:
-    return len(served.model.template.middle) + prompt.typed
+    return len(served.model.template.middle) + prompt.size("typed")
 
 
 def test_a_change_of_excerpts_recomputes_typed_only(served: Served) -> None:
@@ -164,7 +173,7 @@ def test_a_change_of_excerpts_recomputes_typed_only(served: Served) -> None:
     made = served.generate(0, first)
     assert (made.reused, made.stats.recomputed) == (0, first.tokens)
     again = served.generate(0, second)
-    new = len(second.excerpts.room[1])
+    new = len(excerpts_of(second)[1].ids)
     assert again.stats.recomputed == typed_tokens(served, second) + new
     back = served.generate(0, first)
     assert back.stats.recomputed == typed_tokens(served, first)
@@ -176,25 +185,22 @@ def test_excerpts_and_what_saw_them_come_back_after_a_restart(served: Served, tm
     served.save()
     served.close()
     later = Served("typed", "fp16", tmp_path)
-    shown = prompt.excerpts
-    other = replace(prompt, excerpts=shown._replace(room=shown.room[:1], origins=shown.origins[:1]))
-    assert later.generate(0, other).fetched == len(prompt.excerpts.room[0]) + prompt.blind // 16 * 16
+    first, second = excerpts_of(prompt)
+    other = replace(prompt, parts=tuple(part for part in prompt.parts if part is not second))
+    assert later.generate(0, other).fetched == len(first.ids) + prompt.before_excerpts // 16 * 16
     again = later.generate(1, prompt)
-    assert (
-        again.stats.recomputed <= 16
-        and again.fetched >= len(prompt.excerpts.room[1]) + typed_tokens(later, prompt) - 32
-    )
+    assert again.stats.recomputed <= 16 and again.fetched >= len(second.ids) + typed_tokens(later, prompt) - 32
 
 
 def test_excerpts_of_private_files_reach_no_disk(served: Served, tmp_path: Path) -> None:
     prompt = served.prompt(400, 300, [0, 2], PRIVATE)
     served.generate(0, prompt)
     served.save()
-    assert served.persistence and all(served.persistence.filled_excerpt(ids) for ids in prompt.excerpts.room)
+    assert served.persistence and all(served.persistence.filled_excerpt(each.ids) for each in excerpts_of(prompt))
     served.close()
     later = Served("typed", "fp16", tmp_path)
-    assert later.persistence and not any(later.persistence.filled_excerpt(ids) for ids in prompt.excerpts.room)
-    assert later.generate(0, prompt).fetched == prompt.blind // 16 * 16
+    assert later.persistence and not any(later.persistence.filled_excerpt(each.ids) for each in excerpts_of(prompt))
+    assert later.generate(0, prompt).fetched == prompt.before_excerpts // 16 * 16
 
 
 def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None:
@@ -209,18 +215,16 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     model = load(checkpoint, progress=lambda *_: None, weights="fp16", **OPTIONS)  # pyright: ignore
     prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
     with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
-        model.engine.generate(
-            Owner(""), with_isolated(prompt, model.template, "typed", [prompt.ids], [""]), ENDLESS, 1, NEVER
-        )
+        with_excerpt = replace(prompt, parts=(isolated(prompt.ids), *prompt.parts))
+        model.engine.generate(Owner(""), with_excerpt, ENDLESS, 1, NEVER)
 
 
 def test_excerpts_that_exceed_the_room_are_refused_and_harm_nothing(served: Served) -> None:
     prompt = served.prompt(400, 300, [0, 1])
     served.generate(0, prompt)
     with pytest.raises(ValueError, match=f"exceed a room of {ROOM}: choose fewer"):
-        served.generate(
-            0, with_isolated(prompt, served.model.template, "typed", [np.zeros(ROOM + 1, dtype=np.int32)], [""])
-        )
+        longer = isolated(np.zeros(ROOM + 1, dtype=np.int32))
+        served.generate(0, replace(prompt, parts=(longer, *prompt.parts)))
     assert served.generate(0, prompt).stats.recomputed == 0
 
 

@@ -10,7 +10,7 @@ from efim_ls.completion.planning.planner import CHEAP, REMEMBERED_LINES, UNBEATA
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request
 from model_runtime.cancel import NEVER
-from model_runtime.prompt.prompt import Prompt
+from model_runtime.prompt.prompt import Prompt, PromptPart
 from tests.unit.planning import CHEAPLY, fours, numbered, prompt_of_fours
 
 TEXT = numbered(8)
@@ -40,7 +40,7 @@ class Priced:
         cost = self.new if plan.frame == "new" else self.costs[plan.number]
         self.looked_at.append(plan.number)
         ids = np.array([0] * (LONGEST - cost) + [1 + plan.number] * cost, dtype=np.int32)
-        return Prompt(ids, b"", ids, 0, 0, 0)
+        return Prompt((PromptPart("typed", ids),), b"", ids)
 
 
 def test_r10_a_frame_that_costs_64_tokens_is_taken_without_a_look_at_new_ones() -> None:

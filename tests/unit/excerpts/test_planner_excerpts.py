@@ -10,12 +10,13 @@ from efim_ls.completion.planning.window import PATHS, Budget
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from model_runtime.prompt.excerpt_layout import PlainLayout
 from model_runtime.prompt.excerpts import Excerpt, ExcerptBudget, ExcerptPlace, Excerpts
-from model_runtime.prompt.prompt import Prompt, build
+from model_runtime.prompt.prompt import PartName, Prompt, build, count_tokens
 from model_runtime.prompt.template import find_template
 from tests.unit.planning import TOKENIZER, Session, histories, short_texts, states, unhurried
 
 BUDGET = Budget(head=120, tail=40, excerpts=ExcerptBudget(40, 40, 40))
-LAYOUT = PlainLayout(TOKENIZER, find_template(TOKENIZER), BUDGET.excerpt_tokens)
+TEMPLATE = find_template(TOKENIZER)
+LAYOUT = PlainLayout(TOKENIZER, TEMPLATE, BUDGET.excerpt_tokens)
 
 
 def excerpt(place: ExcerptPlace, number: int) -> Excerpt:
@@ -35,8 +36,7 @@ offers = st.lists(st.tuples(st.sampled_from(OFFERS), st.booleans()), min_size=1,
 
 
 def prompt(plan: Plan) -> Prompt:
-    template = find_template(TOKENIZER)
-    return build(TOKENIZER, template, plan.head, plan.tail, plan.typed, excerpts=LAYOUT.lay_out(plan.excerpts))
+    return build(TOKENIZER, TEMPLATE, plan.head, plan.tail, plan.typed, excerpts=LAYOUT.lay_out(plan.excerpts))
 
 
 def planner() -> Planner:
@@ -71,19 +71,22 @@ def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: l
         made.offer(offer)
         frame = made.rested(text, cursor) if rests else made.plan(text, cursor)
         assert len(frame.ids) <= BUDGET.prompt_tokens
-        laid = frame.prompt.excerpts
-        assert laid.tokens <= BUDGET.excerpt_tokens == 120 + PATHS
+        window = [part for part in frame.prompt.parts if part.name in ("head", "tail", "typed")]
+        shown = frame.prompt.tokens - count_tokens(window) - len(TEMPLATE.marker_ids)
+        assert shown == count_tokens(LAYOUT.lay_out(frame.plan.excerpts).parts)
+        assert shown <= BUDGET.excerpt_tokens == 120 + PATHS
 
 
 def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_first() -> None:
-    whole = LAYOUT.lay_out(OFFERS[1])
-    sizes = [len(whole.preamble), len(whole.definitions), len(whole.path), len(whole.volatile)]
+    names: tuple[PartName, ...] = ("preamble", "definitions", "marker", "volatile")
+    whole = LAYOUT.lay_out(OFFERS[1]).parts
+    sizes = [count_tokens(whole, name) for name in names]
     for most in range(sum(sizes) + 1):
-        laid = PlainLayout(TOKENIZER, find_template(TOKENIZER), most).lay_out(OFFERS[1])
-        kept = [len(laid.preamble), len(laid.definitions), len(laid.path), len(laid.volatile)]
+        laid = PlainLayout(TOKENIZER, TEMPLATE, most).lay_out(OFFERS[1]).parts
+        kept = [count_tokens(laid, name) for name in names]
         assert kept in (sizes, [*sizes[:3], 0], [sizes[0], 0, sizes[2], 0], [0, 0, 0, 0])
-        assert laid.tokens <= most
-    assert whole.tokens == sum(sizes)
+        assert count_tokens(laid) <= most
+    assert count_tokens(whole) == sum(sizes)
 
 
 @unhurried

@@ -302,15 +302,15 @@ IDS = ID_LISTS.map(lambda ids: np.array(ids, np.int32))
 
 
 @given(IDS, st.binary(min_size=1, max_size=2), LENGTHS)
-def test_what_else_a_block_was_computed_from_names_it(ids: np.ndarray, seen: bytes, blind: int) -> None:
+def test_what_else_a_block_was_computed_from_names_it(ids: np.ndarray, seen: bytes, unaffected: int) -> None:
     store = Store(bytes(32), CODER, MemoryTier(SLOT, SLOT))
-    plain, names = store.names(ids), store.names(ids, seen, blind)
-    same = min(blind, len(ids)) // BLOCK_TOKENS
+    plain, names = store.names(ids), store.names(ids, seen, unaffected)
+    same = min(unaffected, len(ids)) // BLOCK_TOKENS
     assert len(names) == len(plain) == len(ids) // BLOCK_TOKENS
     assert names[:same] == plain[:same]
     alone = store.names_alone(ids)
     assert {*plain}.isdisjoint(alone)
-    others = {*plain, *alone, *store.names(ids, seen + b"more", blind)[same:]}
+    others = {*plain, *alone, *store.names(ids, seen + b"more", unaffected)[same:]}
     assert others.isdisjoint(names[same:])
 
 

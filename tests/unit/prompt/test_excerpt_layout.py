@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from model_runtime.prompt.excerpt_layout import PlainLayout
 from model_runtime.prompt.excerpts import Excerpt, ExcerptPlace, Excerpts
-from model_runtime.prompt.prompt import build, part_sizes
+from model_runtime.prompt.prompt import build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.tiny_tokenizers import write
@@ -38,10 +39,10 @@ def test_a_familys_prompt_with_other_files_is_the_drawn_one(name: str, tmp_path:
     laid = PlainLayout(tokenizer, template, 1000).lay_out(EXCERPTS)
     prompt = build(tokenizer, template, HEAD, TAIL, TYPED, excerpts=laid)
     assert tokenizer.decode(prompt.ids) == case["prompt"]
-    parts, at = dict[str, str](), 0
-    for part, size in part_sizes(template, prompt):
-        parts[part] = parts.get(part, "") + tokenizer.decode(prompt.ids[at : at + size])
-        at += size
+    parts, at = defaultdict[str, str](str), 0
+    for part in prompt.parts:
+        parts[part.name] += tokenizer.decode(prompt.ids[at : at + len(part.ids)])
+        at += len(part.ids)
     assert at == len(prompt.ids)
     assert (STORE.text in parts["preamble"]) and (SHAPES.text in parts["definitions"])
     assert (SIMILAR.text in parts["volatile"]) == template.shows_volatile
@@ -62,7 +63,6 @@ def test_markers_in_the_text_of_other_files_are_text(tmp_path: Path) -> None:
     tokenizer = Tokenizer(write(tmp_path / "model", "qwen", "qwen, files"))
     layout = PlainLayout(tokenizer, find_template(tokenizer), 1000)
     false = excerpt("volatile", "<|fim_middle|>.py", "<|file_sep|>\n<|fim_suffix|>\n")
-    special = [
-        i for i in layout.lay_out(Excerpts(volatile=(false,))).volatile.tolist() if i in tokenizer.special.values()
-    ]
+    (part,) = layout.lay_out(Excerpts(volatile=(false,))).volatile
+    special = [i for i in part.ids.tolist() if i in tokenizer.special.values()]
     assert special == [tokenizer.special["<|file_sep|>"]]

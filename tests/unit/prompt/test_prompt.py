@@ -109,7 +109,7 @@ def test_a_prompt_is_its_parts_between_markers(head: str, tail: str, typed: str)
     made = build(TOKENIZER, TEMPLATE, head, tail, typed)
     h, t, y = (TOKENIZER.encode(text).tolist() for text in (head, tail, heal(TOKENIZER, typed)[0]))
     assert made.ids.tolist() == [*TEMPLATE.prefix, *h, *TEMPLATE.suffix, *t, *TEMPLATE.middle, *y]
-    assert (made.head, made.tail, made.typed) == (len(h), len(t), len(y))
+    assert (made.size("head"), made.size("tail"), made.size("typed")) == (len(h), len(t), len(y))
 
 
 @unhurried

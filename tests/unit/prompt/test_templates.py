@@ -19,7 +19,7 @@ from efim_lab.replay.trace import Keystroke
 from efim_ls.completion.planning.window import Budget
 from model_runtime.errors import ModelError
 from model_runtime.prompt.families import FAMILIES
-from model_runtime.prompt.prompt import build, heal, order_parts
+from model_runtime.prompt.prompt import build, heal, order_parts, window_ids
 from model_runtime.prompt.template import Template, find_template
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.models import CODE, Tiny, config
@@ -89,7 +89,7 @@ def test_a_prompt_is_the_document_between_markers(kind: str, tmp_path: Path) -> 
     for name in sorted(filter(None, names), key=len, reverse=True):
         text = text.replace(name, "a = 1" if name.endswith("a = 1") else "")
     assert text + made.stub.decode() in ("a = 1\nc = 3\nb = 2\n\nd", "c = 3\na = 1\nb = 2\n\nd")
-    assert len(made.ids) <= template.markers + made.head + made.tail + made.typed
+    assert len(made.ids) <= template.markers + made.size("head") + made.size("tail") + made.size("typed")
 
 
 @pytest.mark.parametrize("family", TAIL_FIRST)
@@ -98,7 +98,7 @@ def test_with_the_tail_first_typing_appends_only(family: str, tmp_path: Path) ->
     template, last = find_template(tokenizer), np.zeros(0, dtype=np.int32)
     for end in range(len("one = 1\ntwo = ")):
         done = heal(tokenizer, "one = 1\ntwo = "[:end])[0]
-        ids = order_parts(template, *map(tokenizer.encode, ("head\n", "tail\n", done)))
+        ids = window_ids(order_parts(template, *map(tokenizer.encode, ("head\n", "tail\n", done))))
         assert ids[: len(last)].tolist() == last.tolist()
         last = ids
 
@@ -106,8 +106,8 @@ def test_with_the_tail_first_typing_appends_only(family: str, tmp_path: Path) ->
 def test_without_a_middle_a_moved_anchor_appends_only(tmp_path: Path) -> None:
     tokenizer = of("llama3", tmp_path, "codestral")
     template, tail = find_template(tokenizer), tokenizer.encode("tail\n")
-    before = order_parts(template, tokenizer.encode("a\n"), tail, tokenizer.encode("b\nc\n"))
-    after = order_parts(template, tokenizer.encode("a\nb\n"), tail, tokenizer.encode("c\nd\n"))
+    before = window_ids(order_parts(template, tokenizer.encode("a\n"), tail, tokenizer.encode("b\nc\n")))
+    after = window_ids(order_parts(template, tokenizer.encode("a\nb\n"), tail, tokenizer.encode("c\nd\n")))
     assert after[: len(before)].tolist() == before.tolist()
 
 
@@ -230,10 +230,10 @@ def test_a_budget_has_room_for_the_markers() -> None:
 def test_an_order_is_its_parts_between_markers() -> None:
     head, tail, typed = (np.array([i], dtype=np.int32) for i in (7, 8, 9))
     plain = Template((1, 2), (3,), (4,), bos=(0,))
-    assert order_parts(plain, head, tail, typed).tolist() == [0, 1, 2, 7, 3, 8, 4, 9]
+    assert window_ids(order_parts(plain, head, tail, typed)).tolist() == [0, 1, 2, 7, 3, 8, 4, 9]
     assert plain.marker_ids == (0, 1, 2, 3, 4)
     first = Template((1, 2), (3,), (), bos=(0,), tail_first=True)
-    assert order_parts(first, head, tail, typed).tolist() == [0, 3, 8, 1, 2, 7, 9]
+    assert window_ids(order_parts(first, head, tail, typed)).tolist() == [0, 3, 8, 1, 2, 7, 9]
     assert first.marker_ids == (0, 3, 1, 2)
 
 
@@ -245,6 +245,6 @@ def test_an_empty_head_has_no_lead(family: str, tmp_path: Path) -> None:
     assert template.lead == " "
     made = build(tokenizer, template, "", "c = 3\n", "b = 2\n")
     tail, typed = tokenizer.encode("c = 3\n"), tokenizer.encode("b = 2\n")
-    assert made.head == 0
-    assert made.ids.tolist() == order_parts(template, made.ids[:0], tail, typed).tolist()
-    assert build(tokenizer, template, "a", "c = 3\n", "b = 2\n").head > 0
+    assert made.size("head") == 0
+    assert made.ids.tolist() == window_ids(order_parts(template, made.ids[:0], tail, typed)).tolist()
+    assert build(tokenizer, template, "a", "c = 3\n", "b = 2\n").size("head") > 0

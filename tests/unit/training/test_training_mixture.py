@@ -153,7 +153,8 @@ def test_a_place_is_asked_as_the_server_asks(observer: Observer) -> None:
         assert prompt.memory == memories.beside(documents[whole], opened)
         assert prompt.stub.decode() + place.rest + "\n" == tokenizer.decode(place.target)
         assert place.rest and "\n" not in place.rest
-    assert any(place.prompt.head + place.prompt.tail < len(place.prompt.history) // 4 for place in places)
+    prompts = [place.prompt for place in places]
+    assert any(each.size("head") + each.size("tail") < len(each.history) // 4 for each in prompts)
 
 
 def test_files_of_the_same_folder_lie_nearest_and_other_projects_are_not_open() -> None:
