@@ -41,6 +41,7 @@ from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
+from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.ids import Ids
@@ -98,7 +99,7 @@ class Subject:
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
         self._arena = arena = Arena(config, config.context)
         pool, cache = Pool(lambda: arena, 1), read_ngram_cache(EMBEDDED)
-        mixing = Engine(self.decoder, self.tokenizer, pool, config.context, cache)
+        mixing = Engine(DecodeContext.of(self.decoder, self.tokenizer, cache), pool, config.context)
         self._engines = {"model": mixing.with_ngram_cache(None), "mixture": mixing}
 
     def compute(self, ids: Ids) -> Floats:

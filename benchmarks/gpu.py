@@ -171,8 +171,8 @@ def own(name: str, weights: Weights, form: GpuFormat) -> tuple[Pass, dict[str, f
 
     def forward(ids: Ids, at: int) -> int:
         arenas[0].truncate(at)
-        logits, likeliest = decoder.forward(ids, arenas[0]), decoder.likeliest
-        return int(likeliest[0].ids[0] if likeliest else logits[0].argmax())
+        logits, top = decoder.forward(ids, arenas[0]), decoder.top_tokens
+        return int(top[0].ids[0] if top else logits[0].argmax())
 
     forward(TOKENS[:CONTEXT], 0)
     for rows in WIDTHS:

@@ -18,6 +18,7 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.snapshot import EMPTY, MemoryView
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
+from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import matches, recency
 from model_runtime.ids import Ids
@@ -83,7 +84,8 @@ class Observer:
         _, config, self.tokenizer, self._template = read_checkpoint(folder)
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
-        self.engine = Engine(self._decoder, self.tokenizer, self._pool, config.context, None)
+        decoding = DecodeContext.of(self._decoder, self.tokenizer, None)
+        self.engine = Engine(decoding, self._pool, config.context)
 
     def places(
         self,

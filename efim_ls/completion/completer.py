@@ -116,8 +116,8 @@ class Completer:
             rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._settings.max_lines)
             limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left.text) if left else NO_DRAFT
-            likeliest = _is_divisible(plan)  # another line may not reach the code that follows
-            made = self._model.engine.generate(owner, prompt, rule, limit, cancel, expected, likeliest)
+            better_line = _is_divisible(plan)  # another line may not reach the code that follows
+            made = self._model.engine.generate(owner, prompt, rule, limit, cancel, expected, better_line)
             meter.generation(made)
             meter.lap()
             others = list[str]()

@@ -51,7 +51,7 @@ class Span(NamedTuple):
             self.arena.logits_at = -1
 
 
-class Likeliest(NamedTuple):
+class TopTokens(NamedTuple):
     """The likeliest tokens after a row, chosen where its logits were computed.
 
     `ids` [n] and `logits` [n] are sorted, the likeliest first and of equals the first. `total` is the logarithm of
@@ -74,7 +74,7 @@ class AnyDecoder(Protocol):
         ...
 
     @property
-    def likeliest(self) -> list[Likeliest] | None:
+    def top_tokens(self) -> list[TopTokens] | None:
         """The likeliest tokens after each row that the last pass returned, or None if its logits must be searched."""
         ...
 

@@ -58,7 +58,7 @@ class Decoder:
 
     chunk = CHUNK
     batch_invariant = True
-    likeliest = None
+    top_tokens = None
 
     def __init__(self, config: ModelConfig, weights: Weights, form: Format) -> None:
         """Prepare the weights; `weights` may be dropped afterwards."""

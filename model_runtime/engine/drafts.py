@@ -47,9 +47,9 @@ class Drafts:
             return draft, EXPECTED
         draft, kind = lookup(history)
         if memory is not None and (not len(draft) or self._hits[FROM_MEMORY] > self._hits[kind]):
-            said = self._profitable(memory.draft(history, LONGEST_DRAFT), FROM_MEMORY, costs)
-            if len(said):
-                return said, FROM_MEMORY
+            remembered = self._profitable(memory.draft(history, LONGEST_DRAFT), FROM_MEMORY, costs)
+            if len(remembered):
+                return remembered, FROM_MEMORY
         return self._profitable(draft, kind, costs), kind
 
     def _profitable(self, draft: Ids, kind: int, costs: PassCosts) -> Ids:

@@ -8,15 +8,13 @@ from typing import NamedTuple, Protocol
 
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.compose.composer import Composer
-from model_runtime.decoder.any_decoder import AnyDecoder
 from model_runtime.engine.alternatives import Alternatives
-from model_runtime.engine.decoding import DecodeContext, DecodeStats, Decoding
-from model_runtime.engine.drafts import NO_DRAFT, Drafts
+from model_runtime.engine.decode import DecodeContext, DecodedAnswer, DecodeStats, at_end, at_line_end, decode
+from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.output import Output, Rule
-from model_runtime.engine.pass_costs import PassCosts
-from model_runtime.engine.probability import Likelihood
-from model_runtime.engine.sampler import Choice, Sampler
+from model_runtime.engine.output import Rule
+from model_runtime.engine.probability import TextProbability
+from model_runtime.engine.sampler import Choice
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.kv.arena import Arena
@@ -24,7 +22,6 @@ from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptLibrary, Ex
 from model_runtime.kv.pool import Owner, Pool
 from model_runtime.kv.rows import Quality
 from model_runtime.prompt.prompt import Prompt
-from model_runtime.prompt.tokenizer import Tokenizer
 
 
 class KvSource(ExcerptSource, Protocol):
@@ -66,7 +63,7 @@ class Generation:
     text: str
     choices: tuple[Choice, ...]
     confidence: float
-    likelihood: Likelihood
+    likelihood: TextProbability
     reused: int
     fetched: int
     approximate: int
@@ -93,20 +90,17 @@ class Engine:
 
     def __init__(
         self,
-        decoder: AnyDecoder,
-        tokenizer: Tokenizer,
+        context: DecodeContext,
         pool: Pool[Arena],
         capacity: int,
-        ngram_cache: NgramCache | None,
-        ends: frozenset[int] = frozenset(),
         kv_source: KvSource | None = None,
         line_tokens: int = 0,
     ) -> None:
-        """Take over the parts; an `ngram_cache` mixes the document's own next-token counts into the model's.
+        """Take over the parts; answers are decoded with `context`.
 
-        `ends` end a text besides special tokens and those that the model's config names. `capacity` is the size of
-        the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills arenas with stored tokens.
-        `line_tokens` bounds the search for a line likelier than the greedy one: that many passes at most.
+        `capacity` is the size of the pool's arenas: the most tokens of a prompt with its answer. A `kv_source` fills
+        arenas with stored tokens. `line_tokens` bounds the search for a line likelier than the greedy one: that many
+        passes at most.
         Prompts with excerpts need a `library`, which is that of the pool's arenas.
         """
         self.capacity = capacity
@@ -114,15 +108,12 @@ class Engine:
         self._kv_source = kv_source
         self.computed_ahead = 0
         self._last_owner: Owner | None = None
-        self._decoder, self._tokenizer, self._pool = decoder, tokenizer, pool
-        self._ends = frozenset(tokenizer.special.values()) | frozenset(decoder.config.end_ids) | ends
-        sampler = Sampler(tokenizer, ngram_cache, self._ends)
-        self._context = DecodeContext(decoder, sampler, PassCosts(decoder.chunk), Drafts())
-        self.alternatives = Alternatives(decoder, sampler, pool, self._ends, line_tokens)
+        self.context, self._decoder, self._pool = context, context.decoder, pool
+        self.alternatives = Alternatives(context, pool, line_tokens)
 
     def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Engine:
         """Return an engine over the same model and arenas that mixes in another cache, or none."""
-        other = Engine(self._decoder, self._tokenizer, self._pool, self.capacity, ngram_cache, self._ends)
+        other = Engine(self.context.with_ngram_cache(ngram_cache), self._pool, self.capacity)
         other.library = self.library
         return other
 
@@ -134,12 +125,12 @@ class Engine:
         limit: int,
         cancel: Cancel,
         expected: Ids = NO_DRAFT,
-        likeliest: bool = False,
+        better_line: bool = False,
     ) -> Generation:
         """Complete the prompt greedily by at most `limit` tokens; raises Cancelled soon after `cancel()` is true.
 
-        `expected` tokens are verified in one pass if they are likely; they never change the answer. With `likeliest`,
-        the first line is the likeliest of a few, and greedy decoding continues after it.
+        `expected` tokens are verified in one pass if they are likely; they never change the answer. With
+        `better_line`, the first line is the likeliest of a few, and greedy decoding continues after it.
         """
         started = perf_counter()
         excerpts = self._ready(prompt.isolated, cancel)
@@ -148,33 +139,26 @@ class Engine:
         fetched = excerpts.fetched + self._fill(arena, prompt.ids, cancel)
         restored = perf_counter()
         computed = excerpts.computed + self._compose(arena, prompt.ids, cancel)
-        decoding = Decoding(self._context, arena, prompt, expected, limit, cancel)
-        output = Output(self._context.sampler, self._ends, prompt.stub, rule, prompt.history)
-        said = list[Choice]()
-        while not (output.complete or decoding.full or (likeliest and output.line_ended)):
-            said.append(decoding.next(output.stub))
-            output.append(said[-1])
-        if likeliest and (line := self.alternatives.likelier_line(decoding, said, output, rule)):
-            decoding.follow(line)
-            said, output = line.said, line.output
-        while not (output.complete or decoding.full):
-            said.append(decoding.next(output.stub))
-            output.append(said[-1])
-        decoding.stats.recomputed += computed
-        reused = prompt.tokens - decoding.stats.recomputed
+        first = best = DecodedAnswer(self.context, arena, prompt, rule, limit, expected=expected)
+        if better_line:
+            decode(self.context, [first], at_line_end, cancel, draft=True)
+            best = self.alternatives.better_line(first, cancel)
+        decode(self.context, [best], at_end, cancel, draft=True)
+        best.stats.recomputed += computed
+        reused = prompt.tokens - best.stats.recomputed
         return Generation(
-            text=output.text,
-            choices=tuple(said),
-            confidence=output.confidence,
-            likelihood=output.likelihood,
+            text=best.output.text,
+            choices=tuple(best.chosen),
+            confidence=best.output.confidence,
+            likelihood=best.output.likelihood,
             reused=reused,
             fetched=fetched,
             approximate=self.approximate(arena, len(prompt.ids), reused),
-            stats=decoding.stats,
+            stats=best.stats,
             restore_ms=(restored - readied) * 1e3,
-            prefill_ms=(decoding.first_at - restored + readied - started) * 1e3,
-            decode_ms=(perf_counter() - decoding.first_at) * 1e3,
-            complete=output.complete,
+            prefill_ms=(first.first_at - restored + readied - started) * 1e3,
+            decode_ms=(perf_counter() - first.first_at) * 1e3,
+            complete=best.output.complete,
         )
 
     def prepare(self, owner: Owner, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
@@ -245,10 +229,10 @@ class Engine:
         def compute(ids: Ids, arena: Arena) -> None:
             began = perf_counter()
             self._decoder.forward(ids, arena)
-            self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
+            self.context.costs.record(len(ids), (perf_counter() - began) * 1e3)
             self.computed_ahead += len(ids) * ahead
 
-        chunk = self._context.costs.background_chunk if ahead else self._context.costs.chunk
+        chunk = self.context.costs.background_chunk if ahead else self.context.costs.chunk
         ready = self.library.ready(excerpts, compute, chunk, cancel)
         if not ready.complete:
             raise Cancelled
@@ -269,9 +253,9 @@ class Engine:
 
     def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
         began, start = perf_counter(), arena.length
-        chunk = ids[start : start + self._context.costs.background_chunk]
+        chunk = ids[start : start + self.context.costs.background_chunk]
         logits = self._decoder.forward(chunk, arena)
         arena.rows.mark_unneeded(start)
         arena.keep_logits(logits[0], arena.length)
         self.computed_ahead += len(chunk)
-        self._context.costs.record(len(chunk), (perf_counter() - began) * 1e3)
+        self.context.costs.record(len(chunk), (perf_counter() - began) * 1e3)

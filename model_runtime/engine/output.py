@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 from model_runtime.counts.lookup import NO_IDS
 from model_runtime.counts.segment import MOST
-from model_runtime.engine.probability import Likelihood, Step, byte_offsets
+from model_runtime.engine.probability import Step, TextProbability, byte_offsets
 from model_runtime.engine.rest_of_line import evidence, find_rest, is_closers
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
@@ -27,47 +26,45 @@ class Rule(Protocol):
 class Output:
     """The text after a prompt, token by token.
 
-    `stub` has still to be spelled. `complete` is true once an end token or the rule has ended the text. `confidence`
-    is the joint probability of all tokens of the first line that is not blank, including its end once that is there;
-    `line_ended` is true from then on.
+    `spelled` are its bytes, and `stub` has still to be spelled. `complete` is true once an end token or the rule has
+    ended the text. `confidence` is the joint probability of all tokens of the first line that is not blank, including
+    its end once that is there; `line_ended` is true from then on.
     """
 
-    def __init__(
-        self, sampler: Sampler, ends: Collection[int], stub: bytes, rule: Rule, history: Ids = NO_IDS
-    ) -> None:
-        """Start empty after a history; `ends` are the tokens that end a text."""
+    def __init__(self, sampler: Sampler, stub: bytes, rule: Rule, history: Ids = NO_IDS) -> None:
+        """Start empty after a history."""
         self._history = history[-MOST:].copy()  # the rest of the history is large
         self.stub, self.complete, self.line_ended, self.confidence = stub, False, False, 1.0
-        self._sampler, self._ends, self._rule = sampler, ends, rule
-        self._spelled, self._steps = b"", list[Step]()
+        self._sampler, self._rule = sampler, rule
+        self.spelled, self._steps = b"", list[Step]()
 
     def append(self, choice: Choice) -> None:
         """Append a token."""
         share, stub = self._sampler.probability(choice, self.stub), self.stub
         if not self.line_ended:
             self.confidence *= share
-        self.complete = choice.token in self._ends
+        self.complete = choice.token in self._sampler.ends
         if not self.complete:
             piece = self._sampler.token_bytes[choice.token]
             self.stub, piece = self.stub[len(piece) :], piece[len(self.stub) :]
-            self._spelled += piece
-            text = decoded(self._spelled)
+            self.spelled += piece
+            text = decoded(self.spelled)
             self.complete = self._rule.cut(text) is not None
             self.line_ended = self.line_ended or "\n" in text.lstrip()
         self.line_ended = self.line_ended or self.complete
-        self._steps.append(Step(choice, stub, share, len(self._spelled)))
+        self._steps.append(Step(choice, stub, share, len(self.spelled)))
 
     @property
-    def likelihood(self) -> Likelihood:
+    def likelihood(self) -> TextProbability:
         """The text with the chances of its tokens."""
-        text, offsets = decoded(self._spelled), byte_offsets(self._spelled)
-        whole = Likelihood(self._sampler, self._spelled, tuple(self._steps), text, offsets, self._history)
+        text, offsets = decoded(self.spelled), byte_offsets(self.spelled)
+        whole = TextProbability(self._sampler, self.spelled, tuple(self._steps), text, offsets, self._history)
         return whole.along(self.text)
 
     @property
     def text(self) -> str:
         """The text up to where the rule ends it; without an end, the whole lines of a text of several."""
-        text = decoded(self._spelled)
+        text = decoded(self.spelled)
         return text[: self._rule.cut(text)] if self.complete or "\n" not in text else text.rpartition("\n")[0]
 
 

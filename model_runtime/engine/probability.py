@@ -42,7 +42,7 @@ class WordEnd(NamedTuple):
     probability: float
 
 
-class Likelihood:
+class TextProbability:
     """A text with the chances of its tokens. Immutable."""
 
     def __init__(
@@ -63,11 +63,11 @@ class Likelihood:
         self._sampler, self._spelled, self._steps, self._offsets = sampler, spelled, steps, offsets
         self._ends = [step.end for step in steps]
 
-    def along(self, text: str) -> Likelihood:
+    def along(self, text: str) -> TextProbability:
         """Return the likelihood of a text that is made from this one by leaving out parts and changing blanks."""
         kept = range(len(text) + 1) if self.text.startswith(text) else _kept(text, self.text)
         offsets = [self._offsets[place] for place in kept]
-        return Likelihood(self._sampler, self._spelled, self._steps, text, offsets, self._history)
+        return TextProbability(self._sampler, self._spelled, self._steps, text, offsets, self._history)
 
     def word_ends(self, start: int = 0) -> list[WordEnd]:
         """Return where words and signs end after `start`, each with its probability given the text before `start`."""
@@ -122,10 +122,10 @@ class Likelihood:
     def _reach(self, offset: int) -> tuple[int, float]:
         """Return the step at an offset, and by what to multiply its share if it has been spelled in part."""
         index = bisect_right(self._ends, offset) if offset else 0
-        begun = self._begun(index, offset) if index < len(self._steps) else b""
-        if not begun:
+        start = self._spelled_before(index, offset) if index < len(self._steps) else b""
+        if not start:
             return index, 1.0
-        fits = self._mass(index, lambda spelled: spelled.startswith(begun) or begun.startswith(spelled))
+        fits = self._mass(index, lambda spelled: spelled.startswith(start) or start.startswith(spelled))
         return index, 1.0 / fits if fits else 0.0
 
     def _stop(self, index: int, offset: int) -> float:
@@ -135,14 +135,14 @@ class Likelihood:
             return float(not in_word)  # a limit ended the text: the word may go on
         if in_word and is_word(self._spelled[offset : offset + 1]):
             return 1.0  # the text was cut there on purpose
-        if not (begun := self._begun(index, offset)):
+        if not (start := self._spelled_before(index, offset)):
             return self._sampler.share_without_word(self._steps[index].choice) if in_word else 1.0
-        size = len(begun)
+        size = len(start)
         return self._mass(
-            index, lambda each: each.startswith(begun) and not (in_word and is_word(each[size : size + 1]))
+            index, lambda each: each.startswith(start) and not (in_word and is_word(each[size : size + 1]))
         )
 
-    def _begun(self, index: int, offset: int) -> bytes:
+    def _spelled_before(self, index: int, offset: int) -> bytes:
         """Return what a step's token spells of its stub and of the text before an offset; nothing at its start."""
         step = self._steps[index]
         spelled = self._sampler.token_bytes[step.choice.token]

@@ -1,18 +1,19 @@
-"""Chooses the likeliest next token, with its probability and what else might have been chosen."""
+"""Chooses the likeliest next token, with its probability and what else might have been chosen, and remembers it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from model_runtime.counts.view import MemoryView
-from model_runtime.decoder.any_decoder import Likeliest
+from model_runtime.decoder.any_decoder import TopTokens
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
 from model_runtime.ids import Ids
+from model_runtime.kv.arena import Arena
 from model_runtime.logits import Logits, fetched
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 LEAST_CHANCE = 2.0**-12  # chance from which a token is likely
+Spells = Callable[[int, bytes], bool]  # whether a token may come next while a stub has still to be spelled
 Scores = npt.NDArray[np.float32]  # the model's logits [vocab]
 LEAST_TOTAL = float(np.finfo(np.float32).tiny)  # tokens that fit may all be too unlikely for fp32
 
@@ -73,34 +75,102 @@ class Choice(NamedTuple):
         return Shares(model, 1.0 - model - memory, memory)
 
 
+class Choices:
+    """The tokens chosen one after another after a prompt, each with the stub that it had to spell.
+
+    A choice is a function of the tokens before it, the n-gram cache, its history and memory, and the stub. It also
+    holds for a longer stub that it spells: the best of all tokens that fit the shorter stub is the best of those that
+    fit the longer one. Only chances that were computed among the tokens of the shorter stub do not carry over. `fork`
+    are the choices after another line that was preferred to these.
+    """
+
+    def __init__(self, ids: Ids, history: Ids, cache: NgramCache | None, memory: MemoryView | None = None) -> None:
+        """Start without choices after the prompt `ids`; the n-gram cache reads `history` and `memory`."""
+        self._ids, self._history, self._cache = ids, history, cache
+        self._version = memory and memory.version  # not the memory itself, which would stay in RAM with an arena
+        self._made: list[Choice] = []
+        self._stubs: list[bytes] = []
+        self.fork: Choices | None = None
+
+    def add(self, position: int, choice: Choice, stub: bytes) -> None:
+        """Record the choice at a position; another choice there discards all later ones."""
+        n = position - len(self._ids)
+        if n < len(self._made) and self._made[n].token == choice.token:
+            if not (self._made[n].whole and stub.startswith(self._stubs[n])):
+                self._made[n], self._stubs[n] = choice, stub
+            return
+        del self._made[n:], self._stubs[n:]
+        self._made.append(choice)
+        self._stubs.append(stub)
+
+    def apply_to(self, ids: Ids, history: Ids, cache: NgramCache | None, memory: MemoryView | None = None) -> bool:
+        """Return whether the choices hold after a prompt: the same one, or one continued with what was chosen."""
+        chosen = len(ids) - len(self._ids)
+        if not 0 <= chosen <= len(self._made) or (cache, memory and memory.version) != (self._cache, self._version):
+            return False
+        tokens = np.array([choice.token for choice in self._made[:chosen]], dtype=np.int32)
+        return _goes_on(ids, self._ids, tokens) and _goes_on(history, self._history, tokens)
+
+    def at(self, position: int, stub: bytes, spells: Spells) -> Choice | None:
+        """Return the choice at a position if it is also the choice for this stub, else None."""
+        n = position - len(self._ids)
+        if not 0 <= n < len(self._made) or not stub.startswith(self._stubs[n]):
+            return None
+        made = self._made[n]
+        same = stub == self._stubs[n] or (made.whole and spells(made.token, stub))
+        return made if same else None
+
+
+def recall_choices(
+    arena: Arena, ids: Ids, history: Ids, cache: NgramCache | None, seen: MemoryView | None
+) -> Choices:
+    """Return the choices that an arena remembers after a row `ids`; without any, it remembers those to come."""
+    memo = arena.memo if isinstance(arena.memo, Choices) else None
+    for made in (memo, memo.fork if memo else None):
+        if made and made.apply_to(ids, history, cache, seen):
+            arena.memo = made
+            return made
+    arena.memo = choices = Choices(ids, history, cache, seen)
+    return choices
+
+
+def _goes_on(row: Ids, start: Ids, tokens: Ids) -> bool:
+    return np.array_equal(row[: len(start)], start) and np.array_equal(row[len(start) :], tokens)
+
+
 class Sampler:
     """Chooses greedily among the tokens that fit a stub (all tokens once it is spelled). Pure."""
 
     def __init__(self, tokenizer: Tokenizer, ngram_cache: NgramCache | None, ends: Collection[int] = ()) -> None:
         """Mix the history's own counts into the model's distribution if there is an n-gram cache.
 
-        `ends` may lie beyond the tokenizer's entries: a model can end texts with a token that has no name.
+        `ends` are the tokens that end a text. They may lie beyond the tokenizer's entries: a model can end texts with
+        a token that has no name.
         """
-        self.ngram_cache = ngram_cache
+        self._tokenizer, self.ngram_cache, self.ends = tokenizer, ngram_cache, ends
         self.token_bytes = tokenizer.token_bytes + [b""] * (max(ends, default=0) + 1 - tokenizer.vocab)
         self._vocabulary = tokenizer.vocabulary
         unnamed = np.zeros(len(self.token_bytes) - tokenizer.vocab, dtype=np.bool_)
         self._begins_word = np.concatenate([tokenizer.vocabulary.begins_word, unnamed])
+
+    def with_ngram_cache(self, ngram_cache: NgramCache | None) -> Sampler:
+        """Return a sampler that mixes in another cache, or none."""
+        return Sampler(self._tokenizer, ngram_cache, self.ends)
 
     def pick(
         self,
         logits: Logits,
         history: Ids,
         stub: bytes,
-        likeliest: Likeliest | None = None,
+        top: TopTokens | None = None,
         memory: MemoryView | None = None,
     ) -> Choice:
         """Choose the likeliest token that fits the stub, given logits [vocab], a history [n] and perhaps a memory.
 
-        If `likeliest` is given, the logits are searched only where its tokens do not settle the choice. An n-gram
+        If `top` is given, the logits are searched only where its tokens do not settle the choice. An n-gram
         cache gives chances to any token, so all of the model's are fetched to mix them in.
         """
-        if self.ngram_cache is None and likeliest and (choice := self._settled(likeliest, stub)):
+        if self.ngram_cache is None and top and (choice := self._settled(top, stub)):
             return choice
         fitting = self._vocabulary.fitting(stub) if stub else None
         if self.ngram_cache is None and not isinstance(logits, np.ndarray):
@@ -126,18 +196,18 @@ class Sampler:
     ) -> Choice | None:
         """Choose by the compiled part; None where no token that fits is likely."""
         assert self.ngram_cache
-        said, scores = self.ngram_cache.followers(history, memory), np.ascontiguousarray(scores)
+        followers, scores = self.ngram_cache.followers(history, memory), np.ascontiguousarray(scores)
         token, chance, likely, chances, model, gains, is_mixed = mixer.pick(
-            scores.ctypes.data, len(scores), history, said, fitting
+            scores.ctypes.data, len(scores), history, followers, fitting
         )
         if fitting is not None and chance < LEAST_CHANCE:
             return None
-        origin = Origin(chances, model, said.tokens, gains) if is_mixed else None
+        origin = Origin(chances, model, followers.tokens, gains) if is_mixed else None
         return Choice(token, chance, likely, chances, origin=origin)
 
-    def _settled(self, likeliest: Likeliest, stub: bytes) -> Choice | None:
+    def _settled(self, top: TopTokens, stub: bytes) -> Choice | None:
         """Return what the likeliest tokens settle: a likely one fits, and none that is not among them is likely."""
-        ids, logits, total, choices = likeliest
+        ids, logits, total, choices = top
         chances = np.exp(logits - np.float32(total))
         whole = len(ids) == choices  # the list is the vocabulary
         if choices != len(self.token_bytes) or not (whole or chances[-1] < LEAST_CHANCE):

@@ -29,6 +29,7 @@ from model_runtime.decoder.gpu.device import (
     release_unused,
 )
 from model_runtime.decoder.quantization import Format
+from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.engine import Engine, KvSource
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
@@ -193,7 +194,8 @@ def _load(
     line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
     library = _excerpt_library(config, runtime, source)
     pool = Pool(runtime.arena, runtime.arenas, library and library.place)
-    engine = Engine(runtime.decoder, tokenizer, pool, plan.capacity, cache, template.ends, source, line_tokens)
+    context = DecodeContext.of(runtime.decoder, tokenizer, cache, template.ends)
+    engine = Engine(context, pool, plan.capacity, source, line_tokens)
     engine.library = library
     engine.composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
     description = ModelDescription(

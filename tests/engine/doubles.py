@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,10 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY, Memory
 from model_runtime.counts.view import MemoryView
-from model_runtime.decoder.any_decoder import AnyDecoder, Likeliest, Span
+from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
+from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine, Generation, KvSource
 from model_runtime.engine.ngram_cache import NgramCache
@@ -48,15 +49,13 @@ def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
 class Log:
     """What an engine did in one call of `generate`, in order: "asked", or the number of rows of a pass.
 
-    `gaps` tell of each token that the model was asked for by how much its score exceeds the next one's, `fork_gaps`
-    of those that were asked for behind a fork.
+    `gaps` tell of each token that the model was asked for by how much its score exceeds the next one's.
     """
 
     prompt: Prompt | None = None
     arena: Arena | None = None
     made: Generation | None = None
     gaps: list[float] = field(default_factory=list)
-    fork_gaps: list[float] = field(default_factory=list)
     events: list[str | int] = field(default_factory=list)
 
     @property
@@ -66,7 +65,7 @@ class Log:
 
     @property
     def tokens(self) -> list[int]:
-        """What was said after the prompt."""
+        """What was chosen after the prompt."""
         return [choice.token for choice in self.made.choices] if self.made else []
 
 
@@ -83,13 +82,11 @@ class Watched(Engine):
         kv_source: KvSource | None = None,
         line_tokens: int = 0,
     ) -> None:
-        self.log = Log()
-        self._watched = decoder
-        pool = _Pool(decoder.config, capacity, arenas, self)
-        watch = _Watch(decoder, self)
-        super().__init__(watch, tokenizer, pool, capacity, cache, kv_source=kv_source, line_tokens=line_tokens)
-        self._context = replace(self._context, sampler=_Listening(tokenizer, cache, lambda: self.log.gaps))
-        self.alternatives._sampler = _Listening(tokenizer, cache, lambda: self.log.fork_gaps)
+        self.log, self.model, self.tokenizer = Log(), decoder, tokenizer
+        self.pool = WatchedPool(decoder.config, capacity, arenas, self)
+        context = DecodeContext.of(_Watch(decoder, self), tokenizer, cache)
+        context.sampler = self.sampler = _Listening(tokenizer, cache, context.sampler.ends, self)
+        super().__init__(context, self.pool, capacity, kv_source, line_tokens)
 
     def generate(
         self,
@@ -99,45 +96,54 @@ class Watched(Engine):
         limit: int,
         cancel: Cancel,
         expected: Ids = NO_DRAFT,
-        likeliest: bool = False,
+        better_line: bool = False,
     ) -> Generation:
         """As an engine does."""
         log = self.log = Log(prompt)
-        log.made = super().generate(owner, prompt, rule, limit, Cancel(self._asking(cancel)), expected, likeliest)
+        log.made = super().generate(owner, prompt, rule, limit, self._asked(cancel), expected, better_line)
         return log.made
 
     def prepare(self, owner: Owner, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
         """As an engine does."""
         self.log = Log()
-        return super().prepare(owner, ids, Cancel(self._asking(cancel)), excerpts)
+        return super().prepare(owner, ids, self._asked(cancel), excerpts)
 
-    def _asking(self, cancel: Cancel) -> Callable[[], bool]:
+    def others(
+        self, prompt: Prompt, chosen: Sequence[Choice], rule: Rule, limit: int, count: int, cancel: Cancel
+    ) -> list[str]:
+        """The alternatives to an answer; the log's events are those of finding them."""
+        self.log.events.clear()
+        return self.alternatives.generate(prompt, chosen, rule, limit, count, self._asked(cancel))
+
+    def _asked(self, cancel: Cancel) -> Cancel:
         def asked() -> bool:
             self.log.events.append("asked")
             return cancel()
 
-        return asked
+        return Cancel(asked)
 
 
 class _Listening(Sampler):
-    def __init__(self, tokenizer: Tokenizer, cache: NgramCache | None, gaps: Callable[[], list[float]]) -> None:
-        super().__init__(tokenizer, cache)
-        self._gaps = gaps
+    def __init__(
+        self, tokenizer: Tokenizer, cache: NgramCache | None, ends: Collection[int], engine: Watched
+    ) -> None:
+        super().__init__(tokenizer, cache, ends)
+        self._engine = engine
 
     def pick(
         self,
         logits: Logits,
         history: Ids,
         stub: bytes,
-        likeliest: Likeliest | None = None,
+        top: TopTokens | None = None,
         memory: MemoryView | None = None,
     ) -> Choice:
-        choice = super().pick(logits, history, stub, likeliest, memory)
+        choice = super().pick(logits, history, stub, top, memory)
         scores = fetched(logits)
         others = scores.copy()
         others[choice.token] = -np.inf
         runner_up = super().pick(others, history, stub, memory=memory).token
-        self._gaps().append(float(scores[choice.token] - others[runner_up]))
+        self._engine.log.gaps.append(float(scores[choice.token] - others[runner_up]))
         return choice
 
 
@@ -155,10 +161,21 @@ class _Watch(Decoder):
         return self._decoder.forward_spans(spans)
 
 
-class _Pool(Pool[Arena]):
+class WatchedPool(Pool[Arena]):
+    """A pool that tells what it `made`, and the engine's log which arena a frame has."""
+
     def __init__(self, config: ModelConfig, capacity: int, size: int, engine: Watched) -> None:
-        super().__init__(lambda: Arena(config, capacity), size)
-        self._engine = engine
+        super().__init__(self._watched_arena, size)
+        self.made = list[Arena]()
+        self._config, self._capacity, self._engine = config, capacity, engine
+
+    def scratch(self) -> Arena:
+        """An arena as the pool makes them, which it does not lend."""
+        return Arena(self._config, self._capacity)
+
+    def _watched_arena(self) -> Arena:
+        self.made.append(self.scratch())
+        return self.made[-1]
 
     def acquire(
         self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED

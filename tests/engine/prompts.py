@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from model_runtime.cancel import NEVER, Cancel
@@ -51,7 +50,7 @@ class Shy(PassCosts):
 
 def paced(engine: Watched, costs: PassCosts) -> Watched:
     """The engine, which from now on takes passes to cost what it is told."""
-    engine._context = replace(engine._context, costs=costs)
+    engine.context.costs = costs
     return engine
 
 

@@ -288,8 +288,8 @@ def test_a_decode_step_neither_allocates_nor_waits_for_a_copy(decoder: GpuDecode
     try:
         for token in TOKENS[103:140]:
             decoder.forward(np.array([token]), arena)
-            assert decoder.likeliest is not None
-            said.append(int(decoder.likeliest[0].ids[0]))
+            assert decoder.top_tokens is not None
+            said.append(int(decoder.top_tokens[0].ids[0]))
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.cuda.memory_stats()["segment.all.allocated"] == before
@@ -304,9 +304,9 @@ def test_a_pass_lists_the_likeliest_tokens_after_its_rows(
     arena = arenas[0]
     arena.truncate(0)
     decoder.forward(TOKENS[:100], arena)
-    assert decoder.likeliest is None, "a wide pass lists none"
+    assert decoder.top_tokens is None, "a wide pass lists none"
     logits = decoder.forward(TOKENS[100 : 100 + rows], arena, rows)
-    listed = decoder.likeliest
+    listed = decoder.top_tokens
     assert listed is not None and len(listed) == rows
     for row, found in zip(logits, listed, strict=True):
         assert found.ids[0] == int(row.argmax())

@@ -9,12 +9,12 @@ from efim_lab.evaluation.typist.figures import TypistFigures, VisitedLine, figur
 from efim_lab.evaluation.typist.keys import TypedKey
 from efim_lab.evaluation.typist.typists import TYPISTS, visits
 from efim_ls.completion.suggestions.shown import likely_beginning
-from model_runtime.engine.probability import Likelihood, WordEnd
+from model_runtime.engine.probability import TextProbability, WordEnd
 
 LEVELS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 
-class RecordedLikelihood(Likelihood):
+class RecordedLikelihood(TextProbability):
     """How likely each beginning of a suggestion is, by the words of the answer that brought it."""
 
     def __init__(self, text: str, words: Sequence[tuple[str, float]]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from efim_ls.completion.planning.planner import Frame
 from efim_ls.request import Answer, Costs
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.probability import Likelihood
+from model_runtime.engine.probability import TextProbability
 from model_runtime.ids import Ids
 from model_runtime.prompt.excerpt_layout import excerpt_ids
 from model_runtime.prompt.excerpts import ExcerptPlace
@@ -40,7 +40,7 @@ class Spoken(NamedTuple):
     `memory` is the view of the repository that the text was chosen with.
     """
 
-    likelihood: Likelihood
+    likelihood: TextProbability
     start: int
     memory: MemoryView | None
 

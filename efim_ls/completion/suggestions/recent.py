@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.probability import Likelihood
+from model_runtime.engine.probability import TextProbability
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 MOST_SUGGESTIONS = 16  # per document
@@ -28,7 +28,7 @@ class PastSuggestion:
     remaining: int
     after: str
     text: str
-    likelihood: Likelihood | None
+    likelihood: TextProbability | None
     others: int
     version: int | None
     excerpts: Excerpts
@@ -72,7 +72,7 @@ class RecentSuggestions:
         cursor: int,
         suggested: str,
         others: tuple[str, ...] = (),
-        likelihood: Likelihood | None = None,
+        likelihood: TextProbability | None = None,
         memory: MemoryView | None = None,
         excerpts: Excerpts = NO_EXCERPTS,
     ) -> None:

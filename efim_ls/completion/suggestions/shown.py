@@ -11,7 +11,7 @@ from itertools import groupby
 
 from efim_ls.completion.filters.balance import BalancedCode
 from model_runtime.engine.output import OPENERS
-from model_runtime.engine.probability import Likelihood, WordEnd
+from model_runtime.engine.probability import TextProbability, WordEnd
 from model_runtime.engine.rest_of_line import is_closers
 
 # A further line must be as likely as this power of the least probability: of 0.2, 0.67.
@@ -35,7 +35,7 @@ class Beginning:
     words: tuple[tuple[str, float], ...]
 
 
-def likely_beginning(likelihood: Likelihood, start: int, least: float, divisible: bool = True) -> Beginning:
+def likely_beginning(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> Beginning:
     """Return what to show of a suggestion from its character `start` on, with probability `least` or more.
 
     A `least` of 0 shows all. If the suggestion is not `divisible`, because code follows that it must reach, all of it

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope import rotations as rotations_of
 from model_runtime.checkpoint.weights import Weights
-from model_runtime.decoder.any_decoder import Likeliest, Span
+from model_runtime.decoder.any_decoder import Span, TopTokens
 from model_runtime.decoder.gpu.attention import Attend
 from model_runtime.decoder.gpu.biases import BiasBlock, bias_of
 from model_runtime.decoder.gpu.device import GpuFormat, shares_head
@@ -91,7 +91,7 @@ class GpuDecoder:
         return torch.complex(self._cos[:, ::2], self._sin[:, 1::2]).cpu().numpy()
 
     @property
-    def likeliest(self) -> list[Likeliest] | None:
+    def top_tokens(self) -> list[TopTokens] | None:
         """The likeliest tokens after each row that the last pass returned, or None after one of more than 16 rows."""
         if self._listed is None:
             return None

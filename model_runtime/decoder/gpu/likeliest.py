@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model_runtime.decoder.any_decoder import Likeliest
+from model_runtime.decoder.any_decoder import TopTokens
 
 MOST_LIKELIEST = 256  # tokens of a list: nearly always more than are likely
 LISTED_ROWS = 16  # rows of the widest pass with lists: a decode step with the longest draft
@@ -35,9 +35,9 @@ class LikeliestTable:
         """Start to copy the table to the host."""
         self._host.copy_(self._device, non_blocking=True)
 
-    def read(self, row: int) -> Likeliest:
+    def read(self, row: int) -> TopTokens:
         """Return a row of the table that was fetched; the copy must be over."""
         words, n = self._host[row].numpy(), self._most
         ids, logits, total = words[:n], words[n:-1].view(np.float32), words[-1:].view(np.float32)
         order = np.lexsort((ids, -logits))
-        return Likeliest(ids[order], logits[order], float(total[0]), self._choices)
+        return TopTokens(ids[order], logits[order], float(total[0]), self._choices)

@@ -25,7 +25,7 @@ class HfDecoder:
     chunk = CHUNK
     rotations = None
     batch_invariant = True
-    likeliest = None
+    top_tokens = None
 
     def __init__(self, config: ModelConfig, model: Any, parameters: int) -> None:
         """Take over a packed model of transformers that uses the attention of `hf.attention`."""

@@ -52,7 +52,7 @@ class NativeDecoder:
 
     chunk = CHUNK
     batch_invariant = True
-    likeliest = None
+    top_tokens = None
 
     def __init__(
         self, config: ModelConfig, weights: Weights, form: Format, threads: int, instructions: str | None = None

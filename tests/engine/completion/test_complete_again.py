@@ -51,7 +51,7 @@ class Place:
 def is_canonical(engine: Watched, suggested: str) -> bool:
     """Whether the model said the suggestion in the tokens that the text has when it is typed."""
     assert engine.log.prompt is not None
-    ids = engine._tokenizer.encode(engine.log.prompt.stub.decode() + suggested).tolist()
+    ids = engine.tokenizer.encode(engine.log.prompt.stub.decode() + suggested).tolist()
     return bool(suggested) and engine.log.tokens[: len(ids)] == ids
 
 

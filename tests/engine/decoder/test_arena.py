@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.engine.decoding import Choices
+from model_runtime.engine.sampler import Choices
 from model_runtime.kv.arena import FP32, Arena, arena_bytes
 from model_runtime.kv.pool import Owner, Pool
 from model_runtime.logits import fetched

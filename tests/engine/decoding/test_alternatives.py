@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -35,24 +38,23 @@ def alternatives(
     cancel: Cancel = NEVER,
     limit: int = LIMIT,
 ) -> list[str]:
-    engine.log.events.clear()
-    return engine.alternatives.generate(prompt, made.choices, rule, limit, count, Cancel(engine._asking(cancel)))
+    return engine.others(prompt, made.choices, rule, limit, count, cancel)
 
 
-def said_alone(engine: Watched, prompt: Prompt, said: Sequence[Choice], fork: Fork, rule: Rule) -> str:
+def decoded_alone(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], fork: Fork, rule: Rule) -> str:
     """What the model goes on to say behind a fork, token by token, with nothing computed before."""
-    output = Output(engine._context.sampler, engine._ends, prompt.stub, rule)
-    for choice in (*said[: fork.at], fork.choice):
+    output = Output(engine.sampler, prompt.stub, rule)
+    for choice in (*chosen[: fork.at], fork.choice):
         output.append(choice)
     row, history = (
-        np.concatenate((ids, ids_of([*(choice.token for choice in said[: fork.at]), fork.choice.token])))
+        np.concatenate((ids, ids_of([*(choice.token for choice in chosen[: fork.at]), fork.choice.token])))
         for ids in (prompt.ids, prompt.history)
     )
     for _ in range(LIMIT - fork.at - 1):
         if output.complete:
             break
-        logits = engine._watched.forward(row, engine._pool._make(), 1)[0]
-        choice = engine._context.sampler.pick(logits, history, output.stub)
+        logits = engine.model.forward(row, engine.pool.scratch(), 1)[0]
+        choice = engine.sampler.pick(logits, history, output.stub)
         output.append(choice)
         row, history = (np.append(ids, np.int32(choice.token)) for ids in (row, history))
     return output.text
@@ -70,9 +72,9 @@ def test_each_is_what_the_model_says_alone_behind_its_fork(
     if again:
         alternatives(engine, prompt_of(tokenizer, "y"), generate(engine, prompt_of(tokenizer, "y"), ENDLESS, LIMIT))
         made = generate(engine, prompt, rule, LIMIT)
-    places = forks(engine._context.sampler, made.choices, prompt.stub, engine._ends, count)
+    places = forks(engine.sampler, made.choices, prompt.stub, count)
     found = alternatives(engine, prompt, made, count, rule)
-    assert found == [said_alone(engine, prompt, made.choices, fork, rule) for fork in places]
+    assert found == [decoded_alone(engine, prompt, made.choices, fork, rule) for fork in places]
 
 
 def test_all_are_computed_in_the_same_passes_and_the_prompt_in_none(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -134,20 +136,26 @@ def test_a_prompt_that_is_known_but_gone_is_computed_in_chunks(decoder: Decoder,
     engine, prompt = Watched(decoder, tokenizer, arenas=3), prompt_of(tokenizer, "x = ")
     made = generate(engine, prompt, ENDLESS, LIMIT)
     for owner in (A, B, C):
-        engine._pool.acquire(owner, ids_of([1])).truncate(0)
-    places = forks(engine._context.sampler, made.choices, prompt.stub, engine._ends, 2)
+        engine.pool.acquire(owner, ids_of([1])).truncate(0)
+    places = forks(engine.sampler, made.choices, prompt.stub, 2)
     found = alternatives(engine, prompt, made, 2)
-    assert found == [said_alone(engine, prompt, made.choices, fork, ENDLESS) for fork in places]
+    assert found == [decoded_alone(engine, prompt, made.choices, fork, ENDLESS) for fork in places]
     assert max(engine.log.passes) <= 2 * decoder.chunk
 
 
-def test_who_wants_one_answer_pays_for_no_forks(
-    decoder: Decoder, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Unread(tuple[Choice, ...]):
+    """Choices that nobody may look at."""
+
+    def __iter__(self) -> Iterator[Choice]:
+        raise AssertionError("these choices were read")
+
+
+def test_who_wants_one_answer_pays_for_no_forks(decoder: Decoder, tokenizer: Tokenizer) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "x = ")
-    made = generate(engine, prompt, ENDLESS, LIMIT)
-    monkeypatch.setattr(Sampler, "total", None)
+    made = replace(generate(engine, prompt, ENDLESS, LIMIT), choices=Unread())
     assert alternatives(engine, prompt, made, 0) == []
+    with pytest.raises(AssertionError, match="read"):
+        alternatives(engine, prompt, made, 1)
 
 
 def test_forks_of_another_file_make_way_for_frames(decoder: Decoder, tokenizer: Tokenizer) -> None:
@@ -156,63 +164,58 @@ def test_forks_of_another_file_make_way_for_frames(decoder: Decoder, tokenizer: 
     alternatives(engine, prompt, made)
     for owner in (B, A, B):
         generate(engine, prompt, ENDLESS, LIMIT, owner)
-    assert engine.log.passes == [] and len(engine._pool._all) == 3
+    assert engine.log.passes == [] and len(engine.pool.made) == 3
 
 
-class Words:
-    """A sampler of whole words, with the chances that it is told."""
-
-    TABLE = [b"", b"re", b"turn", b"return", b"returns", b" x", b" y", b"\n"]
-
-    def __init__(self) -> None:
-        self.sampler = Sampler.__new__(Sampler)
-        self.sampler.token_bytes, self.sampler._vocabulary = self.TABLE, Vocabulary(self.TABLE)
-
-    def choice(self, spelled: bytes, **chances: float) -> Choice:
-        ids = [self.TABLE.index(name.replace("_", " ").encode()) for name in chances]
-        token = self.TABLE.index(spelled)
-        chance = chances[spelled.decode().replace(" ", "_")]
-        return Choice(token, chance, ids_of(ids), np.array(list(chances.values()), dtype=np.float32))
-
-    def forks(
-        self, *said: Choice, stub: bytes = b"", count: int = 9, ends: Collection[int] = ()
-    ) -> list[tuple[int, bytes, float]]:
-        found = forks(self.sampler, said, stub, ends, count)
-        return [(fork.at, self.TABLE[fork.choice.token], round(fork.probability, 3)) for fork in found]
+TABLE = [b"", b"re", b"turn", b"return", b"returns", b" x", b" y", b"\n"]
+WORDS = cast("Tokenizer", SimpleNamespace(token_bytes=TABLE, vocab=len(TABLE), vocabulary=Vocabulary(TABLE)))
 
 
-WORDS = Words()
-RE = WORDS.choice(b"re", re=0.5, **{"return": 0.25, "_x": 0.125})
-TURN = WORDS.choice(b"turn", turn=0.5, _y=0.5)
-X = WORDS.choice(b" x", _x=0.5, _y=0.5)
+def choice_of(spelled: bytes, **chances: float) -> Choice:
+    """A whole word, chosen among words with these chances."""
+    ids = [TABLE.index(name.replace("_", " ").encode()) for name in chances]
+    chance = chances[spelled.decode().replace(" ", "_")]
+    return Choice(TABLE.index(spelled), chance, ids_of(ids), np.array(list(chances.values()), dtype=np.float32))
+
+
+def forks_of(
+    *chosen: Choice, stub: bytes = b"", count: int = 9, ends: Collection[int] = ()
+) -> list[tuple[int, bytes, float]]:
+    found = forks(Sampler(WORDS, None, ends), chosen, stub, count)
+    return [(fork.at, TABLE[fork.choice.token], round(fork.probability, 3)) for fork in found]
+
+
+RE = choice_of(b"re", re=0.5, **{"return": 0.25, "_x": 0.125})
+TURN = choice_of(b"turn", turn=0.5, _y=0.5)
+X = choice_of(b" x", _x=0.5, _y=0.5)
 
 
 def test_what_spells_the_same_in_other_pieces_is_no_fork() -> None:
-    assert [fork[:2] for fork in WORDS.forks(RE, TURN)] == [(1, b" y"), (0, b" x")]
+    assert [fork[:2] for fork in forks_of(RE, TURN)] == [(1, b" y"), (0, b" x")]
 
 
 def test_forks_are_ordered_by_what_all_their_tokens_are_worth() -> None:
-    assert WORDS.forks(X, X) == [(0, b" y", 0.5), (1, b" y", 0.25)]
-    assert WORDS.forks(X, X, count=1) == [(0, b" y", 0.5)]
+    assert forks_of(X, X) == [(0, b" y", 0.5), (1, b" y", 0.25)]
+    assert forks_of(X, X, count=1) == [(0, b" y", 0.5)]
 
 
 def test_a_typed_beginning_leaves_what_spells_on_with_it() -> None:
-    both = WORDS.choice(b" x", _x=0.25, _y=0.25, returns=0.5)
-    assert WORDS.forks(both) == [(0, b"returns", 0.5), (0, b" y", 0.25)]
-    assert WORDS.forks(both, stub=b" ") == [(0, b" y", 0.5)]
-    assert WORDS.forks(both, X, stub=b" x") == [(1, b" y", 0.5)]
+    both = choice_of(b" x", _x=0.25, _y=0.25, returns=0.5)
+    assert forks_of(both) == [(0, b"returns", 0.5), (0, b" y", 0.25)]
+    assert forks_of(both, stub=b" ") == [(0, b" y", 0.5)]
+    assert forks_of(both, X, stub=b" x") == [(1, b" y", 0.5)]
 
 
 def test_of_two_words_that_begin_alike_the_likelier_is_a_fork() -> None:
-    said = WORDS.choice(b" x", _x=0.5, returns=0.2, **{"return": 0.3})
-    assert WORDS.forks(said) == [(0, b"return", 0.3)]
+    said = choice_of(b" x", _x=0.5, returns=0.2, **{"return": 0.3})
+    assert forks_of(said) == [(0, b"return", 0.3)]
 
 
 def test_of_what_is_too_unlikely_for_fp32_nothing_forks() -> None:
-    assert WORDS.forks(X._replace(chance=0.0, likely=ids_of([]), chances=np.zeros(0, dtype=np.float32))) == []
+    assert forks_of(X._replace(chance=0.0, likely=ids_of([]), chances=np.zeros(0, dtype=np.float32))) == []
 
 
 @pytest.mark.parametrize("spelled", [b"", b" y"])
 def test_an_end_is_no_fork(spelled: bytes) -> None:
-    end = WORDS.TABLE.index(spelled)
-    assert WORDS.forks(X._replace(likely=ids_of([X.token, end])), ends={end}) == []
+    end = TABLE.index(spelled)
+    assert forks_of(X._replace(likely=ids_of([X.token, end])), ends={end}) == []

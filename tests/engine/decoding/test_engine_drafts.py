@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from model_runtime.decoder.decoder import Decoder
-from model_runtime.engine.decoding import STALE_AFTER
+from model_runtime.engine.decode import STALE_AFTER
 from model_runtime.engine.drafts import LONGEST_DRAFT, LONGEST_MATCH, NO_DRAFT, Drafts, lookup
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.prompt.prompt import Prompt, PromptPart
@@ -142,7 +141,7 @@ class Noting(Drafts):
 def noting(engine: Watched) -> tuple[Watched, Noting]:
     """The engine, and what it learns."""
     drafts = Noting()
-    engine._context = replace(engine._context, drafts=drafts)
+    engine.context.drafts = drafts
     return engine, drafts
 
 
@@ -172,7 +171,7 @@ def test_a_draft_that_was_rejected_is_learnt_from_once_though_known_tokens_follo
 
 def fitting(engine: Watched, prompt: Prompt) -> int:
     """A token that spells the prompt's stub, unlikely to be the one that is said."""
-    return int(engine._context.sampler._vocabulary.fitting(prompt.stub)[-1])
+    return int(engine.tokenizer.vocabulary.fitting(prompt.stub)[-1])
 
 
 def test_nothing_is_drafted_that_cannot_spell_the_stub(folder: Path, tokenizer: Tokenizer) -> None:

@@ -10,11 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_runtime.engine.decoding import Choices
 from model_runtime.engine.native import library
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, StopRule
-from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
+from model_runtime.engine.sampler import LEAST_CHANCE, Choices, Sampler
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, ONE_LINE, ids_of
 from tests.unit.counted import memory_of
@@ -99,8 +98,8 @@ def test_a_choice_that_is_recalled_is_as_probable_as_one_made_anew(
 
 def said(tokenizer: Tokenizer, rule: StopRule, *pieces: bytes, stub: bytes = b"") -> Output:
     """Tokens that each were as likely as another one that fits."""
-    sampler, other = Sampler(tokenizer, None), tokenizer.token_bytes.index(b"x")
-    output = Output(sampler, {0}, stub, rule)
+    sampler, other = Sampler(tokenizer, None, {0}), tokenizer.token_bytes.index(b"x")
+    output = Output(sampler, stub, rule)
     for piece in pieces:
         token = tokenizer.token_bytes.index(piece) if piece else 0
         chances = np.array([0.25, 0.25], dtype=np.float32)
@@ -125,7 +124,7 @@ def test_confidence_is_of_the_first_line_that_is_not_blank_with_its_end(
 ) -> None:
     output = said(tokenizer, ENDLESS, *pieces, stub=stub)
     assert output.confidence == pytest.approx(confidence)
-    assert output._spelled.decode() == text
+    assert output.spelled.decode() == text
 
 
 def test_a_line_end_that_ends_a_suggestion_counts(tokenizer: Tokenizer) -> None:

@@ -77,7 +77,7 @@ class Served:
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
-        return self.model.engine.generate(Owner(URI, frame), prompt, ENDLESS, 6, NEVER, likeliest=True)
+        return self.model.engine.generate(Owner(URI, frame), prompt, ENDLESS, 6, NEVER, better_line=True)
 
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""

@@ -27,6 +27,7 @@ from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
+from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import NgramCache
@@ -55,7 +56,7 @@ def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: in
 def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: NgramCache | None = None) -> Engine:
     config = read_config(folder)
     runtime = gpu_runtime(config, read_weights(folder, config), CAPACITY, ARENAS)
-    return Engine(runtime.decoder, tokenizer, Pool(runtime.arena, ARENAS), CAPACITY, cache)
+    return Engine(DecodeContext.of(runtime.decoder, tokenizer, cache), Pool(runtime.arena, ARENAS), CAPACITY)
 
 
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\ny = 2\n", "x = 1\n", "x"])

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
-from model_runtime.decoder.any_decoder import Likeliest
+from model_runtime.decoder.any_decoder import TopTokens
 from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.likeliest import LISTED_ROWS, MOST_LIKELIEST, LikeliestTable
 from model_runtime.decoder.gpu.slab import Slab
+from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
@@ -32,7 +33,7 @@ CPU = torch.device("cpu")
 CAPACITY = 400
 
 
-def listed(logits: torch.Tensor, choices: int) -> list[Likeliest]:
+def listed(logits: torch.Tensor, choices: int) -> list[TopTokens]:
     table = LikeliestTable(len(logits), choices, CPU)
     table.write(logits)
     table.fetch()
@@ -117,10 +118,10 @@ def gpu_engine(folder: Path, tokenizer: Tokenizer, listing: bool) -> tuple[Engin
     attend, weights = choose_attention(slab, config.heads).attend, read_weights(folder, config)
     decoder = GpuDecoder(config, weights, slab, attend, Kernels(), unrecorded, tokens=tokenizer.vocab)
     if not listing:
-        decoder = type("Unlisted", (GpuDecoder,), {"likeliest": None})(
+        decoder = type("Unlisted", (GpuDecoder,), {"top_tokens": None})(
             config, weights, slab, attend, Kernels(), unrecorded
         )
-    return Engine(decoder, tokenizer, Pool(slab.arena, 2), CAPACITY, None), decoder
+    return Engine(DecodeContext.of(decoder, tokenizer, None), Pool(slab.arena, 2), CAPACITY), decoder
 
 
 def test_answers_with_lists_are_those_without(folder: Path, tokenizer: Tokenizer) -> None:
@@ -142,13 +143,13 @@ def test_a_pass_lists_what_follows_the_rows_it_returned_and_a_wide_one_nothing(
     tokens = np.arange(5, 5 + LISTED_ROWS + 1, dtype=np.int32)
     for rows in (1, 3, LISTED_ROWS):
         arena.truncate(1)
-        logits, found = decoder.forward(tokens[:LISTED_ROWS], arena, rows), decoder.likeliest
+        logits, found = decoder.forward(tokens[:LISTED_ROWS], arena, rows), decoder.top_tokens
         assert found is not None and [int(each.ids[0]) for each in found] == [
             int(row[: tokenizer.vocab].argmax()) for row in logits
         ]
     arena.truncate(1)
     decoder.forward(tokens, arena)
-    assert decoder.likeliest is None
+    assert decoder.top_tokens is None
 
 
 # Whether a warm answer is the cold one

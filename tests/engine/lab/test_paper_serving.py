@@ -26,7 +26,7 @@ TEXTS = [CODE[start : start + size] for start, size in ((0, 500), (300, 333), (7
 class Counting:
     """A decoder that keeps the number of rows of each span of each pass."""
 
-    batch_invariant, likeliest = True, None
+    batch_invariant, top_tokens = True, None
 
     def __init__(self, decoder: Decoder) -> None:
         self.config, self.rotations = decoder.config, decoder.rotations

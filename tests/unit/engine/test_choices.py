@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
 from model_runtime.counts.view import MemoryView
-from model_runtime.engine.decoding import Choices
 from model_runtime.engine.ngram_cache import NgramCache
-from model_runtime.engine.sampler import Choice
+from model_runtime.engine.sampler import Choice, Choices
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Vocabulary
 

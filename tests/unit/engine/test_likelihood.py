@@ -17,7 +17,7 @@ from model_runtime.counts.snapshot import EMPTY
 from model_runtime.counts.view import MemoryPlace
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, StopRule, decoded
-from model_runtime.engine.probability import Likelihood, byte_offsets
+from model_runtime.engine.probability import TextProbability, byte_offsets
 from model_runtime.engine.sampler import Choice, Sampler, Shares
 from model_runtime.ids import Ids
 from model_runtime.prompt.tokenizer import Tokenizer, Vocabulary
@@ -39,9 +39,9 @@ def choice(token: int, weights: Sequence[float]) -> Choice:
     return Choice(token, float(shares[token]), np.arange(len(weights), dtype=np.int32), shares)
 
 
-def likelihood(tokens: Sequence[tuple[int, Sequence[float]]], stub: bytes = b"") -> Likelihood:
+def likelihood(tokens: Sequence[tuple[int, Sequence[float]]], stub: bytes = b"") -> TextProbability:
     """Of a text that was chosen so, and then ended."""
-    output = Output(SAMPLER, [END], stub, ENDLESS)
+    output = Output(SAMPLER, stub, ENDLESS)
     for token, weights in [*tokens, (END, [1.0] * len(SPELLED))]:
         output.append(choice(token, weights))
     return output.likelihood
@@ -82,7 +82,7 @@ def test_a_stub_leaves_only_the_tokens_that_spell_it() -> None:
 
 
 def test_what_a_limit_cut_off_inside_a_word_is_no_word() -> None:
-    output = Output(SAMPLER, [END], b"", ENDLESS)
+    output = Output(SAMPLER, b"", ENDLESS)
     output.append(choice(token(b"("), weights()))
     output.append(choice(token(b"a"), weights()))
     assert [end.probability > 0 for end in output.likelihood.word_ends()] == [True, False]
@@ -158,7 +158,7 @@ def test_words_know_how_much_of_them_model_file_and_memory_said() -> None:
     ]
     view = EMPTY.with_changes((), documents).without(())
     history = ids(b"(", b"b", b"ab", b" ", b"(")
-    output = Output(MIXING, [END], b"", ENDLESS, history)
+    output = Output(MIXING, b"", ENDLESS, history)
     for row in (history, np.append(history, ids(b"a")), np.append(history, ids(b"a", b")"))):
         stub = b"" if len(row) > len(history) + 1 else b"a)"[len(row) - len(history) :][:1]
         output.append(MIXING.pick(torch.zeros(len(SPELLED)), row, stub, memory=view))
@@ -179,7 +179,7 @@ def test_words_know_how_much_of_them_model_file_and_memory_said() -> None:
 
 def test_what_the_file_said_is_known_too() -> None:
     history = ids(b"(", b"b", b"(")
-    output = Output(MIXING, [END], b"", ENDLESS, history)
+    output = Output(MIXING, b"", ENDLESS, history)
     output.append(MIXING.pick(torch.zeros(len(SPELLED)), history, b"", memory=EMPTY.without(())))
     model = 0.5 / len(SPELLED) / (0.5 / len(SPELLED) + 0.5)
     assert output.text == "b"

@@ -69,48 +69,48 @@ def watched(decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None = C
     return paced(Watched(decoder, tokenizer, arenas=arenas, cache=cache, line_tokens=LINE_TOKENS), Shy())
 
 
-def answer(engine: Watched, prompt: Prompt, rule: Rule = ENDLESS, likeliest: bool = True) -> Generation:
-    return engine.generate(A, prompt, rule, LIMIT, NEVER, likeliest=likeliest)
+def answer(engine: Watched, prompt: Prompt, rule: Rule = ENDLESS, better: bool = True) -> Generation:
+    return engine.generate(A, prompt, rule, LIMIT, NEVER, better_line=better)
 
 
-def after_choices(engine: Watched, prompt: Prompt, said: Sequence[Choice], rule: Rule) -> Output:
-    output = Output(engine._context.sampler, engine._ends, prompt.stub, rule)
-    for choice in said:
+def after_choices(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], rule: Rule) -> Output:
+    output = Output(engine.sampler, prompt.stub, rule)
+    for choice in chosen:
         output.append(choice)
     return output
 
 
-def line_behind(engine: Watched, prompt: Prompt, begun: Sequence[Choice], rule: Rule) -> Output:
+def line_behind(engine: Watched, prompt: Prompt, start: Sequence[Choice], rule: Rule) -> Output:
     """The first line that the model goes on to say behind some tokens, with nothing computed before."""
-    output, said = after_choices(engine, prompt, begun, rule), list(begun)
-    while not output.line_ended and len(said) < min(LIMIT, len(begun) + LINE_TOKENS):
-        ids, history = (np.append(row, tokens_of(said)) for row in (prompt.ids, prompt.history))
-        logits = engine._watched.forward(ids, engine._pool._make(), 1)[0]
-        said.append(engine._context.sampler.pick(logits, history, output.stub))
-        output.append(said[-1])
+    output, chosen = after_choices(engine, prompt, start, rule), list(start)
+    while not output.line_ended and len(chosen) < min(LIMIT, len(start) + LINE_TOKENS):
+        ids, history = (np.append(row, tokens_of(chosen)) for row in (prompt.ids, prompt.history))
+        logits = engine.model.forward(ids, engine.pool.scratch(), 1)[0]
+        chosen.append(engine.sampler.pick(logits, history, output.stub))
+        output.append(chosen[-1])
     return output
 
 
-def tokens_of(said: Sequence[Choice]) -> np.ndarray:
-    return ids_of([choice.token for choice in said])
+def tokens_of(chosen: Sequence[Choice]) -> np.ndarray:
+    return ids_of([choice.token for choice in chosen])
 
 
 def first_line(engine: Watched, prompt: Prompt, made: Generation, rule: Rule) -> list[Choice]:
-    output, said = Output(engine._context.sampler, engine._ends, prompt.stub, rule), list[Choice]()
+    output, chosen = Output(engine.sampler, prompt.stub, rule), list[Choice]()
     for choice in made.choices:
         if not output.line_ended:
             output.append(choice)
-            said.append(choice)
-    return said
+            chosen.append(choice)
+    return chosen
 
 
-def joint(engine: Watched, prompt: Prompt, said: Sequence[Choice], cache: NgramCache | None) -> float:
+def joint(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], cache: NgramCache | None) -> float:
     """The probability of some tokens, from the model's distributions after each of them."""
-    reached, stub, sampler = 1.0, prompt.stub, engine._context.sampler
-    for at, choice in enumerate(said):
-        ids, history = (np.append(row, tokens_of(said[:at])) for row in (prompt.ids, prompt.history))
+    reached, stub, sampler = 1.0, prompt.stub, engine.sampler
+    for at, choice in enumerate(chosen):
+        ids, history = (np.append(row, tokens_of(chosen[:at])) for row in (prompt.ids, prompt.history))
         chances = torch.softmax(
-            torch.as_tensor(engine._watched.forward(ids, engine._pool._make(), 1)[0]), dim=-1
+            torch.as_tensor(engine.model.forward(ids, engine.pool.scratch(), 1)[0]), dim=-1
         ).numpy()
         chances = cache.mix(chances, history) if cache else chances
         fitting = [token for token in range(len(chances)) if not stub or sampler.spells(token, stub)]
@@ -128,9 +128,9 @@ def test_it_is_the_likeliest_of_the_greedy_line_and_three_others(
 ) -> None:
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made, greedy = answer(engine, prompt, rule), answer(watched(decoder, tokenizer, cache), prompt, rule, False)
-    said = first_line(engine, prompt, greedy, rule)
-    places = forks(engine._context.sampler, said, prompt.stub, engine._ends, MOST_LINES, greedy.confidence)
-    others = [line_behind(engine, prompt, [*said[: place.at], place.choice], rule) for place in places]
+    chosen = first_line(engine, prompt, greedy, rule)
+    places = forks(engine.sampler, chosen, prompt.stub, MOST_LINES, greedy.confidence)
+    others = [line_behind(engine, prompt, [*chosen[: place.at], place.choice], rule) for place in places]
     whole = [each.confidence for each in others if each.line_ended and each.text.strip()]
     assert made.confidence == pytest.approx(max([greedy.confidence, *whole]), rel=1e-3)
     assert made.confidence > greedy.confidence or made.text == greedy.text
@@ -144,12 +144,12 @@ def test_its_confidence_is_what_the_models_distributions_give_it(
 ) -> None:
     engine, prompt = watched(decoder, tokenizer, cache), prompt_of(tokenizer, typed)
     made = answer(engine, prompt, rule)
-    said = first_line(engine, prompt, made, rule)
-    if all(choice.whole for choice in said):
-        assert made.confidence == pytest.approx(joint(engine, prompt, said, cache), rel=1e-3)
+    chosen = first_line(engine, prompt, made, rule)
+    if all(choice.whole for choice in chosen):
+        assert made.confidence == pytest.approx(joint(engine, prompt, chosen, cache), rel=1e-3)
 
 
-def places_with_a_likelier_line(decoder: Decoder, tokenizer: Tokenizer) -> list[Prompt]:
+def places_with_a_better_line(decoder: Decoder, tokenizer: Tokenizer) -> list[Prompt]:
     prompts = [prompt_of(tokenizer, line) for line in CODE.splitlines()]
     pairs = [
         [answer(watched(decoder, tokenizer), each, ENDLESS, on) for on in (True, False)] for each in prompts[:24]
@@ -160,7 +160,7 @@ def places_with_a_likelier_line(decoder: Decoder, tokenizer: Tokenizer) -> list[
 @pytest.fixture(scope="module")
 def departing(decoder: Decoder, tokenizer: Tokenizer) -> list[Prompt]:
     """Prompts after which another line than the greedy one is the likeliest."""
-    found = places_with_a_likelier_line(decoder, tokenizer)
+    found = places_with_a_better_line(decoder, tokenizer)
     assert len(found) >= 3
     return found
 
@@ -172,7 +172,7 @@ def test_accepting_it_computes_no_prompt(decoder: Decoder, tokenizer: Tokenizer,
         tokens = tokens_of(first_line(engine, prompt, made, ENDLESS))
         ids, history = (np.append(row, tokens) for row in (prompt.ids, prompt.history))
         accepted = replace(prompt, parts=(PromptPart("typed", ids),), history=history, stub=b"")
-        then = answer(engine, accepted, likeliest=False)
+        then = answer(engine, accepted, better=False)
         assert then.stats.recomputed == 0
         assert then.choices[: len(made.choices) - len(tokens)] == made.choices[len(tokens) :]
 
@@ -184,8 +184,8 @@ def test_asking_again_costs_no_pass(decoder: Decoder, tokenizer: Tokenizer, depa
         again = answer(engine, prompt)
         assert (again.text, again.confidence, engine.log.passes) == (made.text, made.confidence, [])
         assert again.stats.known == again.new_tokens
-        greedy = answer(engine, prompt, likeliest=False)
-        assert greedy.text == answer(watched(decoder, tokenizer), prompt, likeliest=False).text != made.text
+        greedy = answer(engine, prompt, better=False)
+        assert greedy.text == answer(watched(decoder, tokenizer), prompt, better=False).text != made.text
 
 
 def test_its_keys_and_values_are_those_of_one_pass(
@@ -194,7 +194,7 @@ def test_its_keys_and_values_are_those_of_one_pass(
     for prompt in departing:
         engine = watched(decoder, tokenizer)
         answer(engine, prompt)
-        arena, scratch = engine._pool.get(A), engine._pool._make()
+        arena, scratch = engine.pool.get(A), engine.pool.scratch()
         assert arena is not None and arena.length > len(prompt.ids)
         decoder.forward(arena.ids.copy(), scratch)
         assert np.allclose(arena.k[:, :, : arena.length], scratch.k[:, :, : arena.length], atol=1e-4)
@@ -208,7 +208,7 @@ def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, 
     for patience in range(len(reference.log.passes)):
         engine = watched(decoder, tokenizer)
         with pytest.raises(Cancelled):
-            engine.generate(A, prompt, ENDLESS, LIMIT, after(patience), likeliest=True)
+            engine.generate(A, prompt, ENDLESS, LIMIT, after(patience), better_line=True)
         assert len(engine.log.passes) == patience
         assert answer(engine, prompt).text == made.text
 
@@ -216,11 +216,11 @@ def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, 
 def test_its_passes_are_counted_and_bounded(decoder: Decoder, tokenizer: Tokenizer, departing: list[Prompt]) -> None:
     for prompt in departing:
         engine, alone = watched(decoder, tokenizer), watched(decoder, tokenizer)
-        made, greedy = answer(engine, prompt), answer(alone, prompt, likeliest=False)
+        made, greedy = answer(engine, prompt), answer(alone, prompt, better=False)
         prefill = len(alone.log.passes) - greedy.stats.passes
         assert made.stats.passes == len(engine.log.passes) - prefill
-        said = first_line(alone, prompt, greedy, ENDLESS)
-        assert made.stats.passes <= len(said) + LINE_TOKENS + LIMIT
+        chosen = first_line(alone, prompt, greedy, ENDLESS)
+        assert made.stats.passes <= len(chosen) + LINE_TOKENS + LIMIT
 
 
 @pytest.mark.parametrize(("arenas", "line_tokens"), [(1, LINE_TOKENS), (6, 0)])
@@ -230,10 +230,10 @@ def test_without_a_spare_arena_or_time_the_line_is_the_greedy_one(
     engine = Watched(decoder, tokenizer, arenas=arenas, cache=CACHE, line_tokens=line_tokens)
     for prompt in departing:
         made = answer(engine, prompt)
-        assert made.text == answer(watched(decoder, tokenizer), prompt, likeliest=False).text
+        assert made.text == answer(watched(decoder, tokenizer), prompt, better=False).text
 
 
-def test_the_embedded_model_finds_a_likelier_line_than_the_greedy_one() -> None:
+def test_the_embedded_model_finds_a_better_line_than_the_greedy_one() -> None:
     model = load(
         read_checkpoint(EMBEDDED),
         weights="fp32",
@@ -245,8 +245,6 @@ def test_the_embedded_model_finds_a_likelier_line_than_the_greedy_one() -> None:
     )
     prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")
     rule = stop_rule("    def keys(self", "", explicit=False, max_lines=12)
-    greedy, made = (
-        model.engine.generate(A, prompt, rule, 48, NEVER, likeliest=likeliest) for likeliest in (False, True)
-    )
+    greedy, made = (model.engine.generate(A, prompt, rule, 48, NEVER, better_line=better) for better in (False, True))
     assert made.text != greedy.text
     assert made.confidence > greedy.confidence
