@@ -11,7 +11,6 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -34,8 +33,7 @@ from efim_lab.evaluation.report import cell
 from efim_ls.completion.models.open import fit_budget
 from efim_ls.completion.planning.window import Window
 from efim_ls.settings import Settings
-from kv_store.block import BLOCK_TOKENS, Codec, Shape
-from kv_store.codec import Coder, Floats, codec_at
+from kv_store.block import BLOCK_TOKENS
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.checkpoint.weights import read_weights
@@ -46,6 +44,7 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.codec import Floats, Form, KvCodec, Shape
 from model_runtime.kv.pool import Pool
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.template import find_template
@@ -57,15 +56,15 @@ RAW = "raw"
 ENGINES = {"model": "the model alone", "mixture": "the model and its local cache"}
 SUGGESTION_COLUMNS = ("exact %", "less raw, points", "edit similarity %", "less raw, points", "as raw %")
 TOKEN_COLUMNS = ("KL, 1e-6 bits", "p95", "max", "1e-6 bits lost a token", "same top token %", "bytes a token")
-TIMED, TIMED_BLOCKS, ROUNDS = Shape(24, 2, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
+TIMED, TIMED_BLOCKS, ROUNDS = Shape(24, 2, BLOCK_TOKENS, 64), 150, 7  # 59 MB of Qwen2.5-Coder 0.5B
 
 Logs = npt.NDArray[np.float64]
 
 
 class Variant(NamedTuple):
-    """How to store blocks: the codec by a block's first token and the sequence's length, and an int8 round trip."""
+    """How to store blocks: the form by a block's first token and the sequence's length, and an int8 round trip."""
 
-    codec: Callable[[int, int], Codec]
+    form: Callable[[int, int], int]
     through: Callable[[Floats, int], Floats]
 
 
@@ -93,7 +92,7 @@ class Subject:
         """Load it as the server does."""
         config, settings = read_config(EMBEDDED), Settings()
         self.budget, self._limit = fit_budget(settings, config), settings.max_new_tokens
-        self.shape = Shape(config.layers, config.kv_heads, config.head_dim)
+        self.shape = Shape(config.layers, config.kv_heads, BLOCK_TOKENS, config.head_dim)
         self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
         self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
@@ -139,12 +138,12 @@ def measure(folder: Path | None = None, lines: int = 300) -> dict[str, object]:
     places = list(islice(_places(subject, folder or Path(asyncio.__file__).parent), lines))
     if not places:
         raise WorkError(f"no prompt has {MIN_PROMPT_TOKENS} tokens: name a folder of longer files")
-    ways = _variants(Coder(subject.shape, subject.decoder.rotations), Coder(subject.shape, None))
+    ways = _variants(KvCodec(subject.shape, subject.decoder.rotations), KvCodec(subject.shape, None))
     found = [_compare(subject, place, ways) for place in places]
     rests, lengths = [place.rest for place in places], [len(place.prompt.ids) for place in places]
     figures = {name: _figures(rests, [f[RAW] for f in found], [f[name] for f in found]) for name in ways}
     for name, way in ways.items():
-        figures[name]["bytes a token"] = _bytes_per_token(Coder(subject.shape, None), way, lengths)
+        figures[name]["bytes a token"] = _bytes_per_token(KvCodec(subject.shape, None), way, lengths)
     _show(f"{len(places)} cursors, prompts of {min(lengths)} to {max(lengths)} tokens", figures)
     flat = {f"{way}: {name}": astuple(each) for way, of_way in figures.items() for name, each in of_way.items()}
     return {"cursors": len(places), "prompt_tokens": median(lengths), **flat, **_speed()}
@@ -175,20 +174,22 @@ def _longest_window(subject: Subject, context: Context) -> Context:
     return replace(context, head=context.head[kept:], tail=tail)
 
 
-def _variants(coder: Coder, as_rotated: Coder) -> dict[str, Variant]:
+def _variants(codec: KvCodec, as_rotated: KvCodec) -> dict[str, Variant]:
     """Return the variants: the first is the baseline, the second what the store does, the others show why."""
 
-    def by(coder: Coder) -> Callable[[Floats, int], Floats]:
-        return lambda kv, first: coder.decode(coder.encode(kv, first, Codec.INT8), first, Codec.INT8)
+    def by(codec: KvCodec) -> Callable[[Floats, int], Floats]:
+        return lambda kv, first: codec.decode(codec.encode(kv, first, Form.INT8), first, Form.INT8)
 
     def per_token(kv: Floats, first: int) -> Floats:
         return np.stack([by(as_rotated)(pair, first)[1] for pair in (kv[::-1], kv)])  # keys in the place of values
 
-    ends_raw = partial(codec_at, wanted=Codec.INT8)
+    def ends_raw(first: int, length: int) -> int:
+        return codec.forms_at(first, length, Form.INT8)[0]
+
     return {
-        RAW: Variant(lambda first, length: Codec.RAW, by(coder)),
-        "int8": Variant(ends_raw, by(coder)),
-        "int8, no raw ends": Variant(lambda first, length: Codec.INT8, by(coder)),
+        RAW: Variant(lambda first, length: Form.RAW, by(codec)),
+        "int8": Variant(ends_raw, by(codec)),
+        "int8, no raw ends": Variant(lambda first, length: Form.INT8, by(codec)),
         "int8, keys as rotated": Variant(ends_raw, by(as_rotated)),
         "int8, keys per token": Variant(ends_raw, per_token),
     }
@@ -210,7 +211,7 @@ def _round_trip(computed: Floats, way: Variant) -> Floats:
     """Return a sequence as its whole blocks restore it."""
     kv, length = computed.copy(), computed.shape[3]
     for first in _blocks(length):
-        if way.codec(first, length) is Codec.INT8:
+        if way.form(first, length) == Form.INT8:
             block = kv[:, :, :, first : first + BLOCK_TOKENS]
             block[...] = way.through(block, first)
     return kv
@@ -220,8 +221,8 @@ def _blocks(length: int) -> range:
     return range(0, length - BLOCK_TOKENS + 1, BLOCK_TOKENS)
 
 
-def _bytes_per_token(coder: Coder, way: Variant, lengths: Sequence[int]) -> Estimate:
-    sizes = [float(sum(coder.size(way.codec(first, n)) for first in _blocks(n))) for n in lengths]
+def _bytes_per_token(codec: KvCodec, way: Variant, lengths: Sequence[int]) -> Estimate:
+    sizes = [float(sum(codec.size(way.form(first, n)) for first in _blocks(n))) for n in lengths]
     return ratio(sizes, [float(BLOCK_TOKENS * len(_blocks(n))) for n in lengths])
 
 
@@ -284,19 +285,19 @@ def _token_cells(each: Mapping[str, Estimate]) -> Iterator[str]:
 def _speed() -> dict[str, float]:
     """Return milliseconds for 59 MB of a larger model's keys and values, medians of a few rounds."""
     blocks = np.random.default_rng(0).standard_normal((TIMED_BLOCKS, *TIMED.of_block), dtype=np.float32)
-    coder = Coder(TIMED, np.ones((BLOCK_TOKENS, TIMED.head_dim // 2), np.complex64))
-    rounds = [_round(coder, blocks) for _ in range(ROUNDS)]
+    codec = KvCodec(TIMED, np.ones((BLOCK_TOKENS, TIMED.head_dim // 2), np.complex64))
+    rounds = [_round(codec, blocks) for _ in range(ROUNDS)]
     result = {"encode_ms": median(each[0] for each in rounds), "decode_ms": median(each[1] for each in rounds)}
     show(f"{blocks.nbytes / 1e6:.0f} MB through int8, one thread", ("step", "ms"), result.items())
     return result
 
 
-def _round(coder: Coder, blocks: Floats) -> tuple[float, float]:
+def _round(codec: KvCodec, blocks: Floats) -> tuple[float, float]:
     started = perf_counter()
-    written = [coder.encode(block, 0, Codec.INT8) for block in blocks]
+    written = [codec.encode(block, 0, Form.INT8) for block in blocks]
     between = perf_counter()
     for block in written:
-        coder.decode(block, 0, Codec.INT8)
+        codec.decode(block, 0, Form.INT8)
     return (between - started) * 1e3, (perf_counter() - between) * 1e3
 
 

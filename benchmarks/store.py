@@ -16,11 +16,12 @@ import numpy as np
 
 from benchmarks.table import show
 from editor_clients.headless.client import Completion, Editor, editor
-from kv_store.block import Block, Codec, Name, Shape, chain, root
+from kv_store.block import BLOCK_TOKENS, Block, Name, chain, root
 from kv_store.disk.disk_tier import DiskTier
+from model_runtime.kv.codec import Form, Shape
 
 REPEATS = 7
-SHAPE = Shape(layers=28, kv_heads=2, head_dim=128)  # of a model of 1.5B parameters
+SHAPE = Shape(layers=28, kv_heads=2, tokens=BLOCK_TOKENS, head_dim=128)  # of a model of 1.5B parameters
 SEQUENCE_TOKENS = 1024  # 59 MB of keys and values
 MIB = 1 << 20
 # A window that fills the context of 2,048 tokens. Nothing is computed ahead, so that a cold start is cold; there is
@@ -122,7 +123,7 @@ def _tier_and_copy() -> tuple[float, float]:
 
 def _blocks(names: list[Name], source: np.ndarray) -> list[Block]:
     chained = zip(names, [root(b"benchmark"), *names], source, strict=False)
-    return [Block(name, parent, 1, Codec.RAW, False, data) for name, parent, data in chained]
+    return [Block(name, parent, 1, Form.RAW, False, data) for name, parent, data in chained]
 
 
 if __name__ == "__main__":

@@ -1,69 +1,75 @@
-"""Blocks: the keys and values of 16 consecutive tokens across all layers, as bytes, and their names.
+"""Blocks: what a model computed for 16 consecutive tokens, as bytes, and their names.
 
-A name is a chained hash over the tokens from the beginning of the sequence, so equal heads are the same blocks.
+A name is a chained hash over the tokens from the beginning of the sequence, so equal beginnings are the same blocks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 BLOCK_TOKENS = 16
 NAME_BYTES = 16
-FP32 = 4  # bytes
 
 Name = bytes
 Bytes = npt.NDArray[np.uint8]
 
 
-class Codec(IntEnum):
-    """The encoding of a block's keys and values; the numbers are part of the format on disk."""
+class BlockCodec(Protocol):
+    """Turns what was computed for a block's tokens, its rows, into bytes and back; stateless, safe on any thread.
 
-    RAW = 0
-    INT8 = 1
-    BF16 = 2
-
-    @property
-    def exact(self) -> bool:
-        """Whether a block comes back as it was."""
-        return self is not Codec.INT8
-
-
-class Shape(NamedTuple):
-    """Dimensions of one token's keys, and of its values: fp32 [layers, kv_heads, head_dim]."""
-
-    layers: int
-    kv_heads: int
-    head_dim: int
+    Bytes have one of several forms. A form is a number that only the codec understands, and is stored with the block:
+    its meaning never changes.
+    """
 
     @property
-    def of_block(self) -> tuple[int, int, int, int, int]:
-        """The shape of a block's keys and values: [2, layers, kv_heads, tokens, head_dim]."""
-        return (2, self.layers, self.kv_heads, BLOCK_TOKENS, self.head_dim)
+    def exact(self) -> int:
+        """The form of blocks that must come back as they were."""
+        ...
 
-    @property
-    def raw_bytes(self) -> int:
-        """The size of a raw block in bytes."""
-        return 2 * FP32 * self.layers * self.kv_heads * BLOCK_TOKENS * self.head_dim
+    def is_exact(self, form: int) -> bool:
+        """Return whether rows come back as they were."""
+        ...
+
+    def forms_at(self, first: int, length: int, wanted: int) -> tuple[int, int]:
+        """Return the form to try for a block where `wanted` is that of most, and one that can represent any rows.
+
+        The block begins at token `first` of a sequence of `length` tokens.
+        """
+        ...
+
+    def size(self, form: int) -> int:
+        """Return the size of a block in bytes."""
+        ...
+
+    def encode(self, rows: Any, begin: int, form: int) -> Bytes:
+        """Encode the rows of a block whose first token has the position `begin`, perhaps as a view of them.
+
+        Raises ValueError if the form cannot represent them.
+        """
+        ...
+
+    def decode(self, data: Bytes, begin: int, form: int) -> Any:
+        """Decode what `encode` returned, perhaps as a view of `data`; raises ValueError if the size is wrong."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """An immutable block.
 
-    `parent` is the name of the block before it, `document` the tag of the document that brought it. `approximate` is
-    true if this block, or one that it was computed from, went through a lossy codec.
+    `parent` is the name of the block before it, `document` the tag of the document that brought it. `form` says how
+    a codec reads `data`. `approximate` is true if this block, or one that it was computed from, has a lossy form.
     """
 
     name: Name
     parent: Name
     document: int
-    codec: Codec
+    form: int
     approximate: bool
     data: Bytes
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import Block, Bytes, Codec, Name
+from kv_store.block import Block, Bytes, Name
 from kv_store.eviction import SegmentedLru
 from kv_store.tier import TierStats
 
@@ -21,7 +21,7 @@ class _Entry(NamedTuple):
     slots: tuple[int, ...]
     size: int
     document: int
-    codec: Codec
+    form: int
     approximate: bool
 
 
@@ -118,7 +118,7 @@ class MemoryTier:
         for slot, start in self._pieces(allocation.slots):
             piece = block.data[start : start + self._slot_bytes]
             self._slab[slot, : len(piece)] = piece
-        self._entries[block.name] = _Entry(allocation.slots, size, block.document, block.codec, block.approximate)
+        self._entries[block.name] = _Entry(allocation.slots, size, block.document, block.form, block.approximate)
         self._written += 1
         self._evicted += len(allocation.evicted)
         return True
@@ -130,7 +130,7 @@ class MemoryTier:
         parent = self._lru.parent(name)
         assert parent is not None
         self._read += 1
-        return Block(name, parent, entry.document, entry.codec, entry.approximate, data)
+        return Block(name, parent, entry.document, entry.form, entry.approximate, data)
 
     def _pieces(self, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield each slot with the index of the block's first byte in it."""

@@ -1,4 +1,4 @@
-"""Opens a model's store, in a folder of its own named by the model's fingerprint.
+"""Opens a model's store: the levels that the options name, in a folder of its own named by the model's fingerprint.
 
 CACHE/FINGERPRINT/about.json      the model's name, for people
 CACHE/FINGERPRINT/blocks.kv       the blocks (disk/block_file.py documents the format)
@@ -10,28 +10,27 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from kv_store.atomic_files import remove_abandoned, replace_file
-from kv_store.block import Codec
-from kv_store.codec import Coder
+from kv_store.block import BlockCodec
 from kv_store.disk import messages
 from kv_store.disk.disk_tier import DiskTier
+from kv_store.level import Level, StoreContext, admit_all, admit_public
 from kv_store.memory import MemoryTier
 from kv_store.notes import Notes
-from kv_store.store import LowerTier, Store
+from kv_store.store import Store
 from kv_store.warn_once import WarnOnce
 
+MEMORY, DISK = "memory", "disk"  # names of levels
 ABOUT, BLOCKS, NOTES = "about.json", "blocks.kv", "notes"
 OBSOLETE = "away.json"  # in which earlier versions recorded how long the user stayed away from documents
-NOTES_SHARE, MAX_NOTES_BYTES = (
-    16,
-    1 << 23,
-)  # notes get one part in NOTES_SHARE of the disk's bytes, at most the latter
+NOTES_SHARE, MAX_NOTES_BYTES = 16, 1 << 23  # notes get one part in so many of the disk's bytes, at most the latter
 UNUSED_AFTER = 30 * 24 * 3600.0  # seconds without use after which a model's folder is removed
 
 Report = Callable[[str], None]
@@ -39,33 +38,29 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Sizes in bytes; a `disk_codec` of RAW means exact. Without a `folder` nothing is read from disk or written."""
+    """The levels to open: their names in `TIERS`, each with what its row there reads.
 
-    memory_bytes: int
-    disk_bytes: int
-    disk_codec: Codec
+    Without a `folder` nothing outlives the process.
+    """
+
+    levels: Mapping[str, Mapping[str, Any]]
     folder: Path | None
-
-    @property
-    def approximate(self) -> bool:
-        """Whether blocks on disk are approximations."""
-        return self.folder is not None and not self.disk_codec.exact
 
 
 @dataclass(frozen=True)
 class OpenedStore:
-    """A store, whether its blocks are approximations, and its notes and folder on disk, if it has one."""
+    """A store, the names of its levels, whether some blocks are approximations, and its notes and folder on disk."""
 
     store: Store
+    levels: Sequence[str]
     approximate: bool
     notes: Notes | None
     folder: Path | None
     warnings: WarnOnce
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run a job on the writer's thread, after all that is queued; an OSError becomes a warning."""
-        assert self.store.writer is not None
-        self.store.writer.submit(partial(self._run, job))
+        """Run a job on the thread that writes to disk, after all that is queued; an OSError becomes a warning."""
+        self.store.submit(self.levels.index(DISK), partial(self._run, job))
 
     def tidy(self, model: str) -> None:
         """Write the model's name and remove what is no longer needed; raises OSError."""
@@ -84,28 +79,55 @@ class OpenedStore:
             self.warnings.warn(messages.failed("written", error))
 
 
-def open_store(fingerprint: bytes, coder: Coder, model: str, options: StoreOptions, report: Report) -> OpenedStore:
-    """Open the store of a model; a disk that cannot be used is reported, and the store is in memory only.
+def open_store(
+    fingerprint: bytes, codec: BlockCodec, model: str, options: StoreOptions, report: Report
+) -> OpenedStore:
+    """Open the store of a model; a level that cannot be used is reported, and the store does without.
 
     Approximate and exact blocks never share a file: approximations have a fingerprint of their own, as if of another
     model.
     """
-    if options.approximate:
+    if not all(codec.is_exact(wanted.get("form", codec.exact)) for wanted in options.levels.values()):
         fingerprint = blake2b(fingerprint + b"approximate", digest_size=len(fingerprint)).digest()
-    memory = MemoryTier(options.memory_bytes, coder.size(coder.exact))
     folder = options.folder / fingerprint.hex()[:32] if options.folder else None
     warnings = WarnOnce(report)
-    notes_bytes = min(options.disk_bytes // NOTES_SHARE, MAX_NOTES_BYTES)
-    slot = coder.size(coder.exact if options.disk_codec is Codec.RAW else options.disk_codec)
-    disk = folder and DiskTier.open(
-        folder / BLOCKS, fingerprint, slot, options.disk_bytes - notes_bytes, warnings.warn
-    )
-    if folder is None or disk is None:
-        return OpenedStore(Store(fingerprint, coder, memory), False, None, None, warnings)
-    store = Store(fingerprint, coder, memory, LowerTier(disk, options.disk_codec))
-    opened = OpenedStore(store, options.approximate, Notes(folder / NOTES, notes_bytes), folder, warnings)
+    context = StoreContext(fingerprint, codec, folder, warnings.warn)
+    found = {name: row(context, options.levels[name]) for name, row in TIERS.items() if name in options.levels}
+    levels = {name: level for name, level in found.items() if level}
+    store = Store(fingerprint, codec, list(levels.values()))
+    approximate = not all(codec.is_exact(level.form) for level in levels.values())
+    if folder is None or DISK not in levels:
+        return OpenedStore(store, list(levels), approximate, None, None, warnings)
+    notes = Notes(folder / NOTES, _notes_bytes(options.levels[DISK]["bytes"]))
+    opened = OpenedStore(store, list(levels), approximate, notes, folder, warnings)
     opened.submit(partial(opened.tidy, model))
     return opened
+
+
+def _open_memory(context: StoreContext, options: Mapping[str, Any]) -> Level:
+    """Reserve `bytes` of host memory, for exact blocks; raises MemoryError."""
+    exact = context.codec.exact
+    return Level(MemoryTier(options["bytes"], context.codec.size(exact)), exact, behind=False, admits=admit_all)
+
+
+def _open_disk(context: StoreContext, options: Mapping[str, Any]) -> Level | None:
+    """Open the model's file of blocks of a `form`, which takes `bytes` together with the notes."""
+    assert context.folder is not None
+    form, capacity = options["form"], options["bytes"] - _notes_bytes(options["bytes"])
+    slot = context.codec.size(form)  # of most blocks
+    tier = DiskTier.open(context.folder / BLOCKS, context.fingerprint, slot, capacity, context.report)
+    return Level(tier, form, behind=True, admits=admit_public) if tier else None
+
+
+def _notes_bytes(disk_bytes: int) -> int:
+    return min(disk_bytes // NOTES_SHARE, MAX_NOTES_BYTES)
+
+
+# What opens a level, by its name, fastest first; None if it cannot be used here, which has been reported.
+TIERS: Mapping[str, Callable[[StoreContext, Mapping[str, Any]], Level | None]] = {
+    MEMORY: _open_memory,
+    DISK: _open_disk,
+}
 
 
 def _remove_unused_models(cache: Path) -> None:

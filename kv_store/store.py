@@ -1,4 +1,4 @@
-"""The store of one model: its tiers, fastest first, and what moves blocks between them and the arenas."""
+"""The store of one model: its levels, fastest first, and what moves blocks between them and the arenas."""
 
 from __future__ import annotations
 
@@ -7,59 +7,47 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kv_store.block import BLOCK_TOKENS, Block, Codec, Name, branch, chain, root
-from kv_store.codec import Coder, codec_at
-from kv_store.memory import MemoryTier
-from kv_store.tier import Tier, TierStats
+from kv_store.block import BLOCK_TOKENS, Block, BlockCodec, Name, branch, chain, root
+from kv_store.level import Level, Origin
+from kv_store.tier import TierStats
 from kv_store.writer import Writer
 
 REMEMBERED_DOCUMENTS = 64  # whose blocks are pinned when the user comes back to them
-DISK_PATIENCE = 1.0  # seconds that saving waits for a disk that is behind
+WRITE_PATIENCE = 1.0  # seconds that saving waits for a tier whose writer is behind
 ALONE, NO_TOKEN = b"alone", -1  # name what an excerpt's chain begins with, and what its last block lacks
-POLL_INTERVAL = 0.01  # seconds between looks at `cancel` meanwhile
-
-KeysValues = npt.NDArray[np.float32]
+POLL_INTERVAL = 0.01  # seconds between looks at `cancel`, or at a tier that does not know yet
 
 
 @dataclass(frozen=True)
 class ComputedBlocks:
-    """Blocks whose keys and values an arena holds: their names, their numbers, and how many of them are exact.
+    """Blocks whose rows an arena holds: their names, their rows, and how many of them are exact.
 
-    `numbers(i)` returns those of block i, [2, layers, kv_heads, 16, head_dim]. `length` is the number of tokens of
-    the whole sequence that the blocks begin, whose first token has the position `begin`.
+    `rows(i)` returns those of block i, for the codec. `length` is the number of tokens of the whole sequence that the
+    blocks begin, whose first token has the position `begin`.
     """
 
     names: Sequence[Name]
-    numbers: Callable[[int], KeysValues]
+    rows: Callable[[int], Any]
     exact_blocks: int
     length: int
     begin: int = 0
 
 
-class LowerTier(NamedTuple):
-    """A tier that is slow to write, and the codec of its blocks."""
-
-    tier: Tier
-    codec: Codec
-
-
 class Store:
-    """The blocks of one model. Used on one thread, the engine's; a thread of its own writes to the lower tier.
+    """The blocks of one model. Used on one thread, the engine's; levels that are behind have a writer each.
 
-    With a lossy codec blocks are approximations, and so is everything computed from them.
+    With a lossy form blocks are approximations, and so is everything computed from them.
     """
 
-    def __init__(self, fingerprint: bytes, coder: Coder, memory: MemoryTier, lower: LowerTier | None = None) -> None:
-        """Own the tiers, which `close` closes."""
-        self.writer = Writer(lower.tier) if lower else None
-        self._root, self._coder = root(fingerprint), coder
-        self._memory, self._lower = memory, lower
-        self._tiers: list[Tier] = [memory, lower.tier] if lower else [memory]
+    def __init__(self, fingerprint: bytes, codec: BlockCodec, levels: Sequence[Level]) -> None:
+        """Own the levels' tiers, fastest first, which `close` closes."""
+        self._root, self._codec, self._levels = root(fingerprint), codec, levels
+        self._writers = {number: Writer(level.tier) for number, level in enumerate(levels) if level.behind}
         self._front = 0
         self._blocks_of: OrderedDict[int, Sequence[Name]] = OrderedDict()  # by document, the last visited at the end
 
@@ -82,46 +70,47 @@ class Store:
         return chain(branch(self._root, ALONE), padded)
 
     def lookup(self, names: Sequence[Name]) -> int:
-        """Count the blocks at the beginning of a chain that are in some tier; changes nothing."""
+        """Count the blocks at the beginning of a chain that some level is known to have; changes nothing."""
         found = 0
-        while (more := max(tier.lookup(names[found:]) for tier in self._tiers)) > 0:
+        while (more := max((level.tier.lookup(names[found:]) or 0 for level in self._levels), default=0)) > 0:
             found += more
         return found
 
-    def read(self, names: Sequence[Name], first: int, begin: int = 0) -> Iterator[tuple[KeysValues, bool]]:
-        """Yield the keys and values of blocks from `first` up to one that is missing, and whether they are exact.
+    def read(self, names: Sequence[Name], first: int, begin: int = 0) -> Iterator[tuple[Any, bool]]:
+        """Yield the rows of blocks from `first` up to one that is missing, and whether they are exact.
 
         `begin` is the position of the chain's first token. They are valid until the next ones are requested.
         """
-        at = first
+        at, started = first, time.monotonic()
         while at < len(names):
             before = at
-            for tier in self._tiers:
-                for block in tier.read(names[at:]):
-                    if len(block.data) != self._coder.size(block.codec):
+            for level in self._levels:
+                for block in level.tier.read(names[at:]):
+                    if len(block.data) != self._codec.size(block.form):
                         return
-                    yield (
-                        self._coder.decode(block.data, begin + at * BLOCK_TOKENS, block.codec),
-                        not block.approximate,
-                    )
+                    rows = self._codec.decode(block.data, begin + at * BLOCK_TOKENS, block.form)
+                    yield rows, not block.approximate
                     at += 1
-            if at == before:
+            if at == before and not self._wait_for_answers(names[at:], started):
                 return
 
-    def save(self, document: int, computed: ComputedBlocks, to_lower: bool, cancel: Callable[[], bool]) -> bool:
-        """Save a document's blocks in memory and, if `to_lower`, in the lower tier; returns false if stopped."""
+    def save(self, origin: Origin, computed: ComputedBlocks, cancel: Callable[[], bool]) -> bool:
+        """Save blocks in each level that admits them and lacks them; returns false if stopped."""
         names = computed.names
-        in_memory = self._memory.lookup(names)
-        in_lower = self._lower.tier.lookup(names) if self._lower and to_lower else len(names)
-        while (i := min(in_memory, in_lower)) < len(names):
+        have = {
+            number: level.tier.lookup(names) or 0 for number, level in enumerate(self._levels) if level.admits(origin)
+        }
+        while (i := min(have.values(), default=len(names))) < len(names):
             if cancel():
                 return False
-            numbers = computed.numbers(i)
-            if i == in_memory:  # without room for this block there is none for its descendants
-                in_memory = i + 1 if self._save_in_memory(document, computed, i, numbers) else len(names)
-            if i == in_lower:
-                saved = self._save_in_lower(document, computed, i, numbers, cancel)
-                in_lower = i + 1 if saved else len(names)
+            rows, blocks = computed.rows(i), dict[int, Block]()  # by the form of a level
+            for number in [number for number, count in have.items() if count == i]:
+                form, saved = self._levels[number].form, self._is_queued(number, names[i])
+                if not saved:
+                    if form not in blocks:
+                        blocks[form] = self._block(origin.document, computed, i, rows, form)
+                    saved = self._save(number, blocks[form], cancel)
+                have[number] = i + 1 if saved else len(names)  # without room there is none for its descendants
         return True
 
     def pin(self, document: int, names: Sequence[Name]) -> None:
@@ -136,8 +125,8 @@ class Store:
         """Mark the document as the one being edited; 0 is none. The blocks of the one before count as just used."""
         if document == self._front:
             return
-        for tier in self._tiers:
-            tier.touch(self._blocks_of.get(self._front, ()))
+        for level in self._levels:
+            level.tier.touch(self._blocks_of.get(self._front, ()))
         self._front = document
         if document in self._blocks_of:
             self._blocks_of.move_to_end(document)
@@ -148,56 +137,82 @@ class Store:
         if document == self._front:
             self.visit(0)
 
-    def remove_from_lower(self, document: int) -> None:
-        """Remove and wipe a document's blocks in the lower tier, on the writer's thread."""
-        if self.writer and self._lower:
-            self.writer.submit(partial(self._lower.tier.remove_document, document))
+    def withdraw(self, origin: Origin) -> None:
+        """Remove and wipe a document's blocks in each level that no longer admits them."""
+        for number, level in enumerate(self._levels):
+            if not level.admits(origin):
+                self.submit(number, partial(level.tier.remove_document, origin.document))
+
+    def submit(self, number: int, job: Callable[[], None]) -> None:
+        """Call a function where a level is written: on its writer's thread, after what is queued, or here."""
+        if writer := self._writers.get(number):
+            writer.submit(job)
+        else:
+            job()
 
     def stats(self) -> list[TierStats]:
-        """Return what each tier holds; safe on any thread."""
-        return [tier.stats() for tier in self._tiers]
+        """Return what each level holds; safe on any thread."""
+        return [level.tier.stats() for level in self._levels]
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all is written; return whether it is. Safe on any thread."""
-        return self.writer is None or self.writer.flush(seconds)
+        end = time.monotonic() + seconds
+        return all([writer.flush(max(0.0, end - time.monotonic())) for writer in self._writers.values()])
+
+    def discard(self) -> None:
+        """Drop what waits to be written."""
+        for writer in self._writers.values():
+            writer.discard()
 
     def close(self, seconds: float) -> bool:
         """Write what is queued and close the tiers; returns false, with them open, if that takes over `seconds`."""
-        if self.writer is not None and not self.writer.close(seconds):
+        end = time.monotonic() + seconds
+        if not all([writer.close(max(0.0, end - time.monotonic())) for writer in self._writers.values()]):
             return False
-        for tier in self._tiers:
-            tier.close()
+        for level in self._levels:
+            level.tier.close()
         return True
 
-    def _block(self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, wanted: Codec) -> Block:
-        codec = codec_at(i * BLOCK_TOKENS, computed.length, wanted)
-        codec = self._coder.exact if codec is Codec.RAW else codec
+    def _wait_for_answers(self, names: Sequence[Name], started: float) -> bool:
+        """Wait for levels that do not know yet what they have of a chain, as long as each may take since `started`.
+
+        Return whether there was one: then it is worth reading again.
+        """
+        waited = False
+        while any(
+            time.monotonic() < started + level.patience and level.tier.lookup(names) is None for level in self._levels
+        ):
+            time.sleep(POLL_INTERVAL)
+            waited = True
+        return waited
+
+    def _block(self, document: int, computed: ComputedBlocks, i: int, rows: Any, wanted: int) -> Block:
+        first, codec = i * BLOCK_TOKENS, self._codec
+        form, fitting = codec.forms_at(first, computed.length, wanted)
         try:
-            data = self._coder.encode(numbers, computed.begin + i * BLOCK_TOKENS, codec)
-        except ValueError:  # the codec cannot represent these
-            codec = Codec.RAW
-            data = self._coder.encode(numbers, computed.begin + i * BLOCK_TOKENS, codec)
-        approximate = not codec.exact or i >= computed.exact_blocks
+            data = codec.encode(rows, computed.begin + first, form)
+        except ValueError:  # this form cannot represent these rows
+            form, data = fitting, codec.encode(rows, computed.begin + first, fitting)
+        approximate = not codec.is_exact(form) or i >= computed.exact_blocks
         parent = computed.names[i - 1] if i else self._root
-        return Block(computed.names[i], parent, document, codec, approximate, data)
+        return Block(computed.names[i], parent, document, form, approximate, data)
 
-    def _save_in_memory(self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues) -> bool:
-        self._memory.save([self._block(document, computed, i, numbers, Codec.RAW)])
-        return self._memory.lookup(computed.names[i : i + 1]) > 0
+    def _is_queued(self, number: int, name: Name) -> bool:
+        return number in self._writers and self._writers[number].is_pending(name)
 
-    def _save_in_lower(
-        self, document: int, computed: ComputedBlocks, i: int, numbers: KeysValues, cancel: Callable[[], bool]
-    ) -> bool:
-        assert self._lower is not None and self.writer is not None
-        if self.writer.is_pending(computed.names[i]):
-            return True
-        block, end = self._block(document, computed, i, numbers, self._lower.codec), time.monotonic() + DISK_PATIENCE
-        while not self.writer.save(block):
+    def _save(self, number: int, block: Block, cancel: Callable[[], bool]) -> bool:
+        """Save a block in a level, or queue it; return false if there is no room."""
+        if (writer := self._writers.get(number)) is None:
+            tier = self._levels[number].tier
+            tier.save([block])
+            return tier.lookup([block.name]) != 0
+        end = time.monotonic() + WRITE_PATIENCE
+        while not writer.save(block):
             if cancel() or time.monotonic() > end:
                 return False
-            self.writer.flush(POLL_INTERVAL)
+            writer.flush(POLL_INTERVAL)
         return True
 
     def _pin(self, names: Sequence[Name]) -> None:
-        for tier in self._tiers:
-            tier.pin(names)
+        for level in self._levels:
+            level.tier.pin(names)

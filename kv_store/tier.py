@@ -29,14 +29,17 @@ class Tier(Protocol):
     No method raises for failures of memory, files or connections: a block that cannot be read is missing.
     """
 
-    def lookup(self, names: Sequence[Name]) -> int:
-        """Count the blocks at the beginning of a chain that are here; changes nothing, and may soon be outdated."""
+    def lookup(self, names: Sequence[Name]) -> int | None:
+        """Count the blocks at the beginning of a chain that are here; changes nothing, and may soon be outdated.
+
+        It never waits. None means "not known yet, ask again": a tier on another machine says so while it is looking.
+        """
         ...
 
     def read(self, names: Sequence[Name]) -> Iterator[Block]:
         """Yield the blocks of a chain in order, up to the first that is missing or damaged, and mark them as used.
 
-        The data of a block is valid until the next one is requested.
+        While it is not known what is here, nothing is. The data of a block is valid until the next one is requested.
         """
         ...
 

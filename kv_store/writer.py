@@ -1,4 +1,4 @@
-"""A thread that writes blocks to a slow tier, so that no keystroke waits for a disk."""
+"""A thread that writes blocks to a slow tier, so that no keystroke waits for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from kv_store.block import Block, Name
 from kv_store.tier import Tier
 
-PENDING_BYTES = 1 << 26  # the most that may wait for a slow disk; more blocks are refused
+PENDING_BYTES = 1 << 26  # the most that may wait for a slow tier; more blocks are refused
 
 logger = logging.getLogger(__name__)
 

@@ -26,13 +26,3 @@ class Tensor(Protocol):
 
 
 Logits = npt.NDArray[np.float32] | Tensor  # of a row [vocab] or of several, wherever they were computed
-
-
-def fetched(logits: Logits) -> npt.NDArray[np.float32]:
-    """Return logits as an array: itself, a view of a tensor in the host's memory, or a copy of one elsewhere."""
-    return logits if isinstance(logits, np.ndarray) else logits.cpu().numpy()
-
-
-def copied(logits: Logits) -> Logits:
-    """Copy logits where they are, without the other rows of their pass."""
-    return logits.copy() if isinstance(logits, np.ndarray) else logits.clone()

@@ -19,7 +19,8 @@ Table, from 4096 on, a record of 64 bytes for each slot (`record.RECORD`):
 - 0..15 are the block's name, 16..31 its parent's, 32..39 the tag of the document that brought it.
 - 40..47 are the check of the slot's part of the block: damaged, torn and overwritten data makes a missing block.
 - 48..51 are the size of the whole block, 52..55 when it was last used, in Unix seconds.
-- 56 is the codec, 57 is 1 if the block is approximate. A block with an unknown codec is ignored.
+- 56 is the form of the block's bytes, 0 to 2, which its codec knows; a block with any other is ignored. 57 is 1 if
+  the block is approximate.
 - 58 is the number of this part of the block, 59 how many parts there are; each but the last fills its slot. A block
   that lacks a part is ignored. One that needs more than 255 is never written.
 - 60..63 are the check of 0..59, seeded with the slot's number. A record that does not match it, or was moved from

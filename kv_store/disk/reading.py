@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from kv_store.block import Block, Bytes, Codec, Name
+from kv_store.block import Block, Bytes, Name
 from kv_store.disk.block_file import BlockFile
 from kv_store.disk.record import Record, pieces, runs
 
@@ -36,7 +36,7 @@ class StoredBlock(NamedTuple):
         """Return the block with the data that was read."""
         record = self.records[0]
         approximate = bool(record.approximate)
-        return Block(record.name, record.parent, record.document, Codec(record.codec), approximate, data)
+        return Block(record.name, record.parent, record.document, record.form, approximate, data)
 
     def matches(self, data: Bytes, slot_bytes: int) -> bool:
         """Return whether the data is what was written."""

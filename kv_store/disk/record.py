@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from kv_store.block import NAME_BYTES, Block, Bytes, Codec, Name
+from kv_store.block import NAME_BYTES, Block, Bytes, Name
 
 RECORD = np.dtype(
     [
@@ -19,7 +19,7 @@ RECORD = np.dtype(
         ("data_check", "<u8"),
         ("size", "<u4"),
         ("used", "<u4"),
-        ("codec", "u1"),
+        ("form", "u1"),
         ("approximate", "u1"),
         ("part", "u1"),
         ("parts", "u1"),
@@ -30,7 +30,7 @@ RECORD_BYTES = RECORD.itemsize
 CHECKED_BYTES = RECORD_BYTES - 4  # all but own_check
 MAX_PARTS = 255
 WORDS = RECORD_BYTES // 8
-KNOWN_CODECS = frozenset(Codec)
+KNOWN_FORMS = range(3)  # of blocks, in this version of the file
 
 Records = npt.NDArray[np.void]  # of RECORD
 Slots = npt.NDArray[np.intp]
@@ -45,7 +45,7 @@ class Record(NamedTuple):
     data_check: int
     size: int
     used: int
-    codec: int
+    form: int
     approximate: int
     part: int
     parts: int
@@ -54,7 +54,7 @@ class Record(NamedTuple):
     @property
     def of_block(self) -> tuple[Name, Name, int, int, int, int, int]:
         """The fields that all parts of a block have in common, except the time of use."""
-        return (self.name, self.parent, self.document, self.size, self.codec, self.approximate, self.parts)
+        return (self.name, self.parent, self.document, self.size, self.form, self.approximate, self.parts)
 
     @property
     def without_use(self) -> Record:
@@ -82,7 +82,7 @@ def describe(block: Block, slots: Sequence[int], slot_bytes: int, used: int) -> 
     records = np.zeros(len(slots), RECORD)
     of_block = (np.void(block.name), np.void(block.parent), block.document)
     for part, piece in enumerate(pieces(block.data, slot_bytes)):
-        what = (len(block.data), used, block.codec, block.approximate, part, len(slots))
+        what = (len(block.data), used, block.form, block.approximate, part, len(slots))
         records[part] = (*of_block, xxhash.xxh3_64_intdigest(piece.data), *what, 0)
     seal(records, slots)
     return records
@@ -113,7 +113,7 @@ def whole_blocks(found: Iterable[tuple[int, Record]], slot_bytes: int) -> Iterat
         parts.setdefault(record.name, {}).setdefault(record.part, (slot, record))
     for by_part in parts.values():
         _, first = next(iter(by_part.values()))
-        known = first.codec in KNOWN_CODECS and first.parts == parts_of(first.size, slot_bytes)
+        known = first.form in KNOWN_FORMS and first.parts == parts_of(first.size, slot_bytes)
         complete = by_part.keys() == set(range(first.parts))
         if known and complete and all(record.of_block == first.of_block for _, record in by_part.values()):
             yield first, tuple(by_part[part][0] for part in range(first.parts))

@@ -15,7 +15,6 @@ from model_runtime.decoder.any_decoder import AnyDecoder, Span
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, KeysValues
 from model_runtime.kv.rows import Quality
-from model_runtime.logits import copied
 
 LEAST_SAVED = 64  # rows: a prompt that lacks fewer of them is computed in one pass
 
@@ -77,7 +76,7 @@ class Composer:
             logits = self._decoder.forward_spans([Span(arena.ids[start:end].copy(), arena, 1, at)])
             arena.rows.renew(start, end)
             if end == prompt:
-                arena.keep_logits(copied(logits[0]), end)
+                arena.keep_logits(logits[0], end)
             arena.memo = None
             done += end - start
         return done

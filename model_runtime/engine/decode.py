@@ -17,7 +17,7 @@ from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.engine.sampler import Choice, Sampler, recall_choices
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.logits import Logits, copied
+from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -149,7 +149,7 @@ class DecodedAnswer:
         """Take the logits [vocab] that follow the row and each token of the draft behind it."""
         self._rows, self._top, self._rows_at = rows, top, self.length
         if not self.chosen:
-            self.arena.keep_logits(copied(rows[0]), self.length)
+            self.arena.keep_logits(rows[0], self.length)
 
     def compute(self, count: int, cancel: Cancel) -> None:
         """Compute what the arena lacks of the prompt and the first `count` chosen tokens: others copy it."""

@@ -12,7 +12,7 @@ from model_runtime.counts.view import MemoryView
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, decoded
 from model_runtime.ids import Ids
-from model_runtime.prompt.spelling import is_word
+from model_runtime.prompt.spelling import WORD_BYTES
 from model_runtime.prompt.tokenizer import Tokenizer
 
 # Fitted without a model to eight packages in TypeScript, Go and Rust; docs/benchmarks/languages.md says how they do
@@ -68,7 +68,7 @@ class Phrases:
         for count in range(limit):
             cancel.check()
             chances = self._counts.mix(base, row[: len(history) + count], memory)
-            ends = float(chances[~self._vocabulary.begins_word].sum()) if is_word(spelled[-1:]) else 1.0
+            ends = float(chances[~self._vocabulary.begins_word].sum()) if spelled[-1:] in WORD_BYTES else 1.0
             if spelled and joint * ends >= least:
                 phrase = Phrase(decoded(spelled), joint * ends, count)
             token, chance = self._likeliest(chances, stub)

@@ -13,7 +13,7 @@ from model_runtime.counts.lookup import NO_IDS
 from model_runtime.counts.view import MemoryPlace, MemoryView
 from model_runtime.engine.sampler import Choice, Sampler, Shares
 from model_runtime.ids import Ids
-from model_runtime.prompt.spelling import is_word
+from model_runtime.prompt.spelling import WORD_BYTES
 
 
 class Step(NamedTuple):
@@ -130,16 +130,16 @@ class TextProbability:
 
     def _stop(self, index: int, offset: int) -> float:
         """Return the probability that the text goes on to an offset in a step and that no word goes on there."""
-        in_word = is_word(self._spelled[offset - 1 : offset])
+        in_word = self._spelled[offset - 1 : offset] in WORD_BYTES
         if index == len(self._steps):
             return float(not in_word)  # a limit ended the text: the word may go on
-        if in_word and is_word(self._spelled[offset : offset + 1]):
+        if in_word and self._spelled[offset : offset + 1] in WORD_BYTES:
             return 1.0  # the text was cut there on purpose
         if not (start := self._spelled_before(index, offset)):
             return self._sampler.share_without_word(self._steps[index].choice) if in_word else 1.0
         size = len(start)
         return self._mass(
-            index, lambda each: each.startswith(start) and not (in_word and is_word(each[size : size + 1]))
+            index, lambda each: each.startswith(start) and not (in_word and each[size : size + 1] in WORD_BYTES)
         )
 
     def _spelled_before(self, index: int, offset: int) -> bytes:
@@ -186,4 +186,4 @@ def _kept(text: str, whole: str) -> list[int]:
 
 
 def _in_word(character: str) -> bool:
-    return is_word(character.encode("utf-8", "surrogatepass")[:1])
+    return character.encode("utf-8", "surrogatepass")[:1] in WORD_BYTES

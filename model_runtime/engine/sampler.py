@@ -14,7 +14,7 @@ from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Chances, Mixture, NgramCache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.logits import Logits, fetched
+from model_runtime.logits import Logits
 from model_runtime.prompt.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ class Sampler:
         fitting = self._vocabulary.fitting(stub) if stub else None
         if self.ngram_cache is None and not isinstance(logits, np.ndarray):
             return _on_device(cast("torch.Tensor", logits)[: len(self.token_bytes)], fitting)
-        scores = fetched(logits)[: len(self.token_bytes)]  # a model's vocabulary may be padded
+        held = logits if isinstance(logits, np.ndarray) else logits.cpu().numpy()
+        scores = held[: len(self.token_bytes)]  # a model's vocabulary may be padded
         if self.ngram_cache is None:
             return _by_model(scores, fitting)
         mixer = self.ngram_cache.mixer if len(scores) == len(self.token_bytes) else None

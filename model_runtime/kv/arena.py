@@ -42,8 +42,11 @@ class Arena(TokenSequence):
         self.memo: object | None = None
 
     def keep_logits(self, logits: Logits, at: int) -> None:
-        """Keep the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass."""
-        self.logits, self.logits_at = logits, at
+        """Copy the logits [vocab] that follow the first `at` tokens, so that the same prompt costs no pass.
+
+        They are copied where they are, without the other rows of their pass.
+        """
+        self.logits, self.logits_at = logits.copy() if isinstance(logits, np.ndarray) else logits.clone(), at
 
     def change_owner(self) -> None:
         """Begin to serve another frame: what is known of the last one's answers would hide what this one computes."""

@@ -13,6 +13,10 @@ SpellToken = Callable[[str], bytes]
 
 SPACE_SIGN = "▁"  # how SentencePiece writes a space
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # and how a byte of a character that has no token
+# Bytes that can be part of a name; those of characters beyond ASCII can.
+WORD_BYTES = frozenset(
+    byte for byte in map(bytes, zip(range(256))) if byte.isalnum() or byte == b"_" or byte >= b"\x80"
+)
 BRACKETED_NAME = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 # Gemma has tokens of its own for these tags. They are text: everything else in brackets is a marker.
 TEXT_TAG = re.compile(r"</?(table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>")
@@ -31,11 +35,6 @@ def token_speller(content: JsonObject) -> SpellToken:
     if not (model.get("byte_fallback") and _spells_all_bytes(model["vocab"])):
         raise ModelError("this BPE can spell neither bytes nor every character: use a model with byte-level BPE")
     return _sentence_piece
-
-
-def is_word(spelled: bytes) -> bool:
-    """Return whether a byte, or none, can be part of a name; those of characters beyond ASCII can."""
-    return spelled.isalnum() or spelled == b"_" or spelled >= b"\x80"
 
 
 def is_byte_level(content: JsonObject) -> bool:

@@ -21,10 +21,10 @@ from model_runtime.ids import Ids
 from model_runtime.prompt.families import MARKER_NAMES
 from model_runtime.prompt.spelling import (
     SPACE_SIGN,
+    WORD_BYTES,
     JsonObject,
     SpellToken,
     is_byte_level,
-    is_word,
     token_speller,
     without_rewriting,
 )
@@ -89,7 +89,7 @@ class Vocabulary:
         self._spelled = [spelled for spelled, _ in order]
         self._ids = np.array([i for _, i in order], dtype=np.int32)
         self.longest = max(map(len, self._spelled), default=0)
-        self.begins_word = np.array([is_word(spelled[:1]) for spelled in token_bytes], dtype=np.bool_)
+        self.begins_word = np.array([spelled[:1] in WORD_BYTES for spelled in token_bytes], dtype=np.bool_)
         self.fitting = lru_cache(256)(self._fitting)
 
     def extends(self, text: bytes) -> bool:

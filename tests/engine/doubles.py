@@ -28,7 +28,7 @@ from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import WORTH_COPYING, Owner, Pool
-from model_runtime.logits import Logits, fetched
+from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -43,6 +43,11 @@ def decoder_of(folder: Path, form: Format = "fp32") -> Decoder:
     """The decoder of a checkpoint folder."""
     config = read_config(folder)
     return Decoder(config, read_weights(folder, config), form)
+
+
+def fetched(logits: Logits) -> np.ndarray:
+    """Logits as an array: itself, or a tensor's numbers in the host's memory."""
+    return logits if isinstance(logits, np.ndarray) else logits.cpu().numpy()
 
 
 @dataclass

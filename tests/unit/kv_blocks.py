@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kv_store.block import Block, Bytes, Codec, Name, root
+from kv_store.block import Block, Bytes, Name, root
 from kv_store.disk.disk_tier import DiskTier
 from kv_store.disk.header import Header
 
@@ -33,7 +33,7 @@ def data_of(name: Name, size: int) -> Bytes:
 def block_of(chain: int, place: int, size: int = SLOT) -> Block:
     """A block; all but its size follows from its name."""
     name, parent = name_of(chain, place), name_of(chain, place - 1) if place else ROOT
-    return Block(name, parent, document_of(chain), Codec(name[0] % 2), bool(name[1] % 2), data_of(name, size))
+    return Block(name, parent, document_of(chain), name[0] % 2, bool(name[1] % 2), data_of(name, size))
 
 
 def document_of(chain: int) -> int:
@@ -59,7 +59,7 @@ def tier_of(path: Path, slots: int, said: list[str] | None = None, slot_bytes: i
 
 def copied(block: Block) -> Block:
     """The same with data of its own."""
-    return Block(block.name, block.parent, block.document, block.codec, block.approximate, block.data.copy())
+    return Block(block.name, block.parent, block.document, block.form, block.approximate, block.data.copy())
 
 
 def read(tier: DiskTier, names: Sequence[Name]) -> list[Block]:
@@ -70,5 +70,5 @@ def same(found: Iterable[Block], written: Iterable[Block]) -> bool:
     return [plain(block) for block in found] == [plain(block) for block in written]
 
 
-def plain(block: Block) -> tuple[Name, Name, int, Codec, bool, bytes]:
-    return (block.name, block.parent, block.document, block.codec, block.approximate, block.data.tobytes())
+def plain(block: Block) -> tuple[Name, Name, int, int, bool, bytes]:
+    return (block.name, block.parent, block.document, block.form, block.approximate, block.data.tobytes())

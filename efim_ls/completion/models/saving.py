@@ -20,22 +20,22 @@ from efim_ls.completion.planning.planner import Frame, Plan
 from efim_ls.completion.planning.window import Budget
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
-from kv_store.block import BLOCK_TOKENS, Codec, Shape
-from kv_store.codec import Coder
-from kv_store.open import OpenedStore, StoreOptions, open_store
+from kv_store.block import BLOCK_TOKENS
+from kv_store.level import Origin
+from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import ComputedBlocks
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts, ids_of
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.codec import Form, KvCodec, Shape
 from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
 from model_runtime.kv.rows import Quality
 from model_runtime.prompt.prompt import Prompt
 
 MIB = 1 << 20
-CODECS = {"raw": Codec.RAW, "int8": Codec.INT8}
 
 ArenaOf = Callable[[Frame], Arena | None]
 ExcerptOf = Callable[[bytes], ComputedExcerpt | None]  # from an excerpt's token ids
@@ -61,10 +61,10 @@ class KvPersistence:
     @classmethod
     def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> KvPersistence:
         """Open the configured store; raises ModelError if its memory cannot be allocated."""
-        exact = Codec.BF16 if kv.bf16 else Codec.RAW
-        coder = Coder(Shape(kv.layers, kv.kv_heads, kv.head_dim), kv.rotations, exact)
+        exact = Form.BF16 if kv.bf16 else Form.RAW
+        codec = KvCodec(Shape(kv.layers, kv.kv_heads, BLOCK_TOKENS, kv.head_dim), kv.rotations, exact)
         try:
-            opened = open_store(kv.fingerprint, coder, model, _options(settings), logger.warning)
+            opened = open_store(kv.fingerprint, codec, model, _options(settings, exact), logger.warning)
         except MemoryError:
             wanted = f"host_memory_mib asks for {settings.host_memory_mib} MiB"
             raise ModelError(f"{wanted}, more than this system can allocate: lower it") from None
@@ -128,7 +128,7 @@ class KvPersistence:
         """
         if not (frames := document.asked()):
             return True
-        tag, below = document_tag(uri), self._reaches_disk(uri)
+        origin = Origin(document_tag(uri), self._is_private(uri))
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
             prompt, arena = frame.prompt, arena_of(frame)
@@ -136,21 +136,21 @@ class KvPersistence:
             chains |= dict.fromkeys(names)
             if not self._save_excerpts(prompt, chains, cancel, excerpt_of):
                 return False
-            if arena and not self._save_arena(tag, _computed(frame, names, arena), prompt, below, cancel):
+            if arena and not self._save_arena(origin, _computed(frame, names, arena), prompt, cancel):
                 return False
-        self._store.pin(tag, list(chains))
+        self._store.pin(origin.document, list(chains))
         before, document.saved = document.saved, [frame.plan for frame in frames]
-        if below and self._opened.notes and before != document.saved:
+        if not origin.private and self._opened.notes and before != document.saved:
             note = note_of(uri, document.saved, self._budget)
-            self._opened.submit(partial(self._opened.notes.write, tag, note))
-        if not below and not document.withdrawn:
+            self._opened.submit(partial(self._opened.notes.write, origin.document, note))
+        if origin.private and not document.withdrawn:
             document.withdrawn = True
-            self._withdraw(tag)
+            self._withdraw(origin)
         return True
 
     def recall(self, uri: str) -> list[Plan]:
         """Return a document's plans as saved on disk, most recently used last."""
-        if not self._opened.notes or not self._reaches_disk(uri):
+        if not self._opened.notes or self._is_private(uri):
             return []
         note = self._opened.notes.read(document_tag(uri))
         return plans_of(note, self._budget) if note else []
@@ -187,8 +187,8 @@ class KvPersistence:
         A shared store stays open, and keeps what other clients may still have to write.
         """
         is_last = self._leave is None or self._leave()
-        if not write and is_last and self._store.writer is not None:
-            self._store.writer.discard()
+        if not write and is_last:
+            self._store.discard()
         if self._leave is None:
             self._store.close(seconds)
 
@@ -199,31 +199,31 @@ class KvPersistence:
         self, prompt: Prompt, chains: dict[bytes, None], cancel: Cancel, excerpt_of: ExcerptOf
     ) -> bool:
         """Save a prompt's excerpts, each as a part of the document that it is from; note the names in `chains`."""
-        for text, origin in zip(prompt.isolated.texts, prompt.origins, strict=True):
+        for text, uri in zip(prompt.isolated.texts, prompt.origins, strict=True):
             names, made = self._store.names_alone(ids_of(text)), excerpt_of(text)
             chains |= dict.fromkeys(names)
-            if made and not self._store.save(
-                document_tag(origin), _alone(made, names), self._reaches_disk(origin), cancel
-            ):
+            origin = Origin(document_tag(uri), self._is_private(uri))
+            if made and not self._store.save(origin, _alone(made, names), cancel):
                 return False
         return True
 
-    def _save_arena(self, tag: int, computed: ComputedBlocks, prompt: Prompt, below: bool, cancel: Cancel) -> bool:
-        """Save an arena's blocks; those that saw excerpts go to disk only if all of these may."""
-        if not below or all(map(self._reaches_disk, prompt.origins)):
-            return self._store.save(tag, computed, below, cancel)
-        before_excerpts = prompt.before_excerpts // BLOCK_TOKENS
-        unseen = replace(computed, names=computed.names[:before_excerpts])
-        return self._store.save(tag, unseen, below, cancel) and self._store.save(tag, computed, False, cancel)
+    def _save_arena(self, origin: Origin, computed: ComputedBlocks, prompt: Prompt, cancel: Cancel) -> bool:
+        """Save an arena's blocks; those that saw excerpts are private if one of these is."""
+        seen = any(map(self._is_private, prompt.origins))
+        if seen and not origin.private:
+            unseen = replace(computed, names=computed.names[: prompt.before_excerpts // BLOCK_TOKENS])
+            if not self._store.save(origin, unseen, cancel):
+                return False
+        return self._store.save(origin._replace(private=origin.private or seen), computed, cancel)
 
-    def _reaches_disk(self, uri: str) -> bool:
-        return self._opened.folder is not None and may_reach_disk(uri, self._settings.private_files)
+    def _is_private(self, uri: str) -> bool:
+        return not may_reach_disk(uri, self._settings.private_files)
 
-    def _withdraw(self, tag: int) -> None:
-        """Remove a document from disk: the user may have made it private after it was saved."""
+    def _withdraw(self, origin: Origin) -> None:
+        """Remove what may not be kept of a document: the user may have made it private after it was saved."""
+        self._store.withdraw(origin)
         if (notes := self._opened.notes) is not None:
-            self._store.remove_from_lower(tag)
-            self._opened.submit(partial(notes.remove, tag))
+            self._opened.submit(partial(notes.remove, origin.document))
 
 
 def _quality(exact: bool) -> Quality:
@@ -231,28 +231,27 @@ def _quality(exact: bool) -> Quality:
 
 
 def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
-    def numbers(block: int) -> Any:
+    def rows(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
     held = arena.common(frame.ids, frame.prompt.isolated)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
-    return ComputedBlocks(names[:whole], numbers, exact, len(frame.ids), arena.room)
+    return ComputedBlocks(names[:whole], rows, exact, len(frame.ids), arena.room)
 
 
 def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
-    def numbers(block: int) -> Any:
+    def rows(block: int) -> Any:
         part = made.numbers[:, :, :, block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
         lacking = BLOCK_TOKENS - part.shape[3]
         return np.pad(part, ((0, 0), (0, 0), (0, 0), (0, lacking), (0, 0))) if lacking else part
 
-    return ComputedBlocks(names, numbers, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
+    return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
 
 
-def _options(settings: Settings) -> StoreOptions:
-    return StoreOptions(
-        memory_bytes=settings.host_memory_mib * MIB,
-        disk_bytes=settings.disk_mib * MIB,
-        disk_codec=CODECS[settings.disk_codec],
-        folder=cache_folder(settings.cache_folder) if settings.persist else None,
-    )
+def _options(settings: Settings, exact: Form) -> StoreOptions:
+    levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": settings.host_memory_mib * MIB}}
+    if settings.persist:
+        form = Form.INT8 if settings.disk_codec == "int8" else exact
+        levels[DISK] = {"bytes": settings.disk_mib * MIB, "form": form}
+    return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)

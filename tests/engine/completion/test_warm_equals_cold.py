@@ -27,10 +27,10 @@ from model_runtime.kv.arena import Arena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.formats import CpuMethod
 from model_runtime.loading.load import Model, load
-from model_runtime.logits import Logits, fetched
+from model_runtime.logits import Logits
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled
-from tests.engine.doubles import CACHE, Log, Surer, Watched, memory_of
+from tests.engine.doubles import CACHE, Log, Surer, Watched, fetched, memory_of
 from tests.engine.persistence import adopt_frames, in_memory, on_disk
 from tests.models import CODE, Tiny, make
 

@@ -16,8 +16,7 @@ from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.sampler import Choices
 from model_runtime.kv.arena import FP32, Arena, arena_bytes
 from model_runtime.kv.pool import Owner, Pool
-from model_runtime.logits import fetched
-from tests.engine.doubles import ids_of
+from tests.engine.doubles import fetched, ids_of
 
 CAPACITY = 48
 CONFIG = ModelConfig(

@@ -32,9 +32,10 @@ from model_runtime.decoder.quantization import FP16_MAX, quantized
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.logits import Logits, fetched
+from model_runtime.logits import Logits
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.compiled import require_compiled
+from tests.engine.doubles import fetched
 from tests.models import VOCABULARY, Tiny, config, make
 
 transformers_logging.disable_progress_bar()

@@ -30,8 +30,8 @@ from model_runtime.ids import Ids
 from model_runtime.isolated import IsolatedExcerpts, isolated_excerpts
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ExcerptLibrary, turned
-from model_runtime.logits import fetched
 from tests.compiled import require_compiled
+from tests.engine.doubles import fetched
 from tests.models import VOCABULARY, Tiny, make
 
 transformers_logging.disable_progress_bar()

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from kv_store.block import Codec, Shape
-from kv_store.codec import Coder
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import Fp32, Weights, expected_shapes, read_weights
 from model_runtime.decoder.any_decoder import Span
@@ -29,6 +27,7 @@ from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Sl
 from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.codec import Form, KvCodec, Shape
 from model_runtime.kv.rows import Quality
 from tests.models import VOCABULARY, Tiny, make
 
@@ -196,11 +195,11 @@ def test_blocks_of_bf16_come_back_from_a_store_as_they_were(one: Model) -> None:
     slab, config = one.slab(torch.bfloat16), one.config
     first, second = slab.arena(), slab.arena()
     one.decoder(slab).forward(TOKENS[:70], first)
-    coder = Coder(Shape(config.layers, config.kv_heads, config.head_dim), None, Codec.BF16)
+    codec = KvCodec(Shape(config.layers, config.kv_heads, 16, config.head_dim), None, Form.BF16)
     for start in (0, 16, 32, 48):
-        data = coder.encode(first.copy_out(start, start + 16), start, Codec.BF16)
+        data = codec.encode(first.copy_out(start, start + 16), start, Form.BF16)
         assert len(data) == BF16 * first.k[:, :, :16].numel() * 2, "keys and values"
-        second.copy_in(TOKENS[start : start + 16], coder.decode(data, start, Codec.BF16), Quality.EXACT)
+        second.copy_in(TOKENS[start : start + 16], codec.decode(data, start, Form.BF16), Quality.EXACT)
     assert torch.equal(second.k[:, :, :64], first.k[:, :, :64])
     assert torch.equal(second.v[:, :, :64], first.v[:, :, :64])
 

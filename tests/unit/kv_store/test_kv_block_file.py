@@ -56,7 +56,7 @@ def test_records_and_data_are_as_described(block_file: BlockFile) -> None:
         assert record[:32] == name_of(0, 1) + name_of(0, 0)
         check = xxhash.xxh3_64_intdigest(piece)
         assert record[32:56] == struct.pack("<QQII", LARGE.document, check, len(content), NOW)
-        assert record[56:60] == bytes([LARGE.codec, LARGE.approximate, part, 3])
+        assert record[56:60] == bytes([LARGE.form, LARGE.approximate, part, 3])
         assert record[60:] == struct.pack("<Q", xxhash.xxh3_64_intdigest(record[:60], slot))[:4]
         assert raw[DATA + SLOT * slot :][:SLOT] == piece.ljust(SLOT, b"\0")
     assert len(raw) == DATA + SLOT * 8, "the file ends with the last slot that was written"
@@ -82,7 +82,7 @@ def test_parts_that_disagree_on_the_size_are_ignored() -> None:
     assert list(whole_blocks(enumerate(parse(np.concatenate([first[:2], second[2:]]))), SLOT)) == []
 
 
-@pytest.mark.parametrize("field, value", [("codec", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
+@pytest.mark.parametrize("field, value", [("form", 9), ("size", 3 * SLOT + 1), ("size", 2 * SLOT)])
 def test_a_block_with_impossible_records_is_ignored(field: str, value: int) -> None:
     records = describe(LARGE, [0, 1, 2], SLOT, NOW)
     records[field] = value

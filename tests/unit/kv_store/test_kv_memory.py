@@ -12,12 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kv_store.block import Block, Codec, Name
+from kv_store.block import Block, Name
 from kv_store.memory import MemoryTier
 from kv_store.tier import Tier, TierStats
 from tests.unit.kv_store.test_kv_eviction import entries
 
 ROOT = b"root"
+RAW = 0  # a form of blocks
 SLOT = 8  # bytes
 NAMES = [bytes([i]) for i in range(12)]
 # A tree: the first two blocks follow the root, each other follows one of those before it.
@@ -33,18 +34,18 @@ class Content(NamedTuple):
     name: Name
     parent: Name
     document: int
-    codec: Codec
+    form: int
     approximate: bool
     data: bytes
 
 
 def content(block: Block) -> Content:
-    return Content(block.name, block.parent, block.document, block.codec, block.approximate, block.data.tobytes())
+    return Content(block.name, block.parent, block.document, block.form, block.approximate, block.data.tobytes())
 
 
 def block(name: Name, parent: Name = ROOT, size: int = SLOT, document: int = 1, seed: int = 0) -> Block:
     data = np.random.default_rng([seed, *name]).integers(1, 256, size, np.uint8)  # none is 0, as wiped ones are
-    return Block(name, parent, document, Codec(seed % 2), seed % 3 == 0, data)
+    return Block(name, parent, document, seed % 2, seed % 3 == 0, data)
 
 
 def contents(tier: MemoryTier, names: Sequence[Name]) -> list[Content]:
@@ -265,7 +266,7 @@ def test_a_closed_tier_frees_its_memory_and_stays_empty() -> None:
 def test_one_thread_reads_whole_blocks_while_another_writes() -> None:
     size, names, wrong = 1 << 20, [bytes([i]) for i in range(1, 7)], list[bytes]()
     tier = MemoryTier(4 * size, size)
-    blocks = [Block(name, ROOT, 1, Codec.RAW, False, np.full(size, name[0], np.uint8)) for name in names]
+    blocks = [Block(name, ROOT, 1, RAW, False, np.full(size, name[0], np.uint8)) for name in names]
 
     def write() -> None:
         for i in range(300):
@@ -288,7 +289,7 @@ def test_no_container_grows_with_the_blocks_that_pass_through() -> None:
     data = np.zeros(2 * SLOT, np.uint8)
     for i in range(100_000):
         name, parent = b"%d" % i, b"%d" % (i - 1) if i % 10 else ROOT
-        tier.save([Block(name, parent, i % 50, Codec.RAW, False, data[: SLOT + i % 3])])
+        tier.save([Block(name, parent, i % 50, RAW, False, data[: SLOT + i % 3])])
         assert len(list(tier.read([parent, name]))) == (2 if i % 10 else 0)
         if i % 10 == 9:
             tier.pin([name, parent] if i % 20 == 9 else [])

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 
 from kv_store import store as stores
 from kv_store import writer as writers
-from kv_store.block import BLOCK_TOKENS, Codec, Shape
-from kv_store.codec import Coder
+from kv_store.block import BLOCK_TOKENS
+from kv_store.level import Level, Origin, admit_all
 from kv_store.memory import MemoryTier
-from kv_store.open import OpenedStore, StoreOptions, open_store
+from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
+from model_runtime.kv.codec import Form, KvCodec, Shape
 
-SHAPE = Shape(layers=1, kv_heads=1, head_dim=2)
+SHAPE = Shape(layers=1, kv_heads=1, tokens=BLOCK_TOKENS, head_dim=2)
 SLOT = SHAPE.raw_bytes
-CODER = Coder(SHAPE, None)
+CODEC = KvCodec(SHAPE, None)
 MIB = 1 << 20
 A, B = 1, 2
 
@@ -41,10 +42,10 @@ def numbers_of(name: bytes) -> np.ndarray:
     return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
 
 
-def save(store: Store, document: int, ids: np.ndarray, to_lower: bool = True, exact: int = 99) -> list[bytes]:
+def save(store: Store, document: int, ids: np.ndarray, private: bool = False, exact: int = 99) -> list[bytes]:
     names = store.names(ids)
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), exact, len(ids))
-    assert store.save(document, computed, to_lower, never)
+    assert store.save(Origin(document, private), computed, never)
     store.pin(document, names)
     store.flush(10)
     return names
@@ -52,7 +53,7 @@ def save(store: Store, document: int, ids: np.ndarray, to_lower: bool = True, ex
 
 def save_unpinned(store: Store, names: list[bytes]) -> None:
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), len(names), len(names) * BLOCK_TOKENS)
-    assert store.save(0, computed, False, never)
+    assert store.save(Origin(0, True), computed, never)
 
 
 def read(store: Store, names: list[bytes], first: int = 0) -> int:
@@ -63,12 +64,17 @@ def read(store: Store, names: list[bytes], first: int = 0) -> int:
     return found
 
 
-def options(folder: Path | None, memory: int = 64 * SLOT, codec: Codec = Codec.RAW) -> StoreOptions:
-    return StoreOptions(memory, MIB, codec, folder)
+def options(folder: Path | None, memory: int = 64 * SLOT, form: Form = Form.RAW) -> StoreOptions:
+    disk = {DISK: {"bytes": MIB, "form": form}} if folder else {}
+    return StoreOptions({MEMORY: {"bytes": memory}, **disk}, folder)
+
+
+def memory_only(capacity: int, slot: int = SLOT, codec: KvCodec = CODEC) -> Store:
+    return Store(bytes(32), codec, [Level(MemoryTier(capacity, slot), codec.exact, behind=False, admits=admit_all)])
 
 
 def open_in(folder: Path | None, **wanted: object) -> OpenedStore:
-    return open_store(bytes(32), CODER, "model", options(folder, **wanted), print)  # type: ignore[arg-type]
+    return open_store(bytes(32), CODEC, "model", options(folder, **wanted), print)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -88,7 +94,7 @@ def test_blocks_that_memory_has_no_room_for_come_from_disk(opened: OpenedStore) 
 
 
 def test_blocks_not_meant_for_disk_stay_in_memory(opened: OpenedStore) -> None:
-    names = save(opened.store, A, row(0, 3), to_lower=False)
+    names = save(opened.store, A, row(0, 3), private=True)
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
 
@@ -116,18 +122,18 @@ def test_blocks_computed_from_approximations_are_approximate(tmp_path: Path) -> 
 
 
 def test_a_document_that_was_left_counts_as_just_used() -> None:
-    store = Store(bytes(32), CODER, MemoryTier(8 * SLOT, SLOT))
+    store = memory_only(8 * SLOT)
     store.visit(A)
     names = save(store, A, row(0, 4))
     unneeded = store.names(row(1, 4))
-    store.save(0, ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), False, never)
+    store.save(Origin(0, True), ComputedBlocks(unneeded, lambda i: numbers_of(unneeded[i]), 4, 64), never)
     store.visit(B)
     save(store, B, row(2, 4))
     assert (store.lookup(names), store.lookup(unneeded)) == (4, 0)
 
 
 def test_the_document_in_front_is_never_evicted() -> None:
-    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT))
+    store = memory_only(4 * SLOT)
     store.visit(A)
     names = save(store, A, row(0, 4))
     save(store, B, row(1, 4))
@@ -144,11 +150,11 @@ def test_blocks_that_memory_refuses_still_go_to_disk(opened: OpenedStore) -> Non
         numbers.append(i)
         return numbers_of(names[i])
 
-    assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never) and store.flush(10)
+    assert store.save(Origin(B, False), ComputedBlocks(names, computed, 6, 96), never) and store.flush(10)
     memory, disk = store.stats()
     assert (memory.blocks, disk.blocks) == (4, 9)
     assert numbers == list(range(6))
-    assert store.save(B, ComputedBlocks(names, computed, 6, 96), True, never)
+    assert store.save(Origin(B, False), ComputedBlocks(names, computed, 6, 96), never)
     assert numbers == [*range(6), 1], "all but what memory has no room for is there"
     assert read(store, names) == 6
 
@@ -160,10 +166,10 @@ def test_a_document_is_pinned_again_when_the_user_comes_back(opened: OpenedStore
     store.leave(A)
     store.visit(A)
     save(store, B, row(1, 4))
-    assert store._memory.lookup(names) == 4
+    assert store._levels[0].tier.lookup(names) == 4
     store.visit(B)
     save(store, B, row(1, 4))
-    assert store._memory.lookup(names) < 4
+    assert store._levels[0].tier.lookup(names) in range(4)
 
 
 def test_an_obsolete_file_about_the_user_is_removed(tmp_path: Path) -> None:
@@ -182,7 +188,7 @@ def test_blocks_survive_closing_the_store(tmp_path: Path) -> None:
 
 
 def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None:
-    exact, other = open_in(tmp_path), open_in(tmp_path, memory=0, codec=Codec.INT8)
+    exact, other = open_in(tmp_path), open_in(tmp_path, memory=0, form=Form.INT8)
     assert exact.folder != other.folder and other.approximate
     ids = row(0, 20)
     save(other.store, A, ids)
@@ -195,7 +201,7 @@ def test_approximate_and_exact_blocks_never_share_a_file(tmp_path: Path) -> None
 
 def test_memory_is_exact_whatever_the_codec_of_the_disk(tmp_path: Path) -> None:
     for folder in (None, tmp_path):
-        opened = open_in(folder, codec=Codec.INT8)
+        opened = open_in(folder, form=Form.INT8)
         assert opened.approximate is (folder is not None)
         assert read(opened.store, save(opened.store, A, row(0, 20))) == 20
         opened.store.close(10)
@@ -205,30 +211,30 @@ def bf16_numbers_of(name: bytes) -> np.ndarray:
     return (numbers_of(name).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
-@pytest.mark.parametrize("codec", [Codec.RAW, Codec.INT8])
-def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_path: Path, codec: Codec) -> None:
+@pytest.mark.parametrize("form", [Form.BF16, Form.INT8])
+def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_path: Path, form: Form) -> None:
     """With a lossy disk the ends of a sequence are bf16, as they would be raw."""
-    coder, half = Coder(SHAPE, None, Codec.BF16), SLOT // 2
-    opened = open_store(bytes(32), coder, "model", options(tmp_path, 4 * half, codec), print)
+    codec_of_bf16, half = KvCodec(SHAPE, None, Form.BF16), SLOT // 2
+    opened = open_store(bytes(32), codec_of_bf16, "model", options(tmp_path, 4 * half, form), print)
     names = opened.store.names(row(0, 20))
     computed = ComputedBlocks(names, lambda i: bf16_numbers_of(names[i]), 99, 320)
-    assert opened.store.save(A, computed, True, never)
+    assert opened.store.save(Origin(A, False), computed, never)
     opened.store.flush(10)
     memory, disk = opened.store.stats()
     assert (memory.blocks, memory.bytes) == (4, 4 * half)
-    assert disk.blocks == 20 and (codec is Codec.INT8 or disk.bytes == 20 * half)
+    assert disk.blocks == 20 and (form is Form.INT8 or disk.bytes == 20 * half)
     lossy = 0
     for name, (numbers, exact) in zip(names, opened.store.read(names, 0), strict=True):
         assert exact == np.array_equal(numbers, bf16_numbers_of(name))
         lossy += not exact
-    assert lossy == (8 if codec is Codec.INT8 else 0), "the first four are in memory, the last eight are recent"
+    assert lossy == (8 if form is Form.INT8 else 0), "the first four are in memory, the last eight are recent"
     opened.store.close(10)
 
 
 def test_numbers_that_bf16_cannot_hold_are_kept_raw() -> None:
-    coder = Coder(SHAPE, None, Codec.BF16)
-    store = Store(bytes(32), coder, MemoryTier(8 * SLOT, SLOT // 2))
-    assert read(store, save(store, A, row(0, 3), to_lower=False)) == 3
+    codec_of_bf16 = KvCodec(SHAPE, None, Form.BF16)
+    store = memory_only(8 * SLOT, SLOT // 2, codec_of_bf16)
+    assert read(store, save(store, A, row(0, 3), private=True)) == 3
 
 
 def test_without_a_folder_nothing_is_on_disk() -> None:
@@ -242,7 +248,7 @@ def test_without_a_folder_nothing_is_on_disk() -> None:
 def test_models_unused_for_long_are_removed(tmp_path: Path) -> None:
     folders = {}
     for name in (b"old", b"new"):
-        opened = open_store(name.ljust(32), CODER, "model", options(tmp_path), print)
+        opened = open_store(name.ljust(32), CODEC, "model", options(tmp_path), print)
         assert opened.store.close(10) and opened.folder
         folders[name] = opened.folder
     long_ago = time.time() - 40 * 24 * 3600
@@ -258,7 +264,7 @@ def test_blocks_and_notes_together_stay_within_disk_bytes(tmp_path: Path) -> Non
     opened = open_in(tmp_path)
     assert opened.notes is not None
     for n in range(200):
-        save(opened.store, n + 1, row(n, 30), to_lower=True)
+        save(opened.store, n + 1, row(n, 30), private=False)
         opened.notes.write(n + 1, os.urandom(3000))
     opened.store.close(10)
     assert opened.folder is not None
@@ -269,7 +275,7 @@ def test_blocks_and_notes_together_stay_within_disk_bytes(tmp_path: Path) -> Non
 
 def test_a_65th_document_unpins_the_one_visited_longest_ago() -> None:
     """Memory has room for four blocks, all of them a document's that is being edited."""
-    store, last = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT)), REMEMBERED_DOCUMENTS + 1
+    store, last = memory_only(4 * SLOT), REMEMBERED_DOCUMENTS + 1
     names = {document: store.names(row(document, 4)) for document in range(1, last + 1)}
     for document in range(1, last):
         store.pin(document, names[document])
@@ -287,7 +293,7 @@ def test_a_65th_document_unpins_the_one_visited_longest_ago() -> None:
 
 @pytest.mark.parametrize(("days", "there"), [(29, True), (31, False)])
 def test_a_models_folder_is_removed_after_thirty_days_without_use(tmp_path: Path, days: int, there: bool) -> None:
-    opened = open_store(b"old".ljust(32), CODER, "model", options(tmp_path), print)
+    opened = open_store(b"old".ljust(32), CODEC, "model", options(tmp_path), print)
     assert opened.store.close(10) and opened.folder
     then = time.time() - days * 24 * 3600
     for path in opened.folder.iterdir():
@@ -303,7 +309,7 @@ IDS = ID_LISTS.map(lambda ids: np.array(ids, np.int32))
 
 @given(IDS, st.binary(min_size=1, max_size=2), LENGTHS)
 def test_what_else_a_block_was_computed_from_names_it(ids: np.ndarray, seen: bytes, unaffected: int) -> None:
-    store = Store(bytes(32), CODER, MemoryTier(SLOT, SLOT))
+    store = memory_only(SLOT)
     plain, names = store.names(ids), store.names(ids, seen, unaffected)
     same = min(unaffected, len(ids)) // BLOCK_TOKENS
     assert len(names) == len(plain) == len(ids) // BLOCK_TOKENS
@@ -318,7 +324,7 @@ def test_what_else_a_block_was_computed_from_names_it(ids: np.ndarray, seen: byt
 def test_excerpts_that_were_computed_alone_share_the_blocks_with_which_they_begin_alike(
     some: np.ndarray, others: np.ndarray, shared: int
 ) -> None:
-    store, both = Store(bytes(32), CODER, MemoryTier(SLOT, SLOT)), (some, np.concatenate((some[:shared], others)))
+    store, both = memory_only(SLOT), (some, np.concatenate((some[:shared], others)))
     one, other = ([tuple(ids[at : at + BLOCK_TOKENS]) for at in range(0, len(ids), BLOCK_TOKENS)] for ids in both)
     alike = sum(one[:count] == other[:count] for count in range(1, min(len(one), len(other)) + 1))
     names, others_names = (store.names_alone(ids) for ids in both)
@@ -332,7 +338,7 @@ def test_a_save_that_is_stopped_keeps_its_first_blocks(opened: OpenedStore, look
     store, ids = opened.store, row(0, 4)
     names, asked = store.names(ids), iter([False] * looks + [True])
     computed = ComputedBlocks(names, lambda i: numbers_of(names[i]), 4, len(ids))
-    assert not store.save(A, computed, True, lambda: next(asked))
+    assert not store.save(Origin(A, False), computed, lambda: next(asked))
     assert store.flush(10)
     assert [tier.blocks for tier in store.stats()] == [looks, looks]
     save(store, A, ids)
@@ -343,7 +349,7 @@ def test_a_disk_that_stays_behind_costs_only_what_it_would_have_kept(
     opened: OpenedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writers, "PENDING_BYTES", 0)
-    monkeypatch.setattr(stores, "DISK_PATIENCE", 0)
+    monkeypatch.setattr(stores, "WRITE_PATIENCE", 0)
     names = save(opened.store, A, row(0, 3))
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
@@ -355,10 +361,9 @@ def assert_opened(gate: threading.Event) -> None:
 
 def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
     store, gate = open_in(tmp_path).store, threading.Event()
-    assert store.writer is not None
-    store.writer.submit(lambda: assert_opened(gate))
+    store.submit(1, lambda: assert_opened(gate))
     names = store.names(ids := row(0, 3))
-    assert store.save(A, ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids)), True, never)
+    assert store.save(Origin(A, False), ComputedBlocks(names, lambda i: numbers_of(names[i]), 3, len(ids)), never)
     assert not store.close(0)
     assert read(store, names) == 3
     gate.set()
@@ -370,7 +375,7 @@ def test_a_store_that_is_not_written_in_time_stays_open(tmp_path: Path) -> None:
 
 def test_a_job_that_the_disk_fails_is_a_warning_in_one_sentence(tmp_path: Path) -> None:
     said = list[str]()
-    opened = open_store(bytes(32), CODER, "model", options(tmp_path), said.append)
+    opened = open_store(bytes(32), CODEC, "model", options(tmp_path), said.append)
 
     def fail() -> None:
         raise OSError("the disk is gone")
@@ -383,7 +388,7 @@ def test_a_job_that_the_disk_fails_is_a_warning_in_one_sentence(tmp_path: Path) 
 
 
 def test_a_document_that_is_closed_keeps_no_blocks_from_being_evicted() -> None:
-    store = Store(bytes(32), CODER, MemoryTier(4 * SLOT, SLOT))
+    store = memory_only(4 * SLOT)
     store.visit(A)
     first = save(store, A, row(0, 4))
     store.leave(B)
@@ -396,7 +401,7 @@ def test_a_document_that_is_closed_keeps_no_blocks_from_being_evicted() -> None:
 
 def test_a_removed_documents_blocks_are_on_disk_no_more(opened: OpenedStore) -> None:
     removed, kept = save(opened.store, A, row(0, 4)), save(opened.store, B, row(1, 4))
-    opened.store.remove_from_lower(A)
+    opened.store.withdraw(Origin(A, True))
     assert opened.store.flush(10)
     _, disk = opened.store.stats()
     assert disk.blocks == 4

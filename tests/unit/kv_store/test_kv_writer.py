@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from kv_store import writer as writers
-from kv_store.block import Block, Codec
+from kv_store.block import Block
 from kv_store.tier import TierStats
 from kv_store.writer import Writer
 
+RAW = 0  # a form of blocks
 WAIT = 10.0  # seconds after which a test fails rather than wait on
 
 
 def block(name: str, size: int = 4) -> Block:
-    return Block(name.encode(), b"", 1, Codec.RAW, False, np.zeros(size, np.uint8))
+    return Block(name.encode(), b"", 1, RAW, False, np.zeros(size, np.uint8))
 
 
 class Recorder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -193,6 +194,14 @@ def test_the_store_needs_little() -> None:
     known = {*sys.stdlib_module_names, "numpy", "xxhash", "kv_store"}
     found = {each.split(".")[0] for module in MODULES if within(module, "kv_store") for each in MODULES[module]}
     assert found <= known
+
+
+def test_the_store_knows_no_tensors() -> None:
+    """What blocks are made of, their codec alone knows."""
+    words = r"layers?|(kv_)?heads?|head_dim|dimensions?|tensors?|shapes?|rotar\w+|rotat\w+|fp32|bf16|int8|float\d+"
+    sources = sorted((ROOT / "kv_store").rglob("*.py"))
+    found = {(p.name, word[0]) for p in sources for word in re.finditer(rf"\b({words})\b", p.read_text(), re.I)}
+    assert sources and found == set()
 
 
 def test_coverage_is_measured_in_rooms_that_are_there() -> None:

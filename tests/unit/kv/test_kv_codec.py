@@ -11,18 +11,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kv_store.block import BLOCK_TOKENS, Codec, Shape
-from kv_store.codec import RECENT_TOKENS, SINK_TOKENS, Coder, Floats, Rotations, codec_at
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.codec import RECENT_TOKENS, SINK_TOKENS, Floats, Form, KvCodec, Rotations, Shape
 from tests.engine.doubles import decoder_of, ids_of
 from tests.models import Tiny, make
 
 CONTEXT = 96
+BLOCK_TOKENS = 16
 FP = 2e-6  # what turning a pair there and back may cost, of its length
-SHAPES = st.builds(Shape, st.integers(1, 3), st.integers(1, 2), st.sampled_from((2, 4, 6, 16)))
+SHAPES = st.builds(Shape, st.integers(1, 3), st.integers(1, 2), st.just(BLOCK_TOKENS), st.sampled_from((2, 4, 6, 16)))
 FIRSTS = st.integers(0, CONTEXT - BLOCK_TOKENS)
 SEEDS = st.integers(0, 2**32 - 1)
-SMALL = Shape(2, 1, 4)
+SMALL = Shape(2, 1, BLOCK_TOKENS, 4)
 
 
 def rotations(head_dim: int) -> Rotations:
@@ -30,8 +30,8 @@ def rotations(head_dim: int) -> Rotations:
     return np.exp(1j * angles).astype(np.complex64)
 
 
-def coder(shape: Shape) -> Coder:
-    return Coder(shape, rotations(shape.head_dim))
+def codec(shape: Shape) -> KvCodec:
+    return KvCodec(shape, rotations(shape.head_dim))
 
 
 def rotated(keys: Floats, first: int) -> Floats:
@@ -62,16 +62,16 @@ def bf16_numbers(kv: Floats) -> Floats:
 
 def through(kv: Floats, first: int, shape: Shape) -> Floats:
     """Written as int8 and read again."""
-    return coder(shape).decode(coder(shape).encode(kv, first, Codec.INT8), first, Codec.INT8)
+    return codec(shape).decode(codec(shape).encode(kv, first, Form.INT8), first, Form.INT8)
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
 def test_raw_blocks_come_back_to_the_bit(shape: Shape, first: int, seed: int) -> None:
     bits = np.random.default_rng(seed).integers(0, 256, shape.raw_bytes).astype(np.uint8)
     kv = bits.view(np.float32).reshape(shape.of_block)  # NaN of any kind among them
-    data = coder(shape).encode(kv, first, Codec.RAW)
+    data = codec(shape).encode(kv, first, Form.RAW)
     assert data.tobytes() == kv.tobytes()
-    assert coder(shape).decode(data, first, Codec.RAW).tobytes() == kv.tobytes()
+    assert codec(shape).decode(data, first, Form.RAW).tobytes() == kv.tobytes()
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
@@ -79,9 +79,9 @@ def test_bf16_blocks_come_back_to_the_bit_at_two_bytes_a_number(shape: Shape, fi
     bits = np.random.default_rng(seed).integers(0, 1 << 16, shape.raw_bytes // 4).astype(np.uint16)
     tensor = torch.from_numpy(bits).view(torch.bfloat16)  # NaN of any kind and infinities among them
     kv = tensor.float().numpy().reshape(shape.of_block)
-    data = coder(shape).encode(kv, first, Codec.BF16)
+    data = codec(shape).encode(kv, first, Form.BF16)
     assert data.tobytes() == bits.tobytes() and 2 * len(data) == shape.raw_bytes
-    found = coder(shape).decode(data, first, Codec.BF16)
+    found = codec(shape).decode(data, first, Form.BF16)
     assert found.tobytes() == kv.tobytes()
     finite = torch.isfinite(tensor)
     assert torch.equal(torch.from_numpy(found.reshape(-1)).bfloat16()[finite], tensor[finite])
@@ -92,12 +92,12 @@ def test_bf16_refuses_a_number_with_more_digits(first: int, at: int, bit: int) -
     kv = np.ones(SMALL.of_block, np.float32)
     kv.reshape(-1).view(np.uint32)[at] |= 1 << bit
     with pytest.raises(ValueError, match="more digits than bf16"):
-        coder(SMALL).encode(kv, first, Codec.BF16)
+        codec(SMALL).encode(kv, first, Form.BF16)
 
 
 def test_a_raw_block_is_read_without_a_copy() -> None:
     data = np.zeros(SMALL.raw_bytes, np.uint8)
-    assert np.shares_memory(coder(SMALL).decode(data, 0, Codec.RAW), data)
+    assert np.shares_memory(codec(SMALL).decode(data, 0, Form.RAW), data)
 
 
 @given(shape=SHAPES, first=FIRSTS, seed=SEEDS)
@@ -127,11 +127,11 @@ def test_encoding_again_loses_nothing_more(shape: Shape, first: int, seed: int) 
 
 @given(first=FIRSTS, seed=SEEDS)
 def test_loss_of_keys_does_not_depend_on_their_position(first: int, seed: int) -> None:
-    kv = np.random.default_rng(seed).standard_normal(Shape(1, 1, 8).of_block).astype(np.float32)
+    kv = np.random.default_rng(seed).standard_normal(Shape(1, 1, BLOCK_TOKENS, 8).of_block).astype(np.float32)
     found: list[npt.NDArray[np.float64]] = []
     for at in (0, first):
         placed = np.stack((rotated(kv[0], at), kv[1]))
-        found.append(unrotated(through(placed, at, Shape(1, 1, 8))[0], at))
+        found.append(unrotated(through(placed, at, Shape(1, 1, BLOCK_TOKENS, 8))[0], at))
     steps = np.abs(kv[0]).max(2, keepdims=True) / 127
     off = np.abs(found[0] - found[1])
     assert (off <= 1.001 * steps).all(), "one step, where rounding errors tip the scales"
@@ -143,17 +143,17 @@ def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: P
     decoder = decoder_of(make(tmp_path, Tiny(layers=1)))
     arena = Arena(decoder.config, 64)
     decoder.forward(ids_of([7] * 64), arena)
-    shape = Shape(1, decoder.config.kv_heads, decoder.config.head_dim)
+    shape = Shape(1, decoder.config.kv_heads, BLOCK_TOKENS, decoder.config.head_dim)
     for first in (0, 48):
         tokens = slice(first, first + BLOCK_TOKENS)
         kv = np.stack((arena.k[:, :, tokens], arena.v[:, :, tokens]))
-        errors = [_largest_error(Coder(shape, turns), kv, first) for turns in (decoder.rotations, None)]
+        errors = [_largest_error(KvCodec(shape, turns), kv, first) for turns in (decoder.rotations, None)]
         assert errors[0] < 1e-5 * np.abs(kv[0]).max()
         assert errors[1] > 1e-3 * np.abs(kv[0]).max(), "without rotations they differ, and lose"
 
 
-def _largest_error(coder: Coder, kv: Floats, first: int) -> float:
-    return float(np.abs(coder.decode(coder.encode(kv, first, Codec.INT8), first, Codec.INT8) - kv)[0].max())
+def _largest_error(codec: KvCodec, kv: Floats, first: int) -> float:
+    return float(np.abs(codec.decode(codec.encode(kv, first, Form.INT8), first, Form.INT8) - kv)[0].max())
 
 
 @pytest.mark.parametrize("channel", range(4))
@@ -173,7 +173,7 @@ def test_a_large_token_of_values_leaves_the_others_alone() -> None:
 
 
 def test_one_layer_or_head_leaves_the_others_alone() -> None:
-    shape = Shape(2, 2, 2)
+    shape = Shape(2, 2, BLOCK_TOKENS, 2)
     kv = np.random.default_rng(0).uniform(-1, 1, shape.of_block).astype(np.float32)
     kv[:, 1, 0] *= 1000
     off = np.abs(through(kv, 0, shape) - kv)
@@ -181,12 +181,12 @@ def test_one_layer_or_head_leaves_the_others_alone() -> None:
 
 
 def test_the_order_of_bytes_is_the_format_on_disk() -> None:
-    shape = Shape(1, 1, 2)
+    shape = Shape(1, 1, BLOCK_TOKENS, 2)
     kv = np.zeros(shape.of_block, np.float32)
     kv[0, 0, 0, 0] = 127.0, -254.0  # the first token's key
     kv[0, 0, 0, 1] = 3.0, 4.0
     kv[1, 0, 0, 15] = 63.5, -10.0  # the last one's value
-    data = Coder(shape, None).encode(kv, 0, Codec.INT8)
+    data = KvCodec(shape, None).encode(kv, 0, Form.INT8)
     scales, numbers = data[:72].view(np.float32).tolist(), data[72:].view(np.int8).tolist()
     assert scales == [1.0, 2.0] + [0.0] * 15 + [0.5]
     assert numbers == [127, -127, 3, 2] + [0] * 28 + [0] * 30 + [127, -20]
@@ -194,20 +194,24 @@ def test_the_order_of_bytes_is_the_format_on_disk() -> None:
 
 @pytest.mark.parametrize(
     "shape, raw, int8",
-    [(Shape(1, 1, 2), 256, 136), (Shape(6, 1, 64), 49_152, 14_208), (Shape(24, 2, 64), 393_216, 113_664)],
+    [
+        (Shape(1, 1, BLOCK_TOKENS, 2), 256, 136),
+        (Shape(6, 1, BLOCK_TOKENS, 64), 49_152, 14_208),
+        (Shape(24, 2, BLOCK_TOKENS, 64), 393_216, 113_664),
+    ],
 )
 def test_sizes(shape: Shape, raw: int, int8: int) -> None:
-    assert [coder(shape).size(codec) for codec in Codec] == [raw, int8, raw // 2]
+    assert [codec(shape).size(form) for form in Form] == [raw, int8, raw // 2]
     kv = np.zeros(shape.of_block, np.float32)
-    assert [len(coder(shape).encode(kv, 0, codec)) for codec in Codec] == [raw, int8, raw // 2]
+    assert [len(codec(shape).encode(kv, 0, form)) for form in Form] == [raw, int8, raw // 2]
 
 
-@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("form", Form)
 @pytest.mark.parametrize("other", [-1, 1, 4])
-def test_bytes_of_another_size_are_refused(codec: Codec, other: int) -> None:
-    for size in (0, coder(SMALL).size(codec) + other, coder(SMALL).size(Codec((codec + 1) % 3))):
+def test_bytes_of_another_size_are_refused(form: Form, other: int) -> None:
+    for size in (0, codec(SMALL).size(form) + other, codec(SMALL).size(Form((form + 1) % 3))):
         with pytest.raises(ValueError, match=f"{size} bytes"):
-            coder(SMALL).decode(np.zeros(size, np.uint8), 0, codec)
+            codec(SMALL).decode(np.zeros(size, np.uint8), 0, form)
 
 
 @pytest.mark.filterwarnings("error")
@@ -219,7 +223,7 @@ def test_zero_stays_zero() -> None:
 def test_numbers_too_small_for_a_scale_become_zero() -> None:
     """Where a scale has no inverse, what becomes of a number would depend on the processor."""
     for number in (1e-45, 1e-40, 1e-37):
-        assert not coder(SMALL).encode(np.full(SMALL.of_block, number, np.float32), 16, Codec.INT8).any()
+        assert not codec(SMALL).encode(np.full(SMALL.of_block, number, np.float32), 16, Form.INT8).any()
 
 
 @given(first=FIRSTS, exponent=st.integers(-45, -30), seed=SEEDS)
@@ -238,73 +242,77 @@ def test_int8_refuses_numbers_that_are_not_finite_and_raw_keeps_them(
     kv = np.ones(SMALL.of_block, np.float32)
     kv[half].reshape(-1)[at] = wrong
     with pytest.raises(ValueError, match="not finite"):
-        coder(SMALL).encode(kv, first, Codec.INT8)
-    assert coder(SMALL).encode(kv, first, Codec.RAW).tobytes() == kv.tobytes()
+        codec(SMALL).encode(kv, first, Form.INT8)
+    assert codec(SMALL).encode(kv, first, Form.RAW).tobytes() == kv.tobytes()
 
 
 def test_keys_that_are_too_large_to_be_rotated_are_refused() -> None:
     kv = np.full(SMALL.of_block, 3e38, np.float32)
     with pytest.raises(ValueError, match="not finite"):
-        coder(SMALL).encode(kv, 0, Codec.INT8)
+        codec(SMALL).encode(kv, 0, Form.INT8)
 
 
 @pytest.mark.parametrize("first", [-1, CONTEXT - BLOCK_TOKENS + 1, CONTEXT - 1, CONTEXT])
 def test_a_block_beyond_the_context_is_refused(first: int) -> None:
-    data = coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - BLOCK_TOKENS, Codec.INT8)
+    data = codec(SMALL).encode(np.ones(SMALL.of_block, np.float32), CONTEXT - BLOCK_TOKENS, Form.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
-        coder(SMALL).decode(data, first, Codec.INT8)
+        codec(SMALL).decode(data, first, Form.INT8)
     with pytest.raises(ValueError, match=f"token {first} "):
-        coder(SMALL).encode(np.ones(SMALL.of_block, np.float32), first, Codec.INT8)
+        codec(SMALL).encode(np.ones(SMALL.of_block, np.float32), first, Form.INT8)
 
 
 def test_rotations_of_another_model_are_refused() -> None:
     with pytest.raises(ValueError, match="head_dim of 4"):
-        Coder(SMALL, rotations(8))
+        KvCodec(SMALL, rotations(8))
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_arrays_and_bytes_need_no_alignment(codec: Codec) -> None:
+@pytest.mark.parametrize("form", Form)
+def test_arrays_and_bytes_need_no_alignment(form: Form) -> None:
     """A part of an arena, which is not contiguous, and bytes behind a header of any length."""
     arena = bf16_numbers(np.random.default_rng(0).standard_normal((2, 2, 1, 64, 4)).astype(np.float32))
     part = arena[:, :, :, 16:32]
-    data = coder(SMALL).encode(part, 16, codec)
-    assert data.tobytes() == coder(SMALL).encode(part.copy(), 16, codec).tobytes()
+    data = codec(SMALL).encode(part, 16, form)
+    assert data.tobytes() == codec(SMALL).encode(part.copy(), 16, form).tobytes()
     file = np.concatenate((np.zeros(3, np.uint8), data))
-    found = coder(SMALL).decode(file[3:], 16, codec)
-    assert np.array_equal(found, coder(SMALL).decode(data, 16, codec))
+    found = codec(SMALL).decode(file[3:], 16, form)
+    assert np.array_equal(found, codec(SMALL).decode(data, 16, form))
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_encode_and_decode_leave_their_arguments_alone(codec: Codec) -> None:
+@pytest.mark.parametrize("form", Form)
+def test_encode_and_decode_leave_their_arguments_alone(form: Form) -> None:
     kv = bf16_numbers(np.random.default_rng(0).standard_normal(SMALL.of_block).astype(np.float32))
     before = kv.copy()
-    data = coder(SMALL).encode(kv, 16, codec)
+    data = codec(SMALL).encode(kv, 16, form)
     written = data.tobytes()
-    coder(SMALL).decode(data, 16, codec)
+    codec(SMALL).decode(data, 16, form)
     assert np.array_equal(kv, before)
     assert data.tobytes() == written
 
 
+def form_at(first: int, length: int, wanted: Form) -> int:
+    return codec(SMALL).forms_at(first, length, wanted)[0]
+
+
 @pytest.mark.parametrize(
-    "first, length, codec",
+    "first, length, form",
     [
-        (0, 2048, Codec.RAW),
-        (16, 2048, Codec.INT8),
-        (16, 160, Codec.INT8),
-        (16, 159, Codec.RAW),
-        (1904, 2047, Codec.RAW),
-        (1904, 2048, Codec.INT8),
-        (1920, 2048, Codec.RAW),
-        (16, 32, Codec.RAW),
+        (0, 2048, Form.RAW),
+        (16, 2048, Form.INT8),
+        (16, 160, Form.INT8),
+        (16, 159, Form.RAW),
+        (1904, 2047, Form.RAW),
+        (1904, 2048, Form.INT8),
+        (1920, 2048, Form.RAW),
+        (16, 32, Form.RAW),
     ],
 )
-def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, codec: Codec) -> None:
-    assert codec_at(first, length, Codec.INT8) == codec
-    assert codec_at(first, length, Codec.RAW) == Codec.RAW
+def test_the_ends_of_a_sequence_stay_raw(first: int, length: int, form: Form) -> None:
+    assert form_at(first, length, Form.INT8) == form
+    assert form_at(first, length, Form.RAW) == Form.RAW
 
 
 @given(st.integers(0, 200), st.integers(1, 3000))
 def test_a_block_is_raw_if_any_of_its_tokens_must_be(number: int, length: int) -> None:
     tokens = range(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
     must = any(token < SINK_TOKENS or token >= length - RECENT_TOKENS for token in tokens)
-    assert codec_at(tokens.start, length, Codec.INT8) == (Codec.RAW if must else Codec.INT8)
+    assert form_at(tokens.start, length, Form.INT8) == (Form.RAW if must else Form.INT8)
