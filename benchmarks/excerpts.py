@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.table import show
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.planner import Frame, Plan
 from efim_ls.completion.planning.window import Budget
@@ -26,7 +26,7 @@ from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.output import StopRule
 from model_runtime.kv.format import KvFormat
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
@@ -58,7 +58,7 @@ class Side:
         """The costs of a first new token in a frame of its own."""
         self._frames.append(Frame(Plan("new", number, 0, "", "", "", ""), prompt))
         began = time.process_time()
-        made = self.model.engine.generate(Owner(URI, number), prompt, RULE, 1, NEVER)
+        made = self.model.engine.generate(FrameId(URI, number), prompt, RULE, 1, NEVER)
         spent = (time.process_time() - began) * 1e3
         return {
             "prompt": prompt.tokens, "recomputed": made.stats.recomputed, "fetched": made.fetched,
@@ -67,10 +67,10 @@ class Side:
 
     def close(self) -> None:
         """Save everything as at rest, and end."""
-        engine, document = self.model.engine, DocumentFrames(lambda: sys.exit("no planner is needed"))
+        engine, document = self.model.engine, DocumentState(lambda: sys.exit("no planner is needed"))
         document.asked = lambda: self._frames  # pyright: ignore[reportAttributeAccessIssue]
         for store in self._stores:
-            store.save(URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), NEVER, engine.excerpt)
+            store.save(URI, document, lambda f: engine.arena(FrameId(URI, f.plan.number)), NEVER, engine.excerpt)
             store.close(60, write=True)
 
 
@@ -97,7 +97,7 @@ def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
     side = Side(folder, store)
     texts = [path.read_text("utf-8") for path in sorted(Path(asyncio.__file__).parent.glob("[bstq]*.py"))]
     prompt, known = _prompts(side.model, texts), [0, 1, 2, 3]
-    side.model.engine.prepare(Owner("warm"), prompt(5, known).ids[:80], NEVER)  # code and weights are in memory
+    side.model.engine.prepare(FrameId("warm"), prompt(5, known).ids[:80], NEVER)  # code and weights are in memory
     found = {"opened, nothing known": side.answer(0, prompt(0, known))}
     found["the same excerpts in another order"] = side.answer(0, prompt(0, [3, 2, 1, 0]))
     found["one excerpt exchanged for a new one"] = side.answer(0, prompt(0, [1, 2, 3, 4]))
@@ -105,7 +105,7 @@ def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
     found["the file again, its excerpts known"] = side.answer(2, prompt(0, known))
     side.close()
     side = Side(folder, store)
-    side.model.engine.prepare(Owner("warm"), prompt(5, known).ids[:80], NEVER)
+    side.model.engine.prepare(FrameId("warm"), prompt(5, known).ids[:80], NEVER)
     found["after a restart"] = side.answer(0, prompt(0, known))
     side.close()
     return found

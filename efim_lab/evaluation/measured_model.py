@@ -22,14 +22,14 @@ from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.output import StopRule
 from model_runtime.ids import Ids
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import Prompt
 
 CAPACITY = 2048  # tokens of a prompt and its completion, if the model's context allows
 KV_MEMORY_MIB = 1  # the least: one owner needs one arena, which always exists
-MEASURED_OWNER = Owner("")
+MEASURED_OWNER = FrameId("")
 LEAST_PROBABILITY = 1e-38  # of fp32; keeps bits finite
 
 

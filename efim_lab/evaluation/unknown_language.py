@@ -20,7 +20,7 @@ from efim_lab.evaluation.report import cell, percent
 from efim_lab.evaluation.typist.lines import with_plain_line_ends
 from efim_lab.evaluation.typist.measurement import TypingReport
 from efim_lab.package_memories import PackageMemories
-from efim_ls.completion.answerers.phrases import SURE, PhraseSpeaker
+from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.languages import ANY, name_of
@@ -81,7 +81,7 @@ def measure(
     settings = Settings(model="" if folder == EMBEDDED else str(folder), model_languages=(ANY,), persist=False)
     tokenizer, arms = read_tokenizer(folder, read_config(folder)), dict[str, Callable[[Request], str]]()
     for known, level in product((FILE, REPOSITORY), LEVELS):
-        speaker = PhraseSpeaker(tokenizer, settings.max_new_tokens, settings.max_lines, level)
+        speaker = PhraseAnswerer(tokenizer, settings.max_new_tokens, settings.max_lines, level)
         arms[_label(known, level)] = partial(_speak, speaker, known)
     completer = Completer.load(settings, _silent)
     for known in (FILE, REPOSITORY):
@@ -144,7 +144,7 @@ def _label(known: str, level: float) -> str:
     return f"{known}, {level:.0%} sure or more{': the server' if level == SURE else ''}"
 
 
-def _speak(speaker: PhraseSpeaker, known: str, request: Request) -> str:
+def _speak(speaker: PhraseAnswerer, known: str, request: Request) -> str:
     return speaker.complete(_knowing(known, request), RecentSuggestions(), NEVER).text
 
 

@@ -21,11 +21,11 @@ from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import StopRule
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, PromptPart
 
-BASELINE_OWNER = Owner("baseline")  # of the one arena
+BASELINE_OWNER = FrameId("baseline")  # of the one arena
 ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 

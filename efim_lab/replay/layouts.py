@@ -78,15 +78,15 @@ class EfimWithExcerpts(Policy):
             self._similar = cursor, self._repository.similar(text, cursor)
         self._rests += 1
         self._offer(text, cursor)
-        yield self._of(self._planner.rested(text, cursor))
-        if renewed := self._planner.renewed(text, cursor):
+        yield self._of(self._planner.plan_at_rest(text, cursor))
+        if renewed := self._planner.plan_next(text, cursor):
             yield self._of(renewed)
 
     def _offer(self, text: str, cursor: int) -> None:
         if self._stable is NO_EXCERPTS:
             self._stable = self._repository.stable(text)
         at, similar = self._similar
-        self._planner.offer(self._stable._replace(volatile=similar if abs(cursor - at) <= NEARBY else ()))
+        self._planner.set_excerpts(self._stable._replace(volatile=similar if abs(cursor - at) <= NEARBY else ()))
 
     def _of(self, frame: Frame) -> PolicyPrompt:
         return PolicyPrompt(frame.ids, frame.plan.number, frame.plan.frame == "new")

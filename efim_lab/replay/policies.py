@@ -19,7 +19,7 @@ from efim_ls.completion.planning.planner import FRAMES, Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, Window
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.ids import Ids
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt.prompt import Prompt, build, order_parts, window_ids
@@ -86,7 +86,7 @@ def count_radix_rows(keystrokes: Iterable[Keystroke], policy: str, budget: Budge
 
 def _recompute(pool: Pool[TokenSequence], prompt: PolicyPrompt, ahead: bool) -> int:
     """Bring the frame's sequence to a prompt; return how many tokens were recomputed."""
-    sequence = pool.acquire(Owner(DOCUMENT, prompt.frame), prompt.ids)
+    sequence = pool.acquire(FrameId(DOCUMENT, prompt.frame), prompt.ids)
     recomputed = simulate_prefill(sequence, prompt.ids)
     if ahead:
         sequence.rows.mark_unneeded(len(prompt.ids) - recomputed)
@@ -170,7 +170,7 @@ class Efim(Policy):
     def prefetched(self, text: str, cursor: int) -> Iterator[PolicyPrompt]:
         """Return the cursor's frame and, if typed has nearly outgrown it, the one after it."""
         yield self._of(self._planner.plan(text, cursor))
-        if renewed := self._planner.renewed(text, cursor):
+        if renewed := self._planner.plan_next(text, cursor):
             yield self._of(renewed)
 
     def _of(self, frame: Frame) -> PolicyPrompt:

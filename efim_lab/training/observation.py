@@ -23,13 +23,13 @@ from model_runtime.engine.engine import Engine
 from model_runtime.engine.ngram_cache import matches, recency
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.prompt import prompt
 
 Floats = npt.NDArray[np.float64]
 
-OBSERVER_OWNER = Owner("")
+OBSERVER_OWNER = FrameId("")
 LONGEST_TARGET_LINE = 200  # characters; longer lines are data that no one types
 OTHERS = 4  # at most so many other files of the package are open; all others are in its memory
 LONGEST_MATCH = 16  # tokens; matches of 24 gain nothing more

@@ -11,19 +11,19 @@ from dataclasses import asdict, replace
 from time import perf_counter
 
 from efim_ls.access.reasons import without_prompt
-from efim_ls.completion.answerers.phrases import REACH, PhraseSpeaker
+from efim_ls.completion.answerers.phrases import PhraseAnswerer
 from efim_ls.completion.costs import CostMeter
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import open_model
 from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
-from efim_ls.completion.planning.window import Budget
-from efim_ls.completion.suggestions.explanation import Spoken, explained, suggestion
+from efim_ls.completion.planning.window import Budget, surroundings
+from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained, suggestion
 from efim_ls.completion.suggestions.recent import Remainder
-from efim_ls.completion.suggestions.shown import Beginning, likely_beginning
+from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Reason, Request
 from efim_ls.settings import Settings
@@ -36,7 +36,7 @@ from model_runtime.engine.output import stop_rule
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
@@ -62,13 +62,13 @@ class Completer:
         """
         self._client = client
         self._model, self._settings, self._budget, self._persistence = model, settings, budget, persistence
-        self._documents: dict[str, DocumentFrames] = {}  # most recently used last
+        self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
         self.languages = settings.model_languages or model.description.languages or (ANY,)
         self._phrases = None
         if settings.local_cache:
-            self._phrases = PhraseSpeaker(model.tokenizer, settings.max_new_tokens, settings.max_lines)
+            self._phrases = PhraseAnswerer(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
         most = model.excerpt_rows or budget.excerpt_tokens
@@ -100,7 +100,7 @@ class Completer:
         meter = CostMeter()
         try:
             frame = document.plan(request, cancel)
-            plan, owner = frame.plan, self._owner(request.uri, frame.plan)
+            plan, frame_id = frame.plan, self._frame_id(request.uri, frame.plan)
             meter.lap("plan")
             meter.frame(frame)
             left = document.suggestions.left(
@@ -117,7 +117,7 @@ class Completer:
             limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left.text) if left else NO_DRAFT
             better_line = _is_divisible(plan)  # another line may not reach the code that follows
-            made = self._model.engine.generate(owner, prompt, rule, limit, cancel, expected, better_line)
+            made = self._model.engine.generate(frame_id, prompt, rule, limit, cancel, expected, better_line)
             meter.generation(made)
             meter.lap()
             others = list[str]()
@@ -128,7 +128,7 @@ class Completer:
         meter.lap("alternatives")
         return self._answer(document, request, plan, made, others, meter)
 
-    def _speak(self, document: DocumentFrames, request: Request, cancel: Cancel) -> Answer:
+    def _speak(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
         """Answer in a language that the model does not know."""
         if self._phrases is None:
             return Answer("", reason="no phrase")
@@ -148,9 +148,9 @@ class Completer:
             return _nothing_to_prepare
 
         def frames(cancel: Cancel) -> list[Frame | None]:
-            planner = self._document(request.uri).offer(request.excerpts, request.withdrawn)
+            planner = self._document(request.uri).set_excerpts(request.excerpts, request.withdrawn)
             place = request.text, request.cursor, cancel
-            return [planner.rested(*place) if rested else planner.plan(*place), planner.renewed(*place)]
+            return [planner.plan_at_rest(*place) if rested else planner.plan(*place), planner.plan_next(*place)]
 
         return self._preparation(request.uri, frames)
 
@@ -160,7 +160,8 @@ class Completer:
         """Return work that prefetches what a first completion in a document will need."""
         if not knows(self.languages, language):
             return _nothing_to_prepare
-        return self._preparation(uri, lambda cancel: [self._document(uri).offer(excerpts).opening(text, cancel)])
+        state = self._document
+        return self._preparation(uri, lambda cancel: [state(uri).set_excerpts(excerpts).plan_unopened(text, cancel)])
 
     def explain(self, request: Request, answered: Answer | None = None) -> dict[str, object]:
         """Return the exact prompt that a request would send, its costs, and what was `answered` there last.
@@ -173,10 +174,10 @@ class Completer:
             told = suggestion(model.tokenizer, answered, document.spoken)
             return without_prompt() | {"reason": reason, "notice": unknown, "suggestion": told}
         planner = document.planner.copy()
-        planner.offer(request.excerpts or NO_EXCERPTS, request.withdrawn)
+        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
-        reusable = model.engine.reusable(self._owner(request.uri, plan), prompt.ids, prompt.isolated)
+        reusable = model.engine.reusable(self._frame_id(request.uri, plan), prompt.ids, prompt.isolated)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
         told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.spoken)
@@ -260,9 +261,9 @@ class Completer:
         engine = self._model.engine
         return Ahead(engine.computed_ahead, engine.wasted_ahead, self._ahead_ms)
 
-    def _document(self, uri: str) -> DocumentFrames:
+    def _document(self, uri: str) -> DocumentState:
         """Return a document's state and mark it as most recently used; may drop the oldest saved one."""
-        document = self._documents.pop(uri, None) or DocumentFrames(self._make_planner, self._persistence.recall(uri))
+        document = self._documents.pop(uri, None) or DocumentState(self._make_planner, self._persistence.recall(uri))
         self._documents[uri], document.closed = document, False
         if len(self._documents) > MOST_DOCUMENTS:
             old = next((uri for uri, each in self._documents.items() if not each.unsaved), None)
@@ -270,11 +271,11 @@ class Completer:
                 del self._documents[old]
         return document
 
-    def _owner(self, uri: str, plan: Plan) -> Owner:
-        return Owner(self._client + uri, plan.number)
+    def _frame_id(self, uri: str, plan: Plan) -> FrameId:
+        return FrameId(self._client + uri, plan.number)
 
     def _arena(self, uri: str, frame: Frame) -> Arena | None:
-        return self._model.engine.arena(self._owner(uri, frame.plan))
+        return self._model.engine.arena(self._frame_id(uri, frame.plan))
 
     def _preparation(self, uri: str, frames_of: Callable[[Cancel], list[Frame | None]]) -> Preparation:
         """Return work that plans once, when it starts: the document may change while the work is interrupted."""
@@ -295,8 +296,8 @@ class Completer:
     def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        owner, prompt = self._owner(uri, frame.plan), frame.prompt
-        return self._model.engine.prepare(owner, prompt.ids, cancel, prompt.isolated)
+        prompt = frame.prompt
+        return self._model.engine.prepare(self._frame_id(uri, frame.plan), prompt.ids, cancel, prompt.isolated)
 
     def _with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -309,9 +310,8 @@ class Completer:
         for other in request.others:
             cancel.check()
             self._model.tokenizer.encode(other)
-        text, plan, (_, _, below) = request.text, frame.plan, enclosing_line(request.text, request.cursor)
-        end = below + len(plan.tail)
-        before, after = text[max(0, plan.start - REACH) : plan.start], text[end : end + REACH]
+        plan, (_, _, below) = frame.plan, enclosing_line(request.text, request.cursor)
+        before, after = surroundings(request.text, plan.start, below + len(plan.tail))
         prompt = replace(frame.prompt, memory=request.memory)
         return surrounded(self._model.tokenizer, prompt, Surroundings(before, after, request.others))
 
@@ -327,7 +327,7 @@ class Completer:
 
     def _answer_known(
         self,
-        document: DocumentFrames,
+        document: DocumentState,
         request: Request,
         plan: Plan,
         prompt: Prompt,
@@ -337,18 +337,18 @@ class Completer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.renew(left)
         tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
-        arena = engine.arena(self._owner(request.uri, plan))
+        arena = engine.arena(self._frame_id(request.uri, plan))
         approximate = engine.approximate(arena, length, prompt.tokens) if arena else 0
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
-        document.spoken = Spoken(likelihood, left.typed, request.memory) if likelihood else None
+        document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
-        return _shown(likely_beginning(likelihood, left.typed, request.least, _is_divisible(plan)), meter)
+        return _shown(shown_part(likelihood, left.typed, request.least, _is_divisible(plan)), meter)
 
     def _answer(
         self,
-        document: DocumentFrames,
+        document: DocumentState,
         request: Request,
         plan: Plan,
         made: Generation,
@@ -365,16 +365,16 @@ class Completer:
                 request.text, request.cursor, each, request.others, cut, request.memory, plan.excerpts
             )
         meter.lap("postprocess")
-        document.spoken = Spoken(likelihood, 0, request.memory)
+        document.spoken = AnswerOrigin(likelihood, 0, request.memory)
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
-        answer = _shown(likely_beginning(likelihood, 0, request.least, _is_divisible(plan)), meter)
+        answer = _shown(shown_part(likelihood, 0, request.least, _is_divisible(plan)), meter)
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
 
-def _shown(beginning: Beginning, meter: CostMeter) -> Answer:
+def _shown(beginning: ShownPart, meter: CostMeter) -> Answer:
     return Answer(
         beginning.shown,
         meter.total(),

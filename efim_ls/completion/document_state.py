@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
-from efim_ls.completion.suggestions.explanation import Spoken
+from efim_ls.completion.suggestions.explanation import AnswerOrigin
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Request
 from model_runtime.cancel import Cancel
@@ -14,7 +14,7 @@ from model_runtime.counts.view import MemoryView
 from model_runtime.prompt.excerpts import NO_EXCERPTS, Excerpts
 
 
-class DocumentFrames:
+class DocumentState:
     """The engine thread's state of one document.
 
     A prefetched plan contains a suggestion that may never be accepted. Therefore only the frames of requests, which
@@ -28,7 +28,7 @@ class DocumentFrames:
         self.saved, self.closed, self.withdrawn = list(saved), False, False
         self._make = make
         self._memory: MemoryView | None = None
-        self.spoken: Spoken | None = None  # what the last answer was made from
+        self.spoken: AnswerOrigin | None = None  # what the last answer was made from
         self._excerpts = NO_EXCERPTS  # that were offered last
         self._planner: Planner | None = None
         self._asked: dict[int, Frame] = {}
@@ -39,8 +39,8 @@ class DocumentFrames:
         if self._planner is None:
             self._planner = self._make()
             if self._excerpts is not NO_EXCERPTS:
-                self._planner.offer(self._excerpts)
-            self._planner.recall(self.saved)
+                self._planner.set_excerpts(self._excerpts)
+            self._planner.restore(self.saved)
             self._asked = {frame.plan.number: frame for frame in self._planner.frames}
         return self._planner
 
@@ -79,9 +79,9 @@ class DocumentFrames:
         """Take other files' text out of all frames."""
         if self._planner is not None:
             shown = frozenset(each.file for frame in self._frames for each in frame.plan.excerpts.all)
-            self.offer(NO_EXCERPTS, shown)
+            self.set_excerpts(NO_EXCERPTS, shown)
 
-    def offer(self, excerpts: Excerpts | None, withdrawn: frozenset[str] = frozenset()) -> Planner:
+    def set_excerpts(self, excerpts: Excerpts | None, withdrawn: frozenset[str] = frozenset()) -> Planner:
         """Return the planner, which shows these excerpts in new frames, and those of `withdrawn` files in none.
 
         None is offered where prompts show no text of other files.
@@ -89,7 +89,7 @@ class DocumentFrames:
         if excerpts is None:
             return self.planner
         self._excerpts = excerpts
-        self.planner.offer(excerpts, withdrawn)
+        self.planner.set_excerpts(excerpts, withdrawn)
         if withdrawn:
             shown = {number: frame.plan.excerpts for number, frame in self._asked.items()}
             self._asked = {n: self._asked[n] for n, each in shown.items() if each.without(withdrawn) is each}
@@ -97,7 +97,7 @@ class DocumentFrames:
 
     def plan(self, request: Request, cancel: Cancel) -> Frame:
         """Return the frame for a request; raises Cancelled soon after `cancel()` is true."""
-        frame = self.offer(request.excerpts, request.withdrawn).plan(request.text, request.cursor, cancel)
+        frame = self.set_excerpts(request.excerpts, request.withdrawn).plan(request.text, request.cursor, cancel)
         self._asked[frame.plan.number] = frame
         return frame
 

@@ -66,7 +66,7 @@ class Address:
             raise
         return connection
 
-    def hello(self, want: str, **more: object) -> bytes:
+    def handshake(self, want: str, **more: object) -> bytes:
         """Return the line with which a connection to the daemon begins."""
         return json.dumps({"key": self.key, "want": want, **more}).encode() + b"\n"
 
@@ -79,7 +79,7 @@ class Address:
             return None
         with connection:
             connection.settimeout(seconds)
-            connection.sendall(self.hello(want, **more))
+            connection.sendall(self.handshake(want, **more))
             return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
     def join(self) -> socket.socket:

@@ -178,7 +178,7 @@ class Journal:
         messages += [body for asked, bodies in self._pending.items() if asked != number for body in bodies]
         return b"".join(map(framed, messages))
 
-    def farewell(self) -> list[bytes]:
+    def end_progress(self) -> list[bytes]:
         """Return what ends the client's displays of progress whose server has died."""
         ends = [_body("$/progress", {"token": token, "value": {"kind": "end"}}) for token in self._progress]
         self._progress.clear()

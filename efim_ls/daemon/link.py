@@ -54,7 +54,7 @@ class Link(io.RawIOBase):
         """
         link = cls(address, address.join())
         try:
-            link.connection.sendall(address.hello("serve"))
+            link.connection.sendall(address.handshake("serve"))
             link._process, link._patience = _accepted(link.messages), PATIENCE
         except Hung as error:
             link.give_up()

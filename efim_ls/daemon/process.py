@@ -160,15 +160,15 @@ class Daemon:
             del self._clients[client]
             self._wait_for_clients()
 
-    async def _serve(self, client: Client, reader: asyncio.StreamReader, hello: dict[str, object]) -> None:
-        match hello:
+    async def _serve(self, client: Client, reader: asyncio.StreamReader, handshake: dict[str, object]) -> None:
+        match handshake:
             case {"want": "serve", "key": self._address.key}:
                 await self._serve_editor(client, reader)
             case {"want": "status"}:
                 client.write(json.dumps(self._describe(client)).encode())
             case {"want": "complete", "key": self._address.key}:
-                client.write(json.dumps(await self._complete(hello)).encode())
-            case {"want": "stop", "key": str(key)} if hello.get("all") or shares_cache(self._address.key, key):
+                client.write(json.dumps(await self._complete(handshake)).encode())
+            case {"want": "stop", "key": str(key)} if handshake.get("all") or shares_cache(self._address.key, key):
                 client.write(b"{}")
                 self._stop()
             case {"want": "retire", "key": str(key)}:
@@ -265,7 +265,7 @@ class Daemon:
                     other.socket.unlink(missing_ok=True)
                     continue
                 with connection:
-                    connection.sendall(self._address.hello("retire"))
+                    connection.sendall(self._address.handshake("retire"))
 
     def _log(self, text: str) -> None:
         for client in self._clients:

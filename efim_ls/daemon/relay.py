@@ -129,7 +129,7 @@ class Relay:
         self._client_spoke.clear()
         with self._noting:
             shutting_down, is_waiting = self._journal.shutting_down, self._journal.is_waiting
-            last = self._journal.last_answers() if shutting_down else self._journal.farewell()
+            last = self._journal.last_answers() if shutting_down else self._journal.end_progress()
         self._write(*last)
         if shutting_down:
             threading.Event().wait()  # the client is about to end this process

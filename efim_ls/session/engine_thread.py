@@ -79,7 +79,7 @@ class EngineThread:
             self._enqueue(key, ticket)
         return ticket.waiter
 
-    def is_asked(self, key: Hashable) -> bool:
+    def is_pending(self, key: Hashable) -> bool:
         """Return whether a job with this key is unanswered."""
         return key in self._tickets
 
@@ -264,9 +264,9 @@ class EngineClient:
         """Queue a job that supersedes an older one with its key; see `EngineThread.run`."""
         return self._thread.run((self, key), job, after, client=self, turn=turn)
 
-    def is_asked(self, key: Hashable) -> bool:
+    def is_pending(self, key: Hashable) -> bool:
         """Return whether a job with this key is unanswered."""
-        return self._thread.is_asked((self, key))
+        return self._thread.is_pending((self, key))
 
     def supersede(self, key: Hashable) -> None:
         """Tell the job with this key, if there is one, to stop; its caller gets `Cancelled`."""

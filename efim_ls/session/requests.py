@@ -159,7 +159,7 @@ class Requests:
     def _wait_before(self, request: Request) -> float:
         if request.explicit:
             return 0.0
-        self.debounce.note_request(asyncio.get_running_loop().time(), self._engine.is_asked(request.uri))
+        self.debounce.note_request(asyncio.get_running_loop().time(), self._engine.is_pending(request.uri))
         return self.debounce.delay()
 
     def _job(self, request: Request, language: str) -> Job[Answer]:

@@ -21,7 +21,7 @@ from model_runtime.engine.output import Rule
 from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.prompt import Prompt
 
 _NONE = np.zeros(0)
@@ -103,7 +103,7 @@ class Alternatives:
     ) -> list[DecodedAnswer]:
         """Begin to decode answers in arenas that all documents share: frames are worth more."""
         answers = list[DecodedAnswer]()
-        owners = [Owner("", -number) for number in range(1, len(starts) + 1)]
+        owners = [FrameId("", -number) for number in range(1, len(starts) + 1)]
         for owner, start in zip(owners, starts, strict=True):
             ids = np.concatenate((prompt.ids, _tokens(start[:-1])))
             arena = self._pool.acquire(owner, ids, worth=1, excerpts=prompt.isolated)

@@ -19,7 +19,7 @@ from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.excerpt_library import ComputedExcerpt, ExcerptLibrary, ExcerptSource, Readied
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.kv.rows import Quality
 from model_runtime.prompt.prompt import Prompt
 
@@ -107,7 +107,7 @@ class Engine:
         self.library: ExcerptLibrary | None = None
         self._kv_source = kv_source
         self.computed_ahead = 0
-        self._last_owner: Owner | None = None
+        self._last_owner: FrameId | None = None
         self.context, self._decoder, self._pool = context, context.decoder, pool
         self.alternatives = Alternatives(context, pool, line_tokens)
 
@@ -119,7 +119,7 @@ class Engine:
 
     def generate(
         self,
-        owner: Owner,
+        owner: FrameId,
         prompt: Prompt,
         rule: Rule,
         limit: int,
@@ -161,7 +161,7 @@ class Engine:
             complete=best.output.complete,
         )
 
-    def prepare(self, owner: Owner, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
+    def prepare(self, owner: FrameId, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
         """Compute a prompt in advance until `cancel()` is true, its excerpts first; returns whether it is finished.
 
         If only the arena of the last answer is left, nothing is done.
@@ -196,7 +196,7 @@ class Engine:
         """Tokens computed ahead of need and dropped before an answer needed them."""
         return self._pool.wasted
 
-    def reusable(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> Reusable:
+    def reusable(self, owner: FrameId, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> Reusable:
         """Count the tokens of the owner's prompt that are already computed or stored; changes nothing."""
         computed, ahead = self._pool.reusable(owner, ids, excerpts), self._pool.ahead(owner, ids, excerpts)
         kept, stored = self.library.known(excerpts) if self.library else (0, 0)
@@ -209,7 +209,7 @@ class Engine:
         """Return the keys and values of an excerpt's token ids, if they are in RAM."""
         return self.library.get(text) if self.library else None
 
-    def arena(self, owner: Owner) -> Arena | None:
+    def arena(self, owner: FrameId) -> Arena | None:
         """Return the frame's arena, if it has one; it changes with the next call."""
         return self._pool.get(owner)
 

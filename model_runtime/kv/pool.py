@@ -17,7 +17,7 @@ WORTH_COPYING = 16  # tokens that a copy must save
 logger = logging.getLogger(__name__)
 
 
-class Owner(NamedTuple):
+class FrameId(NamedTuple):
     """A frame: its document's name and its number there; forks have negative numbers, and no document."""
 
     document: str
@@ -34,8 +34,8 @@ class Pool(Generic[S]):
     def __init__(self, make: Callable[[], S], size: int, place: Callable[[S], None] | None = None) -> None:
         """Lend at most `size` arenas; `place` writes the keys and values of an arena's excerpts into its room."""
         self._make, self.size, self._place = make, size, place
-        self._owned: OrderedDict[Owner, S] = OrderedDict()  # least recently used first
-        self._released: dict[Owner, None] = {}  # the first released first
+        self._owned: OrderedDict[FrameId, S] = OrderedDict()  # least recently used first
+        self._released: dict[FrameId, None] = {}  # the first released first
         self._all: list[S] = []
         self._free: list[S] = []  # that nobody has owned yet
 
@@ -45,7 +45,7 @@ class Pool(Generic[S]):
         return sum(arena.rows.wasted for arena in self._all)
 
     def acquire(
-        self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
+        self, owner: FrameId, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
     ) -> S:
         """Return the owner's arena with these excerpts, holding the longest prefix of `ids` that any arena holds.
 
@@ -66,7 +66,7 @@ class Pool(Generic[S]):
         self._owned[owner] = arena
         return arena
 
-    def reusable(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
+    def reusable(self, owner: FrameId, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
         """Count the tokens of a prompt that will need no pass once its owner acquires an arena; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
@@ -75,7 +75,7 @@ class Pool(Generic[S]):
             return min(held, arena.resumes_at(len(ids) - 1))
         return arena.reusable(ids, excerpts) if arena else 0
 
-    def ahead(self, owner: Owner, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
+    def ahead(self, owner: FrameId, ids: Ids, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> int:
         """Count those of the reusable tokens that were computed ahead of need for this owner; changes nothing."""
         previous = self.current_owner(owner)
         arena = None if previous is None else self._owned[previous]
@@ -83,7 +83,7 @@ class Pool(Generic[S]):
             return 0
         return arena.rows.ahead(arena.kept(ids, excerpts))
 
-    def get(self, owner: Owner) -> S | None:
+    def get(self, owner: FrameId) -> S | None:
         """Return the owner's arena, if it has one; changes nothing."""
         return self._owned.get(owner)
 
@@ -96,7 +96,7 @@ class Pool(Generic[S]):
         """Make the document's arenas the next to be reused; their tokens stay usable until then."""
         self.release([owner for owner in self._owned if owner.document == document])
 
-    def release(self, owners: Iterable[Owner]) -> None:
+    def release(self, owners: Iterable[FrameId]) -> None:
         """Make these owners' arenas the next to be reused, after those that were released before."""
         self._released |= dict.fromkeys(owner for owner in owners if owner in self._owned)
 
@@ -122,7 +122,7 @@ class Pool(Generic[S]):
             self._free.append(arena)
         return len(self._all)
 
-    def current_owner(self, owner: Owner) -> Owner | None:
+    def current_owner(self, owner: FrameId) -> FrameId | None:
         """Return the present owner of the arena that `owner` would get; None for an arena that nobody has owned.
 
         It is itself, else the first one that was released, nobody, or the least recently used one.

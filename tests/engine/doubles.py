@@ -27,7 +27,7 @@ from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.pool import WORTH_COPYING, Owner, Pool
+from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
 from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -95,7 +95,7 @@ class Watched(Engine):
 
     def generate(
         self,
-        owner: Owner,
+        owner: FrameId,
         prompt: Prompt,
         rule: Rule,
         limit: int,
@@ -108,7 +108,7 @@ class Watched(Engine):
         log.made = super().generate(owner, prompt, rule, limit, self._asked(cancel), expected, better_line)
         return log.made
 
-    def prepare(self, owner: Owner, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
+    def prepare(self, owner: FrameId, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
         """As an engine does."""
         self.log = Log()
         return super().prepare(owner, ids, self._asked(cancel), excerpts)
@@ -183,7 +183,7 @@ class WatchedPool(Pool[Arena]):
         return self.made[-1]
 
     def acquire(
-        self, owner: Owner, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
+        self, owner: FrameId, ids: Ids, worth: int = WORTH_COPYING, excerpts: IsolatedExcerpts = NONE_ISOLATED
     ) -> Arena:
         arena = super().acquire(owner, ids, worth, excerpts)
         if owner.frame >= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
@@ -26,7 +26,7 @@ def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
     """Give a completer what another one has planned and suggested, and nothing that it has computed."""
     for name, document in {uri: None, **warm._documents}.items():
         saved = document.saved if document else warm._persistence.recall(name)
-        twin = cold._documents[name] = DocumentFrames(cold._make_planner, saved)
+        twin = cold._documents[name] = DocumentState(cold._make_planner, saved)
         if document and document.unsaved:
             twin._planner = document.planner.copy()
         if document:

@@ -13,7 +13,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.engine.output import Rule
 from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt, build, heal
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -22,7 +22,7 @@ from tests.models import CODE
 
 HEAD = CODE[: CODE.index("def write")]
 TAIL = CODE[CODE.index("def total") :]
-A, B, C = Owner("a"), Owner("b"), Owner("c")
+A, B, C = FrameId("a"), FrameId("b"), FrameId("c")
 TIE = 1e-4  # two tokens whose scores are this close are equally good
 
 
@@ -63,7 +63,7 @@ def generate(
     prompt: Prompt,
     rule: Rule = ENDLESS,
     limit: int = 12,
-    owner: Owner = A,
+    owner: FrameId = A,
     cancel: Cancel = NEVER,
     expected: Ids = NO_DRAFT,
 ) -> Generation:

@@ -25,12 +25,12 @@ from model_runtime.decoder.gpu.biases import BiasBlock, bias_of, bias_of_rows, u
 from model_runtime.decoder.gpu.decoder import GpuDecoder  # noqa: E402
 from model_runtime.decoder.gpu.device import Device, GpuFormat  # noqa: E402
 from model_runtime.decoder.gpu.graphs import graph_recorder, unrecorded  # noqa: E402
-from model_runtime.decoder.gpu.likeliest import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
+from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
 from model_runtime.kv.arena import Arena  # noqa: E402
-from model_runtime.kv.pool import Owner  # noqa: E402
+from model_runtime.kv.pool import FrameId  # noqa: E402
 from model_runtime.kv.rows import Quality  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
 from model_runtime.loading.load import Model, load  # noqa: E402
@@ -352,10 +352,10 @@ def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(
     assert there.kv.fingerprint != here.kv.fingerprint
     prompts = [build(here.tokenizer, here.template, CODE[end - 200 : end], "", "") for end in range(200, 1000, 40)]
     texts = [
-        [model.engine.generate(Owner("a"), prompt, ENDLESS, 8, NEVER).text for prompt in prompts]
+        [model.engine.generate(FrameId("a"), prompt, ENDLESS, 8, NEVER).text for prompt in prompts]
         for model in (here, there)
     ]
     same = [one == other for one, other in zip(*texts, strict=True)]
     assert sum(same) >= 0.8 * len(same)
     with pytest.raises(Cancelled):
-        there.engine.generate(Owner("stopped"), prompts[0], ENDLESS, 8, Cancel(lambda: True))
+        there.engine.generate(FrameId("stopped"), prompts[0], ENDLESS, 8, Cancel(lambda: True))

@@ -59,7 +59,7 @@ class AskedCompleter(Completer):
     def prompt(self, request: Request) -> Prompt:
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
         planner = self._document(request.uri).planner.copy()
-        planner.offer(request.excerpts or NO_EXCERPTS, request.withdrawn)
+        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
         return self._with_surroundings(request, planner.plan(request.text, request.cursor), NEVER)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from efim_lab.evaluation.typist.figures import TypistFigures, VisitedLine, figures
 from efim_lab.evaluation.typist.keys import TypedKey
 from efim_lab.evaluation.typist.typists import TYPISTS, visits
-from efim_ls.completion.suggestions.shown import likely_beginning
+from efim_ls.completion.suggestions.shown import shown_part
 from model_runtime.engine.probability import TextProbability, WordEnd
 
 LEVELS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -36,7 +36,7 @@ def at_level(key: TypedKey, least: float) -> TypedKey:
     """Return a key as it would be if what is shown had to have this probability; as it is without words."""
     if not key.words:
         return key
-    cut = likely_beginning(RecordedLikelihood(key.shown + key.hidden, key.words), 0, least)
+    cut = shown_part(RecordedLikelihood(key.shown + key.hidden, key.words), 0, least)
     return replace(key, shown=cut.shown, hidden=cut.hidden, confidence=cut.probability)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
@@ -22,11 +23,10 @@ from model_runtime.prompt.tokenizer import Tokenizer
 SURE = 0.5
 ASKED = 0.1  # the same for ghost text that the user asks for by key
 SHORTEST = 2  # characters: accepting one takes as many keys as typing it
-REACH = 1 << 16  # characters before and after the cursor's line that are counted: nearly always the whole file
 LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is data
 
 
-class PhraseSpeaker:
+class PhraseAnswerer:
     """Answers requests from counts over the user's own texts. Used on the engine thread only."""
 
     def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int, sure: float = SURE) -> None:
@@ -55,7 +55,7 @@ class PhraseSpeaker:
     def refusal(self, request: Request) -> Reason | None:
         """Return why no phrase is looked for at a place, None if one is."""
         start, _, below = enclosing_line(request.text, request.cursor)
-        if "\0" in request.text[max(0, start - REACH) : below + REACH]:
+        if "\0" in request.text[max(0, start - SURROUNDING_CHARACTERS) : below + SURROUNDING_CHARACTERS]:
             return "binary text"
         return "line too long" if request.cursor - start > LONGEST_LINE else None
 
@@ -66,7 +66,7 @@ class PhraseSpeaker:
         for other in request.others:  # each is tokenized once, which may take milliseconds
             cancel.check()
             self._tokenizer.encode(other)
-        above, after = text[max(0, start - REACH) : start], text[below : below + REACH]
+        above, after = surroundings(text, start, below)
         line, rest = text[start : request.cursor], text[request.cursor : end]
         history, stub = history_of(self._tokenizer, (*request.others, after), above, line)
         meter.lap("tokenize")

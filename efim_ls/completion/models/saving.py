@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from efim_ls.access.secrets import may_reach_disk
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.planning.notes import note_of, plans_of
 from efim_ls.completion.planning.planner import Frame, Plan
 from efim_ls.completion.planning.window import Budget
@@ -116,7 +116,7 @@ class KvPersistence:
     def save(
         self,
         uri: str,
-        document: DocumentFrames,
+        document: DocumentState,
         arena_of: ArenaOf,
         cancel: Cancel,
         excerpt_of: ExcerptOf = lambda _: None,

@@ -110,7 +110,7 @@ class Planner:
         self._offered = NO_EXCERPTS
         self._withdrawn = frozenset[str]()
 
-    def offer(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
+    def set_excerpts(self, excerpts: Excerpts, withdrawn: frozenset[str] = frozenset()) -> None:
         """Let new frames show these excerpts; what others show of files that are `withdrawn` goes at once.
 
         The volatile ones are shown where the cursor rests: nobody waits for them.
@@ -127,7 +127,7 @@ class Planner:
         """
         return self._remember(self._cheapest(self._fitting(text, cursor), self._new(text, cursor, cancel), cancel))
 
-    def opening(self, text: str, cancel: Cancel = NEVER) -> Frame:
+    def plan_unopened(self, text: str, cancel: Cancel = NEVER) -> Frame:
         """Return a frame to prefetch for a text without a known cursor: where the last frame ended.
 
         Without one, return a frame whose head is as much of the text's beginning as fits: the prompt of any place in
@@ -135,10 +135,10 @@ class Planner:
         """
         if self._frames:
             last = self._frames[-1].plan
-            return self.rested(text, min(len(text), last.start + len(last.head) + len(last.typed)), cancel)
-        return self.rested(text, len(self._window.beginning(text, 0, self._budget.head)), cancel)
+            return self.plan_at_rest(text, min(len(text), last.start + len(last.head) + len(last.typed)), cancel)
+        return self.plan_at_rest(text, len(self._window.beginning(text, 0, self._budget.head)), cancel)
 
-    def rested(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
+    def plan_at_rest(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame:
         """Return the frame to prefetch where the cursor rests, with the excerpts that are offered now.
 
         Volatile ones stay until others are offered: to take them away would cost as much as to change them.
@@ -149,7 +149,7 @@ class Planner:
             offered = offered._replace(volatile=frame.plan.excerpts.volatile)
         return self._remember(self._showing(frame, offered))
 
-    def renewed(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
+    def plan_next(self, text: str, cursor: int, cancel: Cancel = NEVER) -> Frame | None:
         """Return a frame to prefetch if typed has nearly outgrown the last one, else None."""
         if not self._frames or self._window.fits(self._frames[-1].plan.typed, self._budget.typed * 3 // 4):
             return None
@@ -164,7 +164,7 @@ class Planner:
         """The remembered frames, most recently used last."""
         return tuple(self._frames)
 
-    def recall(self, plans: Iterable[Plan]) -> None:
+    def restore(self, plans: Iterable[Plan]) -> None:
         """Adopt the frames of the document's earlier planner, most recently used last."""
         for plan in plans:
             shown = replace(plan, number=self._made, excerpts=self._offered)

@@ -16,7 +16,13 @@ STARVED = 8  # a head below 1/8 of its budget, with more text above, shows the m
 BLANK_LINES = re.compile(r"\s*[\r\n]")
 OPENING = 256  # characters that identify a window's start
 PATHS = 64  # tokens for the names of the repository and of the document before excerpts of other files
+SURROUNDING_CHARACTERS = 1 << 16  # on each side of a window that are counted, too: nearly always the whole file
 FURTHEST_MOVE = 1 << 20  # characters: a window moved further by one edit is not searched for, but made again
+
+
+def surroundings(text: str, start: int, end: int) -> tuple[str, str]:
+    """Return the text before `start` and after `end`, as far as it is counted."""
+    return text[max(0, start - SURROUNDING_CHARACTERS) : start], text[end : end + SURROUNDING_CHARACTERS]
 
 
 @dataclass(frozen=True)

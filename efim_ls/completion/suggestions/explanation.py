@@ -34,7 +34,7 @@ WITH_MARKERS = frozenset({"marker", "preamble", "definitions", "volatile"})
 PartCost = Literal["kept", "ahead", "disk", "recomputed"]
 
 
-class Spoken(NamedTuple):
+class AnswerOrigin(NamedTuple):
     """What an answer was made from: a text with its chances, from its character `start` on.
 
     `memory` is the view of the repository that the text was chosen with.
@@ -45,7 +45,7 @@ class Spoken(NamedTuple):
     memory: MemoryView | None
 
 
-class ShownPart(NamedTuple):
+class ExplainedPart(NamedTuple):
     """A piece of a prompt that lies in one part of it and has one cost.
 
     `cost` says where its keys and values came from: `kept` in memory, computed `ahead` of need, read back from where
@@ -76,7 +76,7 @@ def explained(
     frame: Frame,
     costs: Costs,
     answered: Answer | None,
-    spoken: Spoken | None,
+    spoken: AnswerOrigin | None,
 ) -> dict[str, object]:
     """Return a frame's prompt with its parts and costs as plain values, and what was `answered` with it last."""
     plan, prompt = frame.plan, frame.prompt
@@ -114,19 +114,19 @@ def shown_excerpts(tokenizer: Tokenizer, template: Template, frame: Frame, costs
     return found
 
 
-def prompt_parts(tokenizer: Tokenizer, prompt: Prompt, costs: Costs) -> list[ShownPart]:
+def prompt_parts(tokenizer: Tokenizer, prompt: Prompt, costs: Costs) -> list[ExplainedPart]:
     """Return a prompt in order, split where its part or the cost changes; the texts together are the whole prompt."""
-    ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ShownPart]()
+    ends, start, found = _cost_ends(costs, prompt.tokens), 0, list[ExplainedPart]()
     for part in prompt.parts:
         decode = tokenizer.decode if part.name in WITH_MARKERS else _decoder(tokenizer)
         for cost, from_here, to_here in _overlaps(ends, start, start + len(part.ids)):
             text = decode(part.ids[from_here - start : to_here - start])
-            found.append(ShownPart(part.name, text, to_here - from_here, cost))
+            found.append(ExplainedPart(part.name, text, to_here - from_here, cost))
         start += len(part.ids)
     return found
 
 
-def suggestion(tokenizer: Tokenizer, answer: Answer | None, spoken: Spoken | None) -> dict[str, object] | None:
+def suggestion(tokenizer: Tokenizer, answer: Answer | None, spoken: AnswerOrigin | None) -> dict[str, object] | None:
     """Return what an answer showed and hid as plain values, with who said each word; None if that is nothing.
 
     `spoken` is what the last answer was made from.
@@ -153,7 +153,7 @@ def spent_on(prompt: Prompt, answer: Answer | None) -> Costs | None:
     return costs if spent == sizes else None
 
 
-def _who_said(tokenizer: Tokenizer, spoken: Spoken, start: int, end: int) -> dict[str, object]:
+def _who_said(tokenizer: Tokenizer, spoken: AnswerOrigin, start: int, end: int) -> dict[str, object]:
     """Return the shares of who said some characters, and the places if the repository said enough of them."""
     likelihood, memory = spoken.likelihood, spoken.memory
     shares, sources = likelihood.shares(start, end), list[dict[str, object]]()

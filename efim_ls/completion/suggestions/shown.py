@@ -22,7 +22,7 @@ UNFINISHED = (*OPENERS, ",", "\\")  # a statement goes on behind these at a line
 
 
 @dataclass(frozen=True)
-class Beginning:
+class ShownPart:
     """What is shown of a suggestion and what stays hidden behind it.
 
     `probability` is that of all that is shown or, if nothing is, of the first word. `words` are the pieces of both
@@ -35,7 +35,7 @@ class Beginning:
     words: tuple[tuple[str, float], ...]
 
 
-def likely_beginning(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> Beginning:
+def shown_part(likelihood: TextProbability, start: int, least: float, divisible: bool = True) -> ShownPart:
     """Return what to show of a suggestion from its character `start` on, with probability `least` or more.
 
     A `least` of 0 shows all. If the suggestion is not `divisible`, because code follows that it must reach, all of it
@@ -44,13 +44,13 @@ def likely_beginning(likelihood: TextProbability, start: int, least: float, divi
     text, ends = likelihood.text, likelihood.word_ends(start)
     words = _words(text, start, ends)
     if not ends or not ends[0].probability >= least:  # NaN is below any limit
-        return Beginning("", text[start:], ends[0].probability if ends else 0.0, words)
+        return ShownPart("", text[start:], ends[0].probability if ends else 0.0, words)
     if not least:
-        return Beginning(text[start:], "", ends[-1].probability, words)
+        return ShownPart(text[start:], "", ends[-1].probability, words)
     end = _last_shown(text, start, ends, least) if divisible else ends[-1]
     if not end.probability >= least:
-        return Beginning("", text[start:], end.probability, words)
-    return Beginning(text[start : end.at], text[end.at :], end.probability, words)
+        return ShownPart("", text[start:], end.probability, words)
+    return ShownPart(text[start : end.at], text[end.at :], end.probability, words)
 
 
 def _last_shown(text: str, start: int, ends: list[WordEnd], least: float) -> WordEnd:

@@ -21,8 +21,8 @@ from model_runtime.decoder.gpu.device import GpuFormat, shares_head
 from model_runtime.decoder.gpu.graphs import PassInputs, Record, RecordedPasses
 from model_runtime.decoder.gpu.kernels import Kernels, current_device, rotation_factors
 from model_runtime.decoder.gpu.layers import WeightUploader
-from model_runtime.decoder.gpu.likeliest import LikeliestTable
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab, SlabArena
+from model_runtime.decoder.gpu.top_tokens import TopTokensTable
 from model_runtime.decoder.layers import fused, head, norm
 from model_runtime.decoder.tensors import as_tensor
 from model_runtime.ids import Ids
@@ -78,7 +78,7 @@ class GpuDecoder:
             for each in rotation_factors(torch.as_tensor(rotations_of(config.rope, config.head_dim, slab.slot)))
         )
         self._done = torch.cuda.Event() if slab.k.is_cuda else None
-        self._listed: tuple[LikeliestTable, list[int]] | None = None  # of the last pass: its table, its spans' rows
+        self._listed: tuple[TopTokensTable, list[int]] | None = None  # of the last pass: its table, its spans' rows
         choices = min(tokens or config.vocab, config.vocab)
         with torch.no_grad():
             self._steps = RecordedPasses(

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from model_runtime.decoder.gpu.biases import Bias, bias_of_rows, update_bias
-from model_runtime.decoder.gpu.likeliest import LISTED_ROWS, LikeliestTable
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab
+from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS, TopTokensTable
 from model_runtime.ids import Ids
 
 WARM_UPS = 2  # passes before recording: the first compiles kernels, which no recording may
@@ -53,7 +53,7 @@ class RecordedPass:
         nothing = np.zeros(0, dtype=np.int32)
         self._fill(nothing, nothing, nothing, nothing)
         inputs = PassInputs(table[0], table[1], table[2], self._bias)
-        self.likeliest = likeliest = LikeliestTable(rows, choices, device) if rows <= LISTED_ROWS else None
+        self.likeliest = likeliest = TopTokensTable(rows, choices, device) if rows <= LISTED_ROWS else None
 
         def listed() -> torch.Tensor:
             logits = step(inputs)
@@ -92,7 +92,7 @@ class RecordedPasses:
 
     def __init__(self, slab: Slab, step: Step, record: Record, choices: int) -> None:
         """Record every width, the narrowest first, so that kernels are compiled just for one row and for several."""
-        self.likeliest: LikeliestTable | None = None
+        self.likeliest: TopTokensTable | None = None
         self._widths = {rows: RecordedPass(rows, slab, step, record, choices) for rows in WIDTHS}
 
     def run(self, ids: Ids, positions: Ids, firsts: Ids, begins: Ids) -> torch.Tensor:

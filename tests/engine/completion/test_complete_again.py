@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import NEVER, Cancel
 from tests.engine.completion.test_complete import FITTING, SETTINGS, Make, ask, maker
@@ -42,7 +42,7 @@ class Place:
     def afresh(self, made: Make, typed: str, *, explicit: bool = False) -> str:
         """What is suggested there by one that knows of no suggestion and holds nothing."""
         completer, _ = made()
-        completer._documents[URI] = twin = DocumentFrames(completer._make_planner)
+        completer._documents[URI] = twin = DocumentState(completer._make_planner)
         twin._planner = self.completer._documents[URI].planner.copy()
         text = self.before + typed
         return ask(completer, text + self.after, len(text), URI, explicit=explicit).text

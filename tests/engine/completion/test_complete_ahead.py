@@ -38,7 +38,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    for name in ("plan", "renewed"):
+    for name in ("plan", "plan_next"):
         monkeypatch.setattr(Planner, name, noted(name))
     return calls
 
@@ -88,7 +88,7 @@ def test_interrupted_work_plans_once_and_loses_nothing(made: Make, planned: list
         ask(completer, "y = 2\n" * 9, 20, B)
     assert prepare(NEVER)
     assert prepare(NEVER)
-    assert planned.count("renewed") == 1
+    assert planned.count("plan_next") == 1
     assert planned.count("plan") == 1 + 3
     assert completer.ahead == Ahead(tokens, 0)
     assert ask(completer, CODE, PLACE, A).costs.recomputed == 0

@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 import pytest
 
-from efim_ls.completion.completer import REACH
+from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS
 from efim_ls.request import Request
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.counts.view import MemoryView
@@ -59,11 +59,11 @@ def test_other_documents_are_read_the_one_used_last_nearest(made: Make, tokenize
 
 def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenizer) -> None:
     completer, engine = made()
-    text = "x = 1\n" * (4 * REACH // 6)
+    text = "x = 1\n" * (4 * SURROUNDING_CHARACTERS // 6)
     ask(completer, text, len(text) // 2)
     after, before = history_of(engine, tokenizer)
-    assert REACH <= len(after) <= REACH + 2000
-    assert REACH <= len(before) <= REACH + 2000
+    assert SURROUNDING_CHARACTERS <= len(after) <= SURROUNDING_CHARACTERS + 2000
+    assert SURROUNDING_CHARACTERS <= len(before) <= SURROUNDING_CHARACTERS + 2000
 
 
 def test_without_a_local_cache_no_other_document_is_tokenized(folder: Path) -> None:

@@ -15,7 +15,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from tests.models import CODE, Tiny, make
 
 A, B = "file:///a.py", "file:///b.py"
@@ -91,13 +91,13 @@ def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
     first, second = start(), start()
     ask(first)
     ask(second)
-    arena = first._model.engine.arena(Owner(A, 0))
+    arena = first._model.engine.arena(FrameId(A, 0))
     assert arena is not None
     keys, values, ids = arena.k.copy(), arena.v.copy(), arena.ids.copy()
     first.close(10)
     third = start()
     ask(third)
-    other = third._model.engine.arena(Owner(A, 0))
+    other = third._model.engine.arena(FrameId(A, 0))
     assert other is not None
     n = min(other.length, len(ids))
     assert other.ids[:n].tolist() == ids[:n].tolist()
@@ -270,7 +270,7 @@ def test_fetching_stops_with_its_request(start: Start) -> None:
     second = start()
     questions = iter([False] * 3)
     answer = second.complete(Request(A, CODE, CURSOR, True), Cancel(lambda: next(questions, None) is None))
-    arena = second._model.engine.arena(Owner(A, 0))
+    arena = second._model.engine.arena(FrameId(A, 0))
     assert answer.reason == "superseded"
     assert arena is not None and 0 < arena.length <= 4 * 16
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseSpeaker
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted
@@ -35,8 +35,8 @@ URI = "file:///a.ts"
 LINES = CODE.splitlines(keepends=True)
 
 
-def speaker(tokenizer: Tokenizer) -> PhraseSpeaker:
-    return PhraseSpeaker(tokenizer, max_new_tokens=64, max_lines=12)
+def speaker(tokenizer: Tokenizer) -> PhraseAnswerer:
+    return PhraseAnswerer(tokenizer, max_new_tokens=64, max_lines=12)
 
 
 def asked(text: str, cursor: int, **more: Any) -> Request:
@@ -44,7 +44,7 @@ def asked(text: str, cursor: int, **more: Any) -> Request:
 
 
 @pytest.fixture(scope="module")
-def embedded() -> PhraseSpeaker:
+def embedded() -> PhraseAnswerer:
     return speaker(Tokenizer(EMBEDDED / "tokenizer.json"))
 
 
@@ -58,7 +58,7 @@ def made(folder: Path) -> Make:
 
 
 @pytest.mark.parametrize("drawn", CASES.values(), ids=CASES.keys())
-def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseSpeaker, drawn: str) -> None:
+def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseAnswerer, drawn: str) -> None:
     before, _, marked = drawn.partition("├")
     expected, _, after = marked.partition("┤")
     answer = embedded.complete(asked(before + after, len(before)), RecentSuggestions(), NEVER)
@@ -66,7 +66,7 @@ def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseSpeaker, drawn:
     assert (answer.reason is None) == bool(expected)
 
 
-def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseSpeaker) -> None:
+def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> None:
     text = 'log.info("a");\nlog.info("b");\nlog.warn("c");\nlog.'
     unasked, by_key = (
         embedded.complete(asked(text, len(text), explicit=explicit, least=least), RecentSuggestions(), NEVER)
@@ -76,7 +76,7 @@ def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseSpeaker) -> None
     assert by_key.text.startswith("info")
 
 
-def test_min_confidence_raises_the_gate(embedded: PhraseSpeaker) -> None:
+def test_min_confidence_raises_the_gate(embedded: PhraseAnswerer) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]
     sure = embedded.complete(asked(before, len(before)), RecentSuggestions(), NEVER)
@@ -85,14 +85,14 @@ def test_min_confidence_raises_the_gate(embedded: PhraseSpeaker) -> None:
     assert len(higher.text) < len(sure.text)
 
 
-def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseSpeaker) -> None:
+def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseAnswerer) -> None:
     text, other = "zebra.brushedBy", "zebra.brushedByKeeper(path);\n" * 4
     assert embedded.complete(asked(text, len(text)), RecentSuggestions(), NEVER).text == ""
     beside = embedded.complete(asked(text, len(text), others=(other,)), RecentSuggestions(), NEVER)
     assert beside.text.startswith("Keeper(path)")
 
 
-def test_the_repository_is_read(embedded: PhraseSpeaker) -> None:
+def test_the_repository_is_read(embedded: PhraseAnswerer) -> None:
     tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
     text = "if (ready) zebra.brushedBy"
     known = memory_of(tokenizer, *[f"{text}Keeper(path, true);\n"] * 4)
@@ -101,10 +101,10 @@ def test_the_repository_is_read(embedded: PhraseSpeaker) -> None:
         assert answer.text.startswith("Keeper(path") is finished
 
 
-def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseSpeaker) -> None:
+def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseAnswerer) -> None:
     tokenizer, text = Tokenizer(EMBEDDED / "tokenizer.json"), "if (ready) zebra.brushedBy"
     old, new = (memory_of(tokenizer, *[f"{text}{name}(path);\n"] * 4).without(()) for name in ("Keeper", "Nobody"))
-    document = DocumentFrames(lambda: pytest.fail("nothing is planned"))
+    document = DocumentState(lambda: pytest.fail("nothing is planned"))
 
     def ask(typed: str, memory: MemoryView, explicit: bool = False) -> str:
         request = asked(text + typed, len(text + typed), explicit=explicit, memory=memory)
@@ -116,12 +116,12 @@ def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseSpeake
     assert ask("", new, explicit=True).startswith("Nobody(")
 
 
-def test_what_is_no_code_gets_nothing(embedded: PhraseSpeaker) -> None:
+def test_what_is_no_code_gets_nothing(embedded: PhraseAnswerer) -> None:
     for text, reason in (("a\0b\nfoo", "binary text"), ("x" * (LONGEST_LINE + 1), "line too long")):
         assert embedded.complete(asked(text, len(text)), RecentSuggestions(), NEVER).reason == reason
 
 
-def test_it_stops_between_two_tokens(embedded: PhraseSpeaker) -> None:
+def test_it_stops_between_two_tokens(embedded: PhraseAnswerer) -> None:
     text = LINES[0] * 3
     answer = embedded.complete(asked(text, len(text)), RecentSuggestions(), Cancel(lambda: True))
     assert (answer.text, answer.reason) == ("", "superseded")

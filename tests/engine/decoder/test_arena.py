@@ -15,7 +15,7 @@ from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.engine.sampler import Choices
 from model_runtime.kv.arena import FP32, Arena, arena_bytes
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from tests.engine.doubles import fetched, ids_of
 
 CAPACITY = 48
@@ -24,7 +24,7 @@ CONFIG = ModelConfig(
     norm_eps=1e-5, rope=Rope(), context=CAPACITY, tied=True, end_ids=(0,),
 )  # fmt: skip
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
-OWNERS = st.builds(Owner, st.sampled_from("ab"), st.integers(0, 1))
+OWNERS = st.builds(FrameId, st.sampled_from("ab"), st.integers(0, 1))
 
 
 def named(tokens: Sequence[int]) -> list[float]:
@@ -146,7 +146,7 @@ class ArenaPool(RuleBasedStateMachine):
         return arena
 
     @rule(owner=OWNERS, tokens=token_lists(), computed=st.floats(0, 1), ahead=st.booleans())
-    def request(self, owner: Owner, tokens: list[int], computed: float, ahead: bool) -> None:
+    def request(self, owner: FrameId, tokens: list[int], computed: float, ahead: bool) -> None:
         told = self.pool.reusable(owner, ids_of(tokens))
         arena = self.pool.acquire(owner, ids_of(tokens))
         assert told == arena.reusable(ids_of(tokens))
@@ -179,9 +179,9 @@ TestArenaPool = ArenaPool.TestCase
 
 def test_a_long_common_prefix_is_copied_and_the_arena_it_comes_from_keeps_it() -> None:
     pool = Pool(lambda: Arena(CONFIG, CAPACITY), 2)
-    first = pool.acquire(Owner("a"), ids_of(TEXTS[0]))
+    first = pool.acquire(FrameId("a"), ids_of(TEXTS[0]))
     compute(first, TEXTS[0])
-    second = pool.acquire(Owner("b"), ids_of(TEXTS[3]))
+    second = pool.acquire(FrameId("b"), ids_of(TEXTS[3]))
     assert second.ids.tolist() == [1] * 24
     assert first.ids.tolist() == TEXTS[0]
     assert_sound(second)

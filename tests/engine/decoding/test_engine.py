@@ -18,7 +18,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import NO_SURROUNDINGS, Surroundings, build
 from model_runtime.prompt.template import find_template
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -37,7 +37,7 @@ typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "def rea
 @settings(deadline=None, max_examples=40)
 @given(requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B]), st.integers(1, 14)), min_size=1, max_size=8))
 def test_what_an_answer_is_said_to_cost_is_what_it_cost(
-    decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner, int]]
+    decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, FrameId, int]]
 ) -> None:
     """A token is known, or it is asked for. Each pass but those for the prompt gives a token; a draft gives more."""
     engine = paced(Watched(decoder, tokenizer), Eager())
@@ -151,7 +151,7 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
     monkeypatch.setattr(Arena, "__init__", counted)
     engine, generator, seen = Watched(decoder, tokenizer, arenas=arenas), random.Random(0), set[tuple[int, int]]()
     for _ in range(120):
-        owner, at = Owner(generator.choice("abc"), generator.randrange(3)), generator.randrange(len(LINES))
+        owner, at = FrameId(generator.choice("abc"), generator.randrange(3)), generator.randrange(len(LINES))
         prompt = prompt_of(tokenizer, LINES[at], "\n".join(LINES[max(0, at - generator.randrange(20)) : at]))
         match generator.randrange(6):
             case 0:

@@ -14,7 +14,7 @@ from model_runtime.cancel import NEVER, Cancel, Cancelled
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.pass_costs import PassCosts
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ONE_LINE, Watched
@@ -187,7 +187,7 @@ def test_engines_that_mix_otherwise_share_what_was_prepared(decoder: Decoder, to
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\n", OTHER, "x = 1\ny"])
 patience = st.integers(0, 12)
 works = st.lists(
-    st.tuples(st.sampled_from([A, B, Owner("a", 1)]), typed_texts, st.booleans(), patience), min_size=1, max_size=8
+    st.tuples(st.sampled_from([A, B, FrameId("a", 1)]), typed_texts, st.booleans(), patience), min_size=1, max_size=8
 )
 
 
@@ -196,7 +196,7 @@ works = st.lists(
 def test_whatever_was_prepared_and_stopped_before_the_answer_is_the_cold_one(
     decoder: Decoder,
     tokenizer: Tokenizer,
-    works: list[tuple[Owner, str, bool, int]],
+    works: list[tuple[FrameId, str, bool, int]],
     typed: str,
     arenas: int,
     cache: bool,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.planner import Frame, Plan
 from efim_ls.completion.planning.window import Budget
@@ -23,7 +23,7 @@ from model_runtime.engine.engine import Generation
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.format import KvFormat
-from model_runtime.kv.pool import Owner
+from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
@@ -77,20 +77,22 @@ class Served:
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
         self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
-        return self.model.engine.generate(Owner(URI, frame), prompt, ENDLESS, 6, NEVER, better_line=True)
+        return self.model.engine.generate(FrameId(URI, frame), prompt, ENDLESS, 6, NEVER, better_line=True)
 
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""
-        arena = self.model.engine.arena(Owner(URI, frame))
+        arena = self.model.engine.arena(FrameId(URI, frame))
         assert arena and arena.excerpts == prompt.isolated and arena.common(prompt.ids) == len(prompt.ids)
         rows = slice(ROOM - prompt.isolated.tokens, ROOM + len(prompt.ids))
         return np.stack([arena.k[:, :, rows], arena.v[:, :, rows]])
 
     def save(self) -> None:
         assert self.persistence
-        document, engine = DocumentFrames(lambda: pytest.fail()), self.model.engine
+        document, engine = DocumentState(lambda: pytest.fail()), self.model.engine
         document.asked = lambda: list(self._frames.values())  # pyright: ignore[reportAttributeAccessIssue]
-        self.persistence.save(URI, document, lambda f: engine.arena(Owner(URI, f.plan.number)), NEVER, engine.excerpt)
+        self.persistence.save(
+            URI, document, lambda f: engine.arena(FrameId(URI, f.plan.number)), NEVER, engine.excerpt
+        )
         assert self.persistence.flush(30)
 
     def close(self) -> None:
@@ -143,11 +145,11 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
-                assert served.model.engine.prepare(Owner(URI, 9), ahead.ids, NEVER, ahead.isolated)
+                assert served.model.engine.prepare(FrameId(URI, 9), ahead.ids, NEVER, ahead.isolated)
             elif not isinstance(step, str):
                 frame, (cursor, head), chosen = step
                 prompt = served.prompt(cursor, head, chosen)
-                told = served.model.engine.reusable(Owner(URI, frame), prompt.ids, prompt.isolated)
+                told = served.model.engine.reusable(FrameId(URI, frame), prompt.ids, prompt.isolated)
                 made = served.generate(frame, prompt)
                 expected, held = answered_cold(mask, form, prompt)
                 assert_costs(made, prompt)
@@ -206,7 +208,7 @@ def test_excerpts_of_private_files_reach_no_disk(served: Served, tmp_path: Path)
 def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None:
     prompt, turns = served.prompt(400, 300, [0, 1]), iter([False, True])
     with pytest.raises(Cancelled):
-        served.model.engine.generate(Owner(URI), prompt, ENDLESS, 3, Cancel(lambda: next(turns, True)))
+        served.model.engine.generate(FrameId(URI), prompt, ENDLESS, 3, Cancel(lambda: next(turns, True)))
     assert served.generate(0, prompt).stats.recomputed < prompt.tokens
 
 
@@ -216,7 +218,7 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
     with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
         with_excerpt = replace(prompt, parts=(isolated(prompt.ids), *prompt.parts))
-        model.engine.generate(Owner(""), with_excerpt, ENDLESS, 1, NEVER)
+        model.engine.generate(FrameId(""), with_excerpt, ENDLESS, 1, NEVER)
 
 
 def test_excerpts_that_exceed_the_room_are_refused_and_harm_nothing(served: Served) -> None:

@@ -34,7 +34,7 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
 from model_runtime.kv.format import fingerprint
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, ENDLESS, Watched
 from tests.engine.gpu.loading import load_here
@@ -64,11 +64,15 @@ typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\n
 
 @settings(deadline=None, max_examples=15)
 @given(
-    requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B, Owner("c")])), min_size=1, max_size=6),
+    requests=st.lists(st.tuples(typed_texts, st.sampled_from([A, B, FrameId("c")])), min_size=1, max_size=6),
     cache=st.sampled_from([None, CACHE]),
 )
 def test_it_says_what_the_cpus_engine_says(
-    folder: Path, decoder: Decoder, tokenizer: Tokenizer, requests: list[tuple[str, Owner]], cache: NgramCache | None
+    folder: Path,
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    requests: list[tuple[str, FrameId]],
+    cache: NgramCache | None,
 ) -> None:
     engine, other = gpu_engine(folder, tokenizer, cache), Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
     for typed, owner in requests:

@@ -169,8 +169,8 @@ VERSIONS = (("/a", 1), ("/a", 2), ("/b", 1))
 def serving(address: Address) -> Iterator[tuple[socket.socket, int]]:
     """A connection to a daemon that begins as a client's does, and the daemon's process."""
     with address.join() as connection, address.join() as asking:
-        connection.sendall(address.hello("serve"))
-        asking.sendall(address.hello("status"))
+        connection.sendall(address.handshake("serve"))
+        asking.sendall(address.handshake("status"))
         yield connection, json.loads(asking.makefile("rb").read())["pid"]
 
 

@@ -63,7 +63,7 @@ def visited(pid: int) -> Iterator[bool]:
     with socket.socket(socket.AF_UNIX) as visitor, visitor.makefile("rb") as told:
         visitor.settimeout(HANG)
         visitor.connect(str(path))
-        visitor.sendall(Address(daemons.FOLDER, key).hello("serve"))
+        visitor.sendall(Address(daemons.FOLDER, key).handshake("serve"))
         yield relay_message(read_message(told) or b"")[0] == REFUSED
 
 

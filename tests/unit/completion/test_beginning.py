@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.suggestions.shown import FURTHER_LINES, ends_statement, likely_beginning
+from efim_ls.completion.suggestions.shown import FURTHER_LINES, ends_statement, shown_part
 from model_runtime.engine.probability import TextProbability, WordEnd
 
 
@@ -31,7 +31,7 @@ class Rated:
 
 def shown(text: str, least: float, start: int = 0, divisible: bool = True, **words: float) -> tuple[str, str]:
     """What is shown and what is hidden."""
-    made = likely_beginning(cast("TextProbability", Rated(text, words)), start, least, divisible)
+    made = shown_part(cast("TextProbability", Rated(text, words)), start, least, divisible)
     return made.shown, made.hidden
 
 
@@ -63,14 +63,14 @@ def test_once_a_doubtful_word_is_typed_the_rest_is_shown() -> None:
 def test_likely_closers_are_shown_with_what_they_close() -> None:
     sure, unsure = Rated("call(name):", {}), Rated("call(name):", {})
     sure.signs, unsure.signs = {")": 0.85}, {")": 0.75}
-    shown_of = [likely_beginning(cast("TextProbability", each), 0, 0.2).shown for each in (sure, unsure)]
+    shown_of = [shown_part(cast("TextProbability", each), 0, 0.2).shown for each in (sure, unsure)]
     assert shown_of == ["call(name):", "call(name"]
 
 
 def test_typing_through_a_suggestion_takes_nothing_back() -> None:
     made = Rated("one two(three, four) five", {"one": 0.9, "two": 0.7, "three": 0.8, "four": 0.6, "five": 0.5})
     starts = (0, 3, 7, 13, 19)
-    ends = [start + len(likely_beginning(cast("TextProbability", made), start, 0.1).shown) for start in starts]
+    ends = [start + len(shown_part(cast("TextProbability", made), start, 0.1).shown) for start in starts]
     assert ends == sorted(ends)
 
 
@@ -102,7 +102,7 @@ def test_before_code_all_is_shown_or_nothing() -> None:
 
 
 def test_its_words_make_up_the_suggestion_with_their_own_probabilities() -> None:
-    made = likely_beginning(cast("TextProbability", Rated("first(second)", {"first": 0.5, "second": 0.25})), 0, 0.2)
+    made = shown_part(cast("TextProbability", Rated("first(second)", {"first": 0.5, "second": 0.25})), 0, 0.2)
     assert made.words == (("first", 0.5), ("(", 1.0), ("second", 0.25), (")", 1.0))
     assert (made.shown, made.probability) == ("first(", 0.5)
 
@@ -115,7 +115,7 @@ texts = st.text("abc (\n", min_size=1, max_size=20).filter(str.strip)
 def test_what_is_shown_and_what_is_hidden_are_the_suggestion(
     text: str, words: dict[str, float], least: float
 ) -> None:
-    made = likely_beginning(cast("TextProbability", Rated(text, words)), 0, least)
+    made = shown_part(cast("TextProbability", Rated(text, words)), 0, least)
     assert made.shown + made.hidden == text
     assert bool(made.shown) == (made.probability >= least)
     assert not made.shown[-1:].isspace()
@@ -124,7 +124,7 @@ def test_what_is_shown_and_what_is_hidden_are_the_suggestion(
 @given(text=texts, words=probabilities, levels=st.lists(st.floats(0.01, 1), min_size=2, max_size=2))
 def test_a_lower_level_shows_no_less(text: str, words: dict[str, float], levels: list[float]) -> None:
     made = cast("TextProbability", Rated(text, words))
-    low, high = (likely_beginning(made, 0, least).shown for least in sorted(levels))
+    low, high = (shown_part(made, 0, least).shown for least in sorted(levels))
     assert low.startswith(high)
 
 

@@ -284,8 +284,8 @@ def test_a_huge_text_is_not_tokenized_as_a_whole(line: str) -> None:
     text, planner = line * (1_000_000 // len(line)), Planner(Budget(), measured, prompt_of_fours)
     for cursor in (len(text) // 2, len(text) // 2 + 1, len(text), 3):
         planner.plan(text, cursor)
-    planner.renewed(text, 3)
-    planner.opening(text)
+    planner.plan_next(text, 3)
+    planner.plan_unopened(text)
     planner.plan("", 0)
     planner.plan(text, len(text))
     assert max(seen) <= 10 * Budget().head

@@ -40,7 +40,7 @@ def typed_keys(counter: Counter, played: Played, ahead: bool) -> list[tuple[Plan
     plans: list[tuple[Plan, int]] = []
     for key in "\n" + WORDS:
         plans.append(played.plan(*editor.type(key)))
-        if ahead and (renewed := played.planner.renewed(*editor.state)):
+        if ahead and (renewed := played.planner.plan_next(*editor.state)):
             played.compute(renewed.plan)
     return plans
 
@@ -69,7 +69,7 @@ def test_a_renewed_frame_does_not_serve_before_the_last_one_is_outgrown(
     serving = planner.plan(*editor.state).plan
     assert serving == control.plan(*editor.state).plan
     for key in "\n".join(lines):
-        planner.renewed(*editor.state)
+        planner.plan_next(*editor.state)
         plan, without = planner.plan(*editor.type(key)).plan, control.plan(*editor.state).plan
         if without.frame == "new":
             return
@@ -81,11 +81,11 @@ def test_nothing_is_renewed_before_anything_was_planned_or_while_typed_has_room(
     text = numbered(60)
     editor = Editor(text, 0)
     editor.go_behind("value_30 ")
-    assert planner.renewed(*editor.state) is None
+    assert planner.plan_next(*editor.state) is None
     while REALLY.count(planner.plan(*editor.state).plan.typed) <= most * 3 // 4:
-        assert planner.renewed(*editor.state) is None
+        assert planner.plan_next(*editor.state) is None
         editor.type("\nab")
-    assert planner.renewed(*editor.state) is not None
+    assert planner.plan_next(*editor.state) is not None
 
 
 @counters
@@ -93,9 +93,9 @@ def test_renewing_again_gives_the_same_frame(counter: Counter) -> None:
     editor, planner = Editor(numbered(60), 0), counter.planner()
     editor.go_behind("value_30 ")
     last = planner.plan(*editor.state).plan
-    while (renewed := planner.renewed(*editor.state)) is None:
+    while (renewed := planner.plan_next(*editor.state)) is None:
         last = planner.plan(*editor.type("\nab")).plan
-    again = planner.renewed(*editor.state)
+    again = planner.plan_next(*editor.state)
     assert again is not None
     assert renewed.plan.number != last.number
     assert (again.plan.frame, again.plan.number) == ("restored", renewed.plan.number)
@@ -110,7 +110,7 @@ def test_any_place_in_the_first_window_shares_its_head_with_the_opening(
     counter: Counter, text: str, place: int
 ) -> None:
     planner = counter.planner()
-    opening = counter.ids(planner.opening(text).plan)
+    opening = counter.ids(planner.plan_unopened(text).plan)
     cursor = len(counter.window.beginning(text, 0, counter.budget.head)) * place // 1000
     plan = planner.plan(text, cursor).plan
     assert plan.start == 0
@@ -122,18 +122,18 @@ def test_any_place_in_the_first_window_shares_its_head_with_the_opening(
 @pytest.mark.parametrize("line", [0, 3, 9, 15])
 def test_the_first_plan_after_an_opening_computes_the_tail_and_what_is_typed(counter: Counter, line: int) -> None:
     played, editor = Played(counter), Editor(numbered(60), 0)
-    played.compute(played.planner.opening(editor.text).plan)
+    played.compute(played.planner.plan_unopened(editor.text).plan)
     plan, cost = played.plan(*editor.go_behind(f"value_{line} "))
     assert cost <= 2 + counter.count(plan.tail) + counter.count(plan.typed) + WORTH_COPYING
 
 
-calls = st.sampled_from(["plan", "plan", "plan", "renewed", "opening"])
+calls = st.sampled_from(["plan", "plan", "plan", "plan_next", "plan_unopened"])
 
 
 def call(planner: Planner, name: str, text: str, cursor: int) -> Plan | None:
-    if name == "opening":
-        return planner.opening(text).plan
-    made = planner.plan(text, cursor) if name == "plan" else planner.renewed(text, cursor)
+    if name == "plan_unopened":
+        return planner.plan_unopened(text).plan
+    made = planner.plan(text, cursor) if name == "plan" else planner.plan_next(text, cursor)
     return made and made.plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from efim_ls.completion.document_state import DocumentFrames
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.planning.planner import CHEAP, REMEMBERED_LINES, UNBEATABLE, Plan, Planner
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Request
@@ -110,7 +110,7 @@ def test_r5_a_frame_whose_anchor_is_199_lines_above_is_found_again(lines: int, k
 
 
 def test_the_frames_that_were_asked_for_are_kept_as_they_were_asked_for() -> None:
-    document, text = DocumentFrames(CHEAPLY.planner), numbered(300)
+    document, text = DocumentState(CHEAPLY.planner), numbered(300)
     places = [text.index(f"value_{line} ") for line in (40, 140, 240)]
     asked = [document.plan(Request("file:///a.py", text, place), NEVER) for place in places]
     assert [frame.plan.number for frame in asked] == [0, 1, 2]
@@ -121,7 +121,7 @@ def test_the_frames_that_were_asked_for_are_kept_as_they_were_asked_for() -> Non
 
 
 def test_a_prefetched_frame_is_not_one_that_was_asked_for() -> None:
-    document, text = DocumentFrames(CHEAPLY.planner), numbered(300)
+    document, text = DocumentState(CHEAPLY.planner), numbered(300)
     place = text.index("value_40 ")
     asked = document.plan(Request("file:///a.py", text, place), NEVER)
     foreseen = text[:place] + "foreseen" + text[place:]

@@ -37,7 +37,7 @@ async def visit(address: Address, folder: Path, answered: Callable[[], None]) ->
     first = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}, "initializationOptions": options}
     item = {"uri": (folder / "a.py").as_uri(), "languageId": "python", "version": 1, "text": "def area(r):\n    ret"}
     place = {"textDocument": {"uri": item["uri"]}, "position": {"line": 1, "character": 7}}
-    writer.write(address.hello("serve"))
+    writer.write(address.handshake("serve"))
     writer.write(message("initialize", first, 1) + message("initialized", {}))
     writer.write(message("textDocument/didOpen", {"textDocument": item}) + message("efim/settled", None, 2))
     writer.write(message("textDocument/inlineCompletion", place, 3))

@@ -185,9 +185,9 @@ def test_progress_of_a_dead_server_ends():
     journal = Journal()
     for kind in ("begin", "report"):
         journal.received(body({"method": "$/progress", "params": {"token": "t", "value": {"kind": kind}}}))
-    [end] = journal.farewell()
+    [end] = journal.end_progress()
     assert json.loads(end)["params"] == {"token": "t", "value": {"kind": "end"}}
-    assert journal.farewell() == []
+    assert journal.end_progress() == []
 
 
 FOLDERS = ("file:///one", "file:///two", "file:///three")

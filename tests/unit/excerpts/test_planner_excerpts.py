@@ -49,9 +49,9 @@ def test_what_a_frame_shows_changes_only_at_rest(session: Session, offered: list
     made, shown = planner(), dict[int, Excerpts]()
     for number, (text, cursor) in enumerate(states(*session)):
         offer, rests = offered[number % len(offered)]
-        made.offer(offer)
+        made.set_excerpts(offer)
         if rests:
-            plan = made.rested(text, cursor).plan
+            plan = made.plan_at_rest(text, cursor).plan
             assert plan.excerpts[:2] == offer[:2]
             assert plan.excerpts.volatile in (offer.volatile, shown.get(plan.number, offer).volatile)
         else:
@@ -68,8 +68,8 @@ def test_a_prompt_with_excerpts_keeps_to_its_budget(session: Session, offered: l
     made = planner()
     for number, (text, cursor) in enumerate(states(*session)):
         offer, rests = offered[number % len(offered)]
-        made.offer(offer)
-        frame = made.rested(text, cursor) if rests else made.plan(text, cursor)
+        made.set_excerpts(offer)
+        frame = made.plan_at_rest(text, cursor) if rests else made.plan(text, cursor)
         assert len(frame.ids) <= BUDGET.prompt_tokens
         window = [part for part in frame.prompt.parts if part.name in ("head", "tail", "typed")]
         shown = frame.prompt.tokens - count_tokens(window) - len(TEMPLATE.marker_ids)
@@ -94,8 +94,8 @@ def test_parts_that_do_not_fit_are_left_out_whole_the_one_that_changes_most_firs
 def test_what_is_withdrawn_is_in_no_frame(session: Session, gone: set[str]) -> None:
     made = planner()
     for number, (text, cursor) in enumerate(states(*session)):
-        made.offer(OFFERS[number % len(OFFERS)], frozenset(gone) if number % 2 else frozenset())
-        made.rested(text, cursor)
+        made.set_excerpts(OFFERS[number % len(OFFERS)], frozenset(gone) if number % 2 else frozenset())
+        made.plan_at_rest(text, cursor)
         if number % 2:
             assert not [each for frame in made.frames for each in frame.plan.excerpts.all if each.file in gone]
 

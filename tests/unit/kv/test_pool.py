@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from model_runtime.ids import Ids
-from model_runtime.kv.pool import WORTH_COPYING, Owner, Pool
+from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
 from model_runtime.kv.sequence import TokenSequence
 
 CAPACITY = 48
 TEXTS = ([1] * CAPACITY, [2] * CAPACITY, [1, 2] * (CAPACITY // 2), [1] * 24 + [3] * 24)
 DOCUMENTS = st.sampled_from("abc")
-OWNERS = st.builds(Owner, DOCUMENTS, st.integers(0, 2))
-A, B, C = Owner("a"), Owner("b"), Owner("c")
+OWNERS = st.builds(FrameId, DOCUMENTS, st.integers(0, 2))
+A, B, C = FrameId("a"), FrameId("b"), FrameId("c")
 
 
 def ids(tokens: list[int]) -> Ids:
@@ -40,8 +40,8 @@ class Lending(RuleBasedStateMachine):
         self.size, self.memory = size, memory
         self.made: list[TokenSequence] = []
         self.pool = Pool(self.make, size)
-        self.owned: dict[Owner, TokenSequence] = {}
-        self.released: list[Owner] = []
+        self.owned: dict[FrameId, TokenSequence] = {}
+        self.released: list[FrameId] = []
         self.computed_ahead = 0
 
     def make(self) -> TokenSequence:
@@ -51,7 +51,7 @@ class Lending(RuleBasedStateMachine):
         return self.made[-1]
 
     @rule(owner=OWNERS, prompt=prompts(), computed=st.floats(0, 1), ahead=st.booleans())
-    def request(self, owner: Owner, prompt: list[int], computed: float, ahead: bool) -> None:
+    def request(self, owner: FrameId, prompt: list[int], computed: float, ahead: bool) -> None:
         """Take an arena and bring it to the prompt, or only part of the way, as a stopped request does."""
         before, size = self.contents(), self.pool.size
         told = self.pool.reusable(owner, ids(prompt))
@@ -65,7 +65,7 @@ class Lending(RuleBasedStateMachine):
         assert all(each is arena or each.ids.tolist() == before[id(each)] for each in self.made)
         self.bring_to(arena, prompt, computed, ahead)
 
-    def check_whose(self, owner: Owner, arena: TokenSequence) -> None:
+    def check_whose(self, owner: FrameId, arena: TokenSequence) -> None:
         if owner in self.owned:
             loser = owner
         elif self.released:
@@ -126,7 +126,7 @@ def pool_of(size: int) -> Pool[TokenSequence]:
     return Pool(lambda: TokenSequence(CAPACITY), size)
 
 
-def fill(pool: Pool[TokenSequence], owner: Owner, tokens: list[int]) -> TokenSequence:
+def fill(pool: Pool[TokenSequence], owner: FrameId, tokens: list[int]) -> TokenSequence:
     arena = pool.acquire(owner, ids(tokens))
     arena.truncate(arena.common(ids(tokens)))
     arena.append(ids(tokens[arena.length :]))
@@ -143,10 +143,10 @@ def test_an_owner_gets_its_own_arena_again_with_what_it_computed() -> None:
 
 def test_each_frame_of_a_document_has_an_arena_of_its_own() -> None:
     pool = pool_of(3)
-    frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
+    frames = [fill(pool, FrameId("a", n), [n]) for n in range(3)]
     assert len(set(map(id, frames))) == 3
     for n, arena in enumerate(frames):
-        assert pool.acquire(Owner("a", n), ids([n])) is arena
+        assert pool.acquire(FrameId("a", n), ids([n])) is arena
 
 
 @pytest.mark.parametrize("copied", [WORTH_COPYING - 1, WORTH_COPYING])
@@ -249,7 +249,7 @@ def test_the_frame_used_longest_ago_loses_its_arena() -> None:
     pool = pool_of(3)
     arenas = {owner: fill(pool, owner, [n]) for n, owner in enumerate((A, B, C))}
     pool.acquire(A, ids([0]))
-    assert pool.acquire(Owner("d"), ids([7])) is arenas[B]
+    assert pool.acquire(FrameId("d"), ids([7])) is arenas[B]
     assert pool.acquire(A, ids([0])) is arenas[A]
 
 
@@ -264,9 +264,9 @@ def test_asking_what_is_reusable_is_no_use() -> None:
 def test_all_frames_of_a_released_document_go_before_any_other() -> None:
     pool = pool_of(4)
     kept = fill(pool, B, [9])
-    frames = [fill(pool, Owner("a", n), [n]) for n in range(3)]
+    frames = [fill(pool, FrameId("a", n), [n]) for n in range(3)]
     pool.release_document("a")
-    taken = [pool.acquire(Owner("d", n), ids([8])) for n in range(3)]
+    taken = [pool.acquire(FrameId("d", n), ids([8])) for n in range(3)]
     assert set(map(id, taken)) == set(map(id, frames))
     assert pool.acquire(B, ids([9])) is kept
 
@@ -340,7 +340,7 @@ def test_waste_is_told_on_after_an_arena_changed_hands() -> None:
 
 def test_arenas_that_are_given_back_are_the_next_to_change_hands() -> None:
     pool = Pool(lambda: TokenSequence(CAPACITY), 3)
-    frame, fork, other = (pool.acquire(owner, ids([n])) for n, owner in enumerate((A, Owner("a", -1), B)))
-    pool.release([Owner("a", -1), Owner("unknown")])
+    frame, fork, other = (pool.acquire(owner, ids([n])) for n, owner in enumerate((A, FrameId("a", -1), B)))
+    pool.release([FrameId("a", -1), FrameId("unknown")])
     assert pool.acquire(C, ids([9])) is fork
     assert (pool.get(A), pool.get(B)) == (frame, other)

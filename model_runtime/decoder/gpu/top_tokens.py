@@ -11,7 +11,7 @@ MOST_LIKELIEST = 256  # tokens of a list: nearly always more than are likely
 LISTED_ROWS = 16  # rows of the widest pass with lists: a decode step with the longest draft
 
 
-class LikeliestTable:
+class TopTokensTable:
     """The likeliest tokens after each of `rows` rows, as int32: n ids, then the bits of n logits and of their total.
 
     The table is written on the device, where a pass can be recorded with it, and fetched by one copy.

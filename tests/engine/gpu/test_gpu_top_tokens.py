@@ -18,13 +18,13 @@ from model_runtime.decoder.gpu.attention import choose_attention
 from model_runtime.decoder.gpu.decoder import GpuDecoder
 from model_runtime.decoder.gpu.graphs import unrecorded
 from model_runtime.decoder.gpu.kernels import Kernels
-from model_runtime.decoder.gpu.likeliest import LISTED_ROWS, MOST_LIKELIEST, LikeliestTable
 from model_runtime.decoder.gpu.slab import Slab
+from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS, MOST_LIKELIEST, TopTokensTable
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
-from model_runtime.kv.pool import Owner, Pool
+from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import ENDLESS
 from tests.engine.prompts import A, B, prompt_of
@@ -34,7 +34,7 @@ CAPACITY = 400
 
 
 def listed(logits: torch.Tensor, choices: int) -> list[TopTokens]:
-    table = LikeliestTable(len(logits), choices, CPU)
+    table = TopTokensTable(len(logits), choices, CPU)
     table.write(logits)
     table.fetch()
     return [table.read(row) for row in range(len(logits))]
@@ -164,5 +164,5 @@ def test_every_reused_token_counts_as_approximate_since_kernels_depend_on_the_wi
     assert (cold.reused, cold.approximate) == (0, 0)
     assert warm.approximate == warm.reused > 0
     prompt = prompt_of(tokenizer, "def wri")
-    arena = engine.arena(Owner(A.document, A.frame))
+    arena = engine.arena(FrameId(A.document, A.frame))
     assert arena is not None and engine.approximate(arena, len(prompt.ids), len(prompt.ids)) == len(prompt.ids)
