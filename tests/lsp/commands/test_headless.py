@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from editor_clients.headless import connection
 from editor_clients.headless.client import Editor, editor
 from editor_clients.headless.connection import Connection, ServerDied
 
@@ -289,7 +288,7 @@ async def test_a_cancelled_request_leaves_the_editor_usable(caplog: pytest.LogCa
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit('out of luck')", "print('Content-Length: 9\\r\\n\\r\\n{')"])
 async def test_a_server_that_dies_is_named_with_its_last_words(monkeypatch: pytest.MonkeyPatch, code: str):
-    monkeypatch.setattr(connection, "SERVER", (sys.executable, "-c", code))
+    monkeypatch.setattr(Connection, "command", (sys.executable, "-c", code))
     with pytest.raises(ServerDied, match="exited with code") as error:
         async with editor({}):
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,17 +17,21 @@ from tests.lsp.wire import ENV, HANG
 from tests.models import CODE
 
 WITH_IMPORTS = {**ENV, "PYTHONPROFILEIMPORTTIME": "1"}  # a line on stderr for each import, in child processes too
-TORCH = "| torch\n"
 HEAVY = ("torch", "transformers", "sympy", "networkx")
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_ls", *arguments]
+def run(folder: Path, *arguments: str, program: str = "efim_ls") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", program, *arguments]
     done = subprocess.run(
         command, env=WITH_IMPORTS, cwd=folder, capture_output=True, text=True, timeout=HANG, check=False
     )
-    assert "| efim_ls.cli\n" in done.stderr  # imports are listed
+    assert imports(done, "efim_ls.commands.arguments")  # they are listed
     return done
+
+
+def imports(done: subprocess.CompletedProcess[str], module: str) -> bool:
+    """Whether a process imported a module, by itself or because another one needed it, which is indented."""
+    return re.search(rf"\| +{re.escape(module)}\n", done.stderr) is not None
 
 
 @pytest.fixture
@@ -50,7 +55,6 @@ def folder(tmp_path: Path) -> Path:
         "cache ls",
         "index",
         "completion bash",
-        "train --help",
         "cache",
     ],
 )
@@ -58,7 +62,7 @@ def test_a_command_without_a_model_imports_no_torch(folder: Path, line: str) -> 
     more = ["--folder", str(folder)] if line in ("stats", "cache ls", "index") else []
     done = run(folder, *line.split(), *more)
     assert done.returncode == (2 if line == "cache" else 0)
-    assert TORCH not in done.stderr
+    assert not imports(done, "torch")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +73,19 @@ def test_a_command_without_a_model_imports_no_torch(folder: Path, line: str) -> 
         ("complete bytes.py:1:1", 2, "bytes.py cannot be read as UTF-8 text"),
         ("complete none.py:1:1", 2, "none.py is not a file: check the path"),
         ("headless --model ./none", 1, "'./none' is not a folder here"),
+    ],
+)
+def test_a_mistake_is_refused_before_torch_is_imported(folder: Path, line: str, status: int, complaint: str) -> None:
+    done = run(folder, *line.split())
+    assert (done.returncode, done.stdout) == (status, "")
+    [told] = [each for each in done.stderr.splitlines() if each.startswith("efim-ls: ")]
+    assert complaint in told
+    assert not imports(done, "torch")
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "complaint"),
+    [
         ("replay trace.json --model ./none", 1, "'./none' is not a folder here"),
         ("replay trace.json --model ./none --count-only", 1, "'./none' is not a folder here"),
         ("replay none.json", 2, "none.json is not a file: check the path"),
@@ -77,19 +94,27 @@ def test_a_command_without_a_model_imports_no_torch(folder: Path, line: str) -> 
         ("bench efim-paper --model ./none", 1, "'./none' is not a folder here"),
     ],
 )
-def test_a_mistake_is_refused_before_torch_is_imported(folder: Path, line: str, status: int, complaint: str) -> None:
-    done = run(folder, *line.split())
+def test_the_laboratory_refuses_a_mistake_before_torch_is_imported(
+    folder: Path, line: str, status: int, complaint: str
+) -> None:
+    done = run(folder, *line.split(), program="efim_lab")
     assert (done.returncode, done.stdout) == (status, "")
-    [told] = [each for each in done.stderr.splitlines() if each.startswith("efim-ls: ")]
+    [told] = [each for each in done.stderr.splitlines() if each.startswith("python -m efim_lab")]
     assert complaint in told
-    assert TORCH not in done.stderr
+    assert not imports(done, "torch")
+
+
+def test_the_help_of_the_laboratory_imports_no_torch(folder: Path) -> None:
+    done = run(folder, "train", "--help", program="efim_lab")
+    assert done.returncode == 0
+    assert not imports(done, "torch")
 
 
 def test_the_doctor_refuses_a_wrong_model_before_torch_is_imported(folder: Path) -> None:
     done = run(folder, "doctor", "--model", "./none")
     assert done.returncode == 1
     assert done.stdout.startswith("does not work: './none' is not a folder here")
-    assert TORCH not in done.stderr
+    assert not imports(done, "torch")
 
 
 HIDING = f"""
@@ -125,7 +150,7 @@ def without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_torch_is_not_installed_every_command_works(folder: Path, line: str) -> None:
     done = run(folder, *line.split())
     assert done.returncode == 0, done.stderr
-    assert not [name for name in HEAVY if f"| {name}\n" in done.stderr]
+    assert not [name for name in HEAVY if imports(done, name)]
 
 
 @pytest.mark.usefixtures("without_torch")
