@@ -17,8 +17,8 @@ MEGABYTE = 1_000_000
 PATIENCE = 300.0  # seconds
 
 
-def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_lab", *argv]
+def run(*argv: str, program: str = "efim_lab") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", program, *argv]
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE)
 
 
@@ -65,7 +65,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
 
     file = tmp_path / "new.py"
     file.write_text("import os\n\n\ndef parent(path):\n    return os.pa")
-    completed = run("complete", f"{file}:5:17", "--json", "--model", str(out / "export"))
+    completed = run("complete", f"{file}:5:17", "--json", "--model", str(out / "export"), program="efim_ls")
     assert completed.returncode == 0, completed.stderr
     answer = json.loads(completed.stdout)
     # It may well think that the line ends here: that it was asked, and said so, is what is checked.
