@@ -13,7 +13,6 @@ from lsprotocol.converters import get_converter
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
-SERVER = (sys.executable, "-m", "efim_ls", "serve")
 EXIT_SECONDS = 10.0
 STDERR_KEPT = 2_000  # bytes of the end of stderr
 
@@ -29,7 +28,7 @@ class ServerDied(ServerError):
 class Connection(LanguageClient):
     """A server in a child process; results of custom requests are plain JSON values."""
 
-    command: tuple[str, ...] = SERVER
+    command: tuple[str, ...] = (sys.executable, "-m", "efim_ls", "serve")
 
     def __init__(self) -> None:
         super().__init__("efim-ls headless", "1", converter_factory=get_converter)

@@ -81,7 +81,7 @@ class Requests:
         counters: Counters,
         answered: Callable[[OpenDocument, Request, Answer], None],
     ) -> None:
-        """Call `answered` after each answer in an open document that the model was asked for to its end."""
+        """Call `answered` after each answer in an open document, unless a newer request superseded it."""
         self.debounce = Debounce()
         self._engine, self._documents, self._model, self._counters = engine, documents, model, counters
         self._answered = answered

@@ -99,7 +99,7 @@ class Session:
             self.documents.edit(document, change, encoding)
 
     def sync(self, uri: str, language: str, text: str) -> OpenDocument:
-        """Return the document with this text: opened, or with what differs as its edit; for clients without edits."""
+        """Open a document, or edit what differs in it, so that it has this text: for clients that send no edits."""
         if (document := self.documents.get(uri)) is None or document.language != (language or document.language):
             return self.open(uri, language, text)
         if document.text != text:

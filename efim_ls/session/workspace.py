@@ -113,7 +113,7 @@ class SessionWorkspace:
         return self._repository.close(seconds)
 
     def _excerpts_changed(self) -> None:
-        """Tell which document is in use; on the repository's thread."""
+        """Report the document in use to the event loop; called on the repository's thread."""
 
         def tell() -> None:
             if document := self._documents.last_used:

@@ -3,25 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from efim_ls import cli
-
-
-def status(argv: Sequence[str]) -> int | str | None:
-    try:
-        return cli.main(argv)
-    except SystemExit as exit:
-        return exit.code
-
-
-def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_ls", *argv]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+from tests.command_line import run, status
 
 
 @pytest.mark.parametrize(
@@ -59,7 +47,7 @@ def test_a_mistake_is_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
-    assert status(argv) == 2
+    assert status(cli.main, argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("efim-ls")
@@ -77,7 +65,7 @@ def test_without_a_command_it_serves(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_is_one_line(option: str, capsys: pytest.CaptureFixture[str]):
-    assert status([option]) == 0
+    assert status(cli.main, [option]) == 0
     assert capsys.readouterr() == (f"efim-ls {version('efim-ls')}\n", "")
 
 
@@ -106,7 +94,7 @@ def test_complete_prints_what_fits_at_a_place(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_demo_without_a_terminal_is_a_line_a_key_and_a_summary():
-    done = run("demo")
+    done = run("efim_ls", "demo")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "loading model"

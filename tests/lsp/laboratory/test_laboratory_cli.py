@@ -2,14 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from efim_lab.commands import cli
+from tests.command_line import run, status
 
 MODEL_RAN = {
     "ttft_ms", "ttft_steps", "total_ms", "step_ms", "passes", "tokens_per_pass", "known", "typed_through",
@@ -26,18 +24,6 @@ def trace(folder: Path, *patches: tuple[int, int, str], start: str = "", minutes
 
 def typed(text: str, at: int) -> list[tuple[int, int, str]]:
     return [(at + number, 0, letter) for number, letter in enumerate(text)]
-
-
-def status(argv: Sequence[str]) -> int | str | None:
-    try:
-        return cli.main(argv)
-    except SystemExit as exit:
-        return exit.code
-
-
-def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "efim_lab", *argv]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +56,7 @@ def test_a_mistake_is_one_line(
     trace(tmp_path, (0, 0, "x"))
     (tmp_path / "bad.json").write_text("{")
     os.mkfifo("pipe")
-    assert status(argv) == 2
+    assert status(cli.main, argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("python -m efim_lab")
@@ -92,7 +78,7 @@ def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path, name: st
     start = "def area(width, height):\n    return width * height\n\n\n"
     path = str(Path(trace(tmp_path, *typed("def edge(wid", len(start)), start=start)).rename(tmp_path / name))
     counted, replayed = (
-        json.loads(run("replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
+        json.loads(run("efim_lab", "replay", path, "--skip", "2", "--limit", "8", "--json", *more).stdout)
         for more in (["--count-only"], [])
     )
     for figures in (counted, replayed):
@@ -107,7 +93,7 @@ def test_counting_and_replaying_see_the_same_keystrokes(tmp_path: Path, name: st
 
 def test_a_replay_that_the_server_does_not_complete_has_no_figures(tmp_path: Path):
     path = trace(tmp_path, *typed("x", 0), start="# too large to be completed\n" * 200_000)
-    done = run("replay", path)
+    done = run("efim_lab", "replay", path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "python -m efim_lab: a keystroke was not completed: file too large\n"
 
@@ -125,7 +111,7 @@ def test_where_the_cursor_rests_the_server_works_ahead(tmp_path: Path):
     ends = [at for at, letter in enumerate(start) if letter == "\n"]
     jumps = [(at + number, 0, "s") for number, at in enumerate(ends[::2])]
     hasty, patient = (
-        json.loads(run("replay", trace(tmp_path, *jumps, start=start, minutes=minutes), "--json").stdout)
+        json.loads(run("efim_lab", "replay", trace(tmp_path, *jumps, start=start, minutes=minutes), "--json").stdout)
         for minutes in (0, 1)
     )
     assert patient["background"]["mean"] > 10

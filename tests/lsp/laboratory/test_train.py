@@ -8,18 +8,19 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import run
 
 PACKAGES = ("email", "http", "json", "logging", "multiprocessing", "unittest", "urllib", "xml", "concurrent", "html")
 MEGABYTE = 1_000_000
 PATIENCE = 300.0  # seconds
 
 
-def run(*argv: str, program: str = "efim_lab") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", program, *argv]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE)
+laboratory = partial(run, "efim_lab", seconds=PATIENCE)
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -36,8 +37,8 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in PACKAGES:
         shutil.copytree(Path(sysconfig.get_path("stdlib")) / package, folder / package)
     assert sum(path.stat().st_size for path in folder.rglob("*.py")) > MEGABYTE
-    assert run("train", "corpus", str(folder), "--out", str(out)).returncode == 0
-    assert run("train", "tokenizer", "--corpus", str(out), "--size", "2048", "--out", str(out)).returncode == 0
+    assert laboratory("train", "corpus", str(folder), "--out", str(out)).returncode == 0
+    assert laboratory("train", "tokenizer", "--corpus", str(out), "--size", "2048", "--out", str(out)).returncode == 0
     return out
 
 
@@ -52,9 +53,9 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
     killed.communicate(timeout=PATIENCE)  # the process that makes its rows holds the pipe as well: it has ended
     assert killed.returncode == -signal.SIGKILL
 
-    again = run(*order)
+    again = laboratory(*order)
     assert again.returncode == 1 and "continue it with --resume" in again.stderr
-    finished = run(*order, "--resume")
+    finished = laboratory(*order, "--resume")
     assert finished.returncode == 0, finished.stderr
     log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == list(range(1, len(log) + 1))
@@ -65,7 +66,7 @@ def test_a_training_is_killed_resumed_and_served(gathered: Path, tmp_path: Path)
 
     file = tmp_path / "new.py"
     file.write_text("import os\n\n\ndef parent(path):\n    return os.pa")
-    completed = run("complete", f"{file}:5:17", "--json", "--model", str(out / "export"), program="efim_ls")
+    completed = run("efim_ls", "complete", f"{file}:5:17", "--json", "--model", str(out / "export"), seconds=PATIENCE)
     assert completed.returncode == 0, completed.stderr
     answer = json.loads(completed.stdout)
     # It may well think that the line ends here: that it was asked, and said so, is what is checked.
