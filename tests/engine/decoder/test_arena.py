@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.rope_parameters import Rope
-from model_runtime.engine.sampler import Choices
+from model_runtime.engine.sampler import Choices, SeenCounts
 from model_runtime.kv.arena import FP32, Arena, arena_bytes
 from model_runtime.kv.pool import FrameId, Pool
 from tests.engine.doubles import fetched, ids_of
@@ -193,7 +193,7 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
     for arena in (source, target):
         compute(arena, [1, 2, 3, 4, 5])
         keep_logits(arena, max(1, length))
-        arena.memo = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
+        arena.memo = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     target.copy_prefix(source, length)
     assert (target.logits_at, target.memo) == (-1, None)
     assert source.memo is not None
@@ -202,7 +202,7 @@ def test_a_copy_knows_neither_what_follows_nor_what_was_chosen(length: int) -> N
 def test_truncating_leaves_what_was_chosen() -> None:
     arena = Arena(CONFIG, CAPACITY)
     compute(arena, [1, 2, 3])
-    arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), None)
+    arena.memo = chosen = Choices(ids_of([1, 2]), ids_of([1, 2]), SeenCounts())
     arena.truncate(1)
     assert arena.memo is chosen
 
