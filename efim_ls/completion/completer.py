@@ -64,8 +64,7 @@ class Completer:
             self._focused = request.uri
             self._persistence.focus(request.uri)
         document = self._document(request.uri)
-        request = document.in_effect(request)
-        return self.answerer(request.language).complete(document, request, cancel)
+        return self.answerer(request.language).complete(document, document.ask(request), cancel)
 
     def answerer(self, language: str) -> Answerer:
         """Return who answers in a language; on any thread."""

@@ -17,7 +17,7 @@ from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
-from efim_ls.completion.suggestions.recent import Remainder
+from efim_ls.completion.suggestions.recent import Asked, Remainder
 from efim_ls.completion.suggestions.shown import ShownPart, shown_part
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
@@ -40,25 +40,23 @@ REASONS: dict[str, Reason] = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request with its document and plan, and the costs of its answer so far."""
+class Planned:
+    """What was asked in a document, the plan to answer it with, and the costs of the answer so far."""
 
     document: DocumentState
-    request: Request
+    asked: Asked  # with the plan's excerpts
     plan: Plan
     meter: CostMeter
+
+    @property
+    def request(self) -> Request:
+        """The request, with the counts that are in effect."""
+        return self.asked.request
 
     @property
     def is_divisible(self) -> bool:
         """Whether a part of a suggestion can be shown: before code, all of it must lead into that code."""
         return is_closers(self.plan.rest)
-
-    def left(self) -> Remainder | None:
-        """Return what is left of an earlier suggestion that is typed through here."""
-        request = self.request
-        return self.document.suggestions.left(
-            request.text, request.cursor, request.others, request.memory, self.plan.excerpts
-        )
 
 
 class ModelAnswerer:
@@ -87,27 +85,27 @@ class ModelAnswerer:
         """Let a document's arenas be reused first."""
         self._model.engine.release(self._client + uri)
 
-    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
+    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
-        meter = CostMeter()
+        meter, request = CostMeter(), asked.request
         try:
             frame = document.plan(request, cancel)
             meter.lap("plan")
             meter.frame(frame)
-            asked = Asked(document, request, frame.plan, meter)
-            left = asked.left()
+            planned = Planned(document, asked.showing(frame.plan.excerpts), frame.plan, meter)
+            left = planned.asked.left
             known = left is not None and not request.explicit
             prompt = frame.prompt if known else self.with_surroundings(request, frame, cancel)
             meter.lap("tokenize")
             if reason := self._refusal(frame.plan, prompt):
                 return Answer("", meter.total(), reason)
             if left and known:
-                return self._known(asked, prompt, left)
-            made, others = self._generate(asked, prompt, left, cancel)
+                return self._known(planned, prompt, left)
+            made, others = self._generate(planned, prompt, left, cancel)
         except Cancelled:
             return Answer("", meter.total(), "superseded")
         meter.lap("alternatives")
-        return self._cleaned(asked, made, others)
+        return self._cleaned(planned, made, others)
 
     def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
         """Return work that prefetches what a completion for this request will need, and one on the next line.
@@ -183,55 +181,53 @@ class ModelAnswerer:
         room = self._model.engine.capacity - self._max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
-    def _known(self, asked: Asked, prompt: Prompt, left: Remainder) -> Answer:
+    def _known(self, planned: Planned, prompt: Prompt, left: Remainder) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
-        document, request, meter = asked.document, asked.request, asked.meter
+        document, request, meter = planned.document, planned.request, planned.meter
         document.suggestions.renew(left)
         tokens, engine = len(self._tokens(prompt, left.text)), self._model.engine
-        arena = engine.arena(self.frame_id(request.uri, asked.plan))
+        arena = engine.arena(self.frame_id(request.uri, planned.plan))
         approximate = engine.approximate(arena, len(prompt.ids), prompt.tokens) if arena else 0
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
         if likelihood is None:
             return Answer(left.text, meter.total())
-        return _shown(shown_part(likelihood, left.typed, request.least, asked.is_divisible), meter)
+        return _shown(shown_part(likelihood, left.typed, request.least, planned.is_divisible), meter)
 
     def _generate(
-        self, asked: Asked, prompt: Prompt, left: Remainder | None, cancel: Cancel
+        self, planned: Planned, prompt: Prompt, left: Remainder | None, cancel: Cancel
     ) -> tuple[Generation, list[str]]:
         """Return the model's answer, and others if the request wants several; raises Cancelled."""
-        request, plan, engine = asked.request, asked.plan, self._model.engine
+        request, plan, engine = planned.request, planned.plan, self._model.engine
         rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._max_lines)
         limit, expected = self._max_new_tokens, self._tokens(prompt, left.text) if left else NO_DRAFT
-        better_line = asked.is_divisible  # another line may not reach the code that follows
+        better_line = planned.is_divisible  # another line may not reach the code that follows
         frame_id = self.frame_id(request.uri, plan)
         made = engine.generate(frame_id, prompt, rule, limit, cancel, expected, better_line)
-        asked.meter.generation(made)
-        asked.meter.lap()
+        planned.meter.generation(made)
+        planned.meter.lap()
         if (count := request.count - 1) <= 0:
             return made, []
         return made, engine.alternatives.generate(prompt, made.choices, rule, limit, count, cancel)
 
-    def _cleaned(self, asked: Asked, made: Generation, others: list[str]) -> Answer:
+    def _cleaned(self, planned: Planned, made: Generation, others: list[str]) -> Answer:
         """Return what the filters leave of the model's texts, and remember it."""
-        document, request, meter = asked.document, asked.request, asked.meter
+        document, request, meter = planned.document, planned.request, planned.meter
         place = place_at(request.text, request.cursor, request.language, request.others)
         (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in (made.text, *others)]
         texts = distinct([text, *(other for other, _ in cleaned)], place)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
             cut = likelihood if each == text and not request.explicit else None
-            document.suggestions.add(
-                request.text, request.cursor, each, request.others, cut, request.memory, asked.plan.excerpts
-            )
+            document.suggestions.add(planned.asked, each, cut)
         meter.lap("postprocess")
         document.spoken = AnswerOrigin(likelihood, 0, request.memory)
         if not texts:
             return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
         if not text:
             return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
-        answer = _shown(shown_part(likelihood, 0, request.least, asked.is_divisible), meter)
+        answer = _shown(shown_part(likelihood, 0, request.least, planned.is_divisible), meter)
         return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, RecentSuggestions
+from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
+from efim_ls.request import Request
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -14,15 +15,19 @@ texts = st.text("ab \n(é😀", max_size=8)
 suggestions = st.text("ab \n(é😀", min_size=1, max_size=8)
 
 
+def at(made: RecentSuggestions, before: str, after: str = AFTER, others: tuple[str, ...] = ()) -> Asked:
+    return made.ask(Request("", before + after, len(before), others=others))
+
+
 def shown(*suggested: str, before: str = BEFORE, after: str = AFTER) -> RecentSuggestions:
     made = RecentSuggestions()
     for each in suggested:
-        made.add(before + after, len(before), each)
+        made.add(at(made, before, after), each)
     return made
 
 
 def left(made: RecentSuggestions, before: str, after: str = AFTER, others: tuple[str, ...] = ()) -> str:
-    found = made.left(before + after, len(before), others)
+    found = at(made, before, after, others).left
     return found.text if found else ""
 
 
@@ -87,7 +92,7 @@ def test_sixteen_suggestions_are_remembered_and_the_oldest_goes() -> None:
 def test_what_is_left_of_a_suggestion_at_each_key_does_not_push_it_out() -> None:
     made, suggested = shown("older"), "x" * (2 * MOST_SUGGESTIONS)
     for size in range(len(suggested)):
-        made.add(BEFORE + suggested[:size] + AFTER, len(BEFORE) + size, suggested[size:])
+        made.add(at(made, BEFORE + suggested[:size]), suggested[size:])
     for size in reversed(range(len(suggested))):
         assert left(made, BEFORE + suggested[:size]) == suggested[size:]
     assert left(made, BEFORE + "old") == "er"
@@ -110,7 +115,7 @@ def test_it_is_typed_with_the_documents_line_ends(line_end: str) -> None:
 
 def test_where_another_text_has_changed_nothing_is_left() -> None:
     made = RecentSuggestions()
-    made.add(BEFORE + AFTER, len(BEFORE), "return 1", ("one", "two"))
+    made.add(at(made, BEFORE, AFTER, ("one", "two")), "return 1")
     assert left(made, BEFORE + "re", AFTER, ("one", "two")) == "turn 1"
     assert left(made, BEFORE + "re", AFTER, ("one", "2")) == ""
     assert left(made, BEFORE + "re") == ""
