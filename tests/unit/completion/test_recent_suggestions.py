@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS, NEARBY, Asked, RecentSuggestions
 from efim_ls.request import Request
+from model_runtime.counts.view import MemoryView
+from model_runtime.prompt.excerpts import Excerpts
 
 BEFORE, AFTER = "def f():\n    ", "\n\nprint(f())\n"
 
@@ -135,3 +137,24 @@ def test_line_ends_of_two_characters_may_make_what_is_typed_longer_than_the_sugg
     typed = "\r\n\r\n\r\n"
     assert len(typed) > len(suggested)
     assert left(made, before + typed) == "}"
+
+
+def test_what_is_left_is_kept_whatever_it_saw_and_stands_only_for_those_who_see_the_same() -> None:
+    made, old, new = RecentSuggestions(), MemoryView(1, list), MemoryView(2, list)
+    made.add(made.ask(Request("", BEFORE + AFTER, len(BEFORE), memory=old)), "return 1")
+    asked = made.ask(Request("", f"{BEFORE}re{AFTER}", len(BEFORE) + 2, memory=new))
+    assert [each.text for each in asked.remainders] == ["turn 1"]
+    assert asked.left is None and not asked.is_typed_through
+    before = asked.counting(old)
+    assert before.left is not None and before.is_typed_through and before.request.memory is old
+    other = before.showing(Excerpts(repository="other"))
+    assert other.left is None and other.is_typed_through, "excerpts do not decide which counts are in effect"
+    assert not made.ask(Request("", BEFORE + AFTER, len(BEFORE), memory=old)).is_typed_through, "nothing is typed"
+
+
+def test_one_that_went_while_others_of_its_answer_were_added_is_added_again() -> None:
+    made = shown("first", *(f"{i:02}" for i in range(MOST_SUGGESTIONS - 1)))
+    asked = at(made, BEFORE)
+    made.add(asked, "new")
+    made.add(asked, "first")
+    assert left(made, BEFORE + "fi") == "rst"
