@@ -17,10 +17,9 @@ from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
-from efim_ls.completion.models.open import open_model
-from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.models.open import OpenedModel, open_model
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
-from efim_ls.completion.planning.window import Budget, surroundings
+from efim_ls.completion.planning.window import surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained, suggestion
 from efim_ls.completion.suggestions.recent import Remainder
 from efim_ls.completion.suggestions.shown import ShownPart, shown_part
@@ -31,13 +30,11 @@ from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.engine import Generation
+from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame
 from model_runtime.engine.output import stop_rule
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId
-from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpt_layout import layout
 from model_runtime.prompt.excerpts import NO_EXCERPTS, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
@@ -53,19 +50,18 @@ MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 class Completer:
     """A loaded model with the frames and suggestions of the documents it completes."""
 
-    def __init__(
-        self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence, client: str = ""
-    ) -> None:
-        """Take a model that was loaded for these settings, and own the persistence.
+    def __init__(self, opened: OpenedModel, settings: Settings, client: str = "") -> None:
+        """Take a model that was opened for these settings, which `close` closes.
 
         `client` sets the arenas of its documents apart from those of other completers with the same model.
         """
-        self._client = client
-        self._model, self._settings, self._budget, self._persistence = model, settings, budget, persistence
+        self._client, self._opened, self._settings = client, opened, settings
+        self._model, self._engine, self._saved = opened.model, opened.engine, opened.documents
+        self._budget, model, budget = opened.budget, opened.model, opened.budget
         self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
-        self.languages = settings.model_languages or model.description.languages or (ANY,)
+        self.languages = settings.model_languages or opened.engine.describe().languages or (ANY,)
         self._phrases = None
         if settings.local_cache:
             self._phrases = PhraseAnswerer(model.tokenizer, settings.max_new_tokens, settings.max_lines)
@@ -83,8 +79,7 @@ class Completer:
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the configured model; raises ModelError with cause and remedy."""
-        model, budget, persistence = open_model(settings, progress)
-        return cls(model, settings, budget, persistence)
+        return cls(open_model(settings, progress), settings)
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -92,7 +87,7 @@ class Completer:
             if left_document := self._documents.get(self._focused):
                 left_document.release_memory()
             self._focused = request.uri
-            self._persistence.focus(request.uri)
+            self._saved.focus(request.uri)
         document = self._document(request.uri)
         request = document.in_effect(request)
         if not knows(self.languages, request.language):
@@ -117,16 +112,13 @@ class Completer:
             limit = self._settings.max_new_tokens
             expected = self._tokens(prompt, left.text) if left else NO_DRAFT
             better_line = _is_divisible(plan)  # another line may not reach the code that follows
-            made = self._model.engine.generate(frame_id, prompt, rule, limit, cancel, expected, better_line)
-            meter.generation(made)
-            meter.lap()
-            others = list[str]()
-            if (count := request.count - 1) > 0:
-                others = self._model.engine.alternatives.generate(prompt, made.choices, rule, limit, count, cancel)
+            job = GenerateJob(frame_id, prompt, rule, limit, expected, request.count, better_line)
+            made = self._engine.generate(job, cancel)
         except Cancelled:
             return Answer("", meter.total(), "superseded")
-        meter.lap("alternatives")
-        return self._answer(document, request, plan, made, others, meter)
+        meter.generation(made)
+        meter.lap()
+        return self._answer(document, request, plan, made, meter)
 
     def _speak(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
         """Answer in a language that the model does not know."""
@@ -136,7 +128,7 @@ class Completer:
 
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if the model does not know a language, else None; on any thread."""
-        model = self._model.description.model
+        model = self._engine.describe().model
         return notice("" if model == str(EMBEDDED) else model, self.languages, language)
 
     def prefetch(self, request: Request, rested: bool = False) -> Preparation:
@@ -177,7 +169,7 @@ class Completer:
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
-        reusable = model.engine.reusable(self._frame_id(request.uri, plan), prompt.ids, prompt.isolated)
+        reusable = self._engine.reusable(self._frame_id(request.uri, plan), prompt)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
         told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.spoken)
@@ -202,15 +194,14 @@ class Completer:
                 document.forget_frames()
         if uri == self._focused:
             self._focused = ""
-        self._persistence.close_document(uri)
-        self._model.engine.release(self._client + uri)
+        self._saved.close_document(uri)
+        self._engine.release(self._client + uri)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
-        engine = self._model.engine
-        if not self._persistence.save(uri, document, lambda frame: self._arena(uri, frame), cancel, engine.excerpt):
+        if not self._save_frames(uri, document, cancel):
             return False
         if document.closed:
             document.forget_frames()
@@ -218,7 +209,7 @@ class Completer:
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
-        return self._persistence.flush(seconds)
+        return self._engine.flush(seconds)
 
     def close(self, seconds: float, then: Settings | None = None) -> None:
         """Save everything for up to `seconds`, unless the next settings `then` change what may be saved, and end."""
@@ -227,17 +218,17 @@ class Completer:
         unsaved = [uri for uri, document in reversed(self._documents.items()) if document.unsaved]
         wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
         with ExitStack() as parts:  # the last first, and each whatever became of those before
-            parts.callback(self._persistence.close, seconds, write)
+            parts.callback(self._opened.close, seconds, write)
             for uri in self._documents:
-                parts.callback(self._model.engine.release, self._client + uri)
+                parts.callback(self._engine.release, self._client + uri)
             for uri in reversed(wanted):
                 parts.callback(self.save, uri, Cancel(lambda: perf_counter() > end))
         self._documents.clear()
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
-        described = asdict(self._model.description) | {"languages": list(self.languages)}
-        return described | self._budget.describe() | self._persistence.describe()
+        described = asdict(self._engine.describe()) | {"languages": list(self.languages)}
+        return described | self._budget.describe() | self._saved.describe()
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -253,17 +244,17 @@ class Completer:
     @property
     def tiers(self) -> list[dict[str, object]]:
         """What each tier holds; on any thread."""
-        return self._persistence.stats()
+        return list(self._engine.statistics().tiers)
 
     @property
     def ahead(self) -> Ahead:
         """Totals of prefetching with this model; on any thread."""
-        engine = self._model.engine
-        return Ahead(engine.computed_ahead, engine.wasted_ahead, self._ahead_ms)
+        counted = self._engine.statistics()
+        return Ahead(counted.computed_ahead, counted.wasted_ahead, self._ahead_ms)
 
     def _document(self, uri: str) -> DocumentState:
         """Return a document's state and mark it as most recently used; may drop the oldest saved one."""
-        document = self._documents.pop(uri, None) or DocumentState(self._make_planner, self._persistence.recall(uri))
+        document = self._documents.pop(uri, None) or DocumentState(self._make_planner, self._saved.recall(uri))
         self._documents[uri], document.closed = document, False
         if len(self._documents) > MOST_DOCUMENTS:
             old = next((uri for uri, each in self._documents.items() if not each.unsaved), None)
@@ -274,8 +265,20 @@ class Completer:
     def _frame_id(self, uri: str, plan: Plan) -> FrameId:
         return FrameId(self._client + uri, plan.number)
 
-    def _arena(self, uri: str, frame: Frame) -> Arena | None:
-        return self._model.engine.arena(self._frame_id(uri, frame.plan))
+    def _save_frames(self, uri: str, document: DocumentState, cancel: Cancel) -> bool:
+        """Save the frames of a document's requests, and their plans if these have changed."""
+        if not (frames := document.asked()):
+            return True
+        if not self._engine.save(uri, [self._saved_frame(uri, frame) for frame in frames], cancel):
+            return False
+        before, document.saved = document.saved, [frame.plan for frame in frames]
+        if before != document.saved:
+            self._saved.note(uri, document.saved)
+        return True
+
+    def _saved_frame(self, uri: str, frame: Frame) -> SavedFrame:
+        private = self._saved.private((uri, *frame.prompt.origins))
+        return SavedFrame(self._frame_id(uri, frame.plan), frame.prompt, private)
 
     def _preparation(self, uri: str, frames_of: Callable[[Cancel], list[Frame | None]]) -> Preparation:
         """Return work that plans once, when it starts: the document may change while the work is interrupted."""
@@ -296,8 +299,7 @@ class Completer:
     def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        prompt = frame.prompt
-        return self._model.engine.prepare(self._frame_id(uri, frame.plan), prompt.ids, cancel, prompt.isolated)
+        return self._engine.prepare(self._frame_id(uri, frame.plan), frame.prompt, cancel)
 
     def _with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
         """Return the prompt with the text around the window, other files and the repository's counts.
@@ -318,7 +320,7 @@ class Completer:
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
         if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
             return "binary text"
-        room = self._model.engine.capacity - self._settings.max_new_tokens
+        room = self._engine.capacity - self._settings.max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
     def _tokens(self, prompt: Prompt, left: str) -> Ids:
@@ -336,9 +338,8 @@ class Completer:
     ) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document.suggestions.renew(left)
-        tokens, length, engine = len(self._tokens(prompt, left.text)), len(prompt.ids), self._model.engine
-        arena = engine.arena(self._frame_id(request.uri, plan))
-        approximate = engine.approximate(arena, length, prompt.tokens) if arena else 0
+        tokens = len(self._tokens(prompt, left.text))
+        approximate = self._engine.approximate(self._frame_id(request.uri, plan), prompt)
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
@@ -352,11 +353,11 @@ class Completer:
         request: Request,
         plan: Plan,
         made: Generation,
-        others: list[str],
         meter: CostMeter,
     ) -> Answer:
         place = place_at(request.text, request.cursor, request.language, request.others)
-        (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in (made.text, *others)]
+        said = made.text, *made.others
+        (text, emptied_by), *cleaned = [clean(each, place, self._settings.max_lines) for each in said]
         texts = distinct([text, *(other for other, _ in cleaned)], place)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike

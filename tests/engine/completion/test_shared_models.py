@@ -100,7 +100,7 @@ def test_what_a_client_leaves_is_saved_and_the_others_go_on(models: SharedModels
 def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, settings: Settings):
     one, two = load(models, settings), load(models, settings)
     [loaded], slow = models._loaded.values(), threading.Event()
-    loaded.persistence._store.submit(1, lambda: None if slow.wait(10) else None)
+    loaded.opened.documents._opened.store.submit(1, lambda: None if slow.wait(10) else None)
     ask(two, LONG + ONE)
     two.close_document(URI, save=True)
     assert two.save(URI, NEVER)
