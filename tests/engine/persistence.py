@@ -30,7 +30,7 @@ def on_disk(model: LoadedModel, folder: Path) -> OpenedStore:
 
 def completer_over(engine: Engine, model: Model, settings: Settings, budget: Budget, store: OpenedStore) -> Completer:
     """A completer over an engine, which notes in a store what it plans."""
-    return Completer(OpenedModel(model, engine, budget, SavedDocuments(store, budget, Settings())), settings)
+    return Completer(OpenedModel(model, engine, budget, SavedDocuments(store, budget, settings)), settings)
 
 
 def arena_of(completer: Completer, frame: FrameId) -> Arena:
