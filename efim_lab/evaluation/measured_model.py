@@ -17,8 +17,8 @@ from efim_lab.evaluation.places.cursors import Context
 from model_runtime.cancel import NEVER
 from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.linear import packed_format
-from model_runtime.engine.engine import Engine, GenerateJob, Generation
-from model_runtime.engine.local import LocalEngine
+from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.output import StopRule
@@ -86,9 +86,10 @@ class MeasuredModel:
             local_cache=True,
             progress=_silent,
         )
-        self._engines: dict[Chooser, Engine] = {"model": self._engine(None), "mixture": LocalEngine(model.parts)}
+        parts: dict[Chooser, EngineParts] = {"model": model.parts.with_ngram_cache(None), "mixture": model.parts}
         if model.ngram_cache is not None:
-            self._engines["counts"] = self._engine(model.ngram_cache.without_model())
+            parts["counts"] = model.parts.with_ngram_cache(model.ngram_cache.without_model())
+        self._engines = {chooser: LocalEngine(each) for chooser, each in parts.items()}
 
     def can(self, arm: Arm) -> bool:
         """Return whether the model can be measured so: without a local cache there are no counts."""
@@ -120,11 +121,9 @@ class MeasuredModel:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
         teacher = Teacher((), 1.0, middle=middle.tolist())
-        self._engine(teacher).generate(GenerateJob(MEASURED_OWNER, prompt, UNTIL_END, len(middle)), NEVER)
+        engine = LocalEngine(self._model.parts.with_ngram_cache(teacher))
+        engine.generate(GenerateJob(MEASURED_OWNER, prompt, UNTIL_END, len(middle)), NEVER)
         return sum(teacher.bits)
-
-    def _engine(self, ngram_cache: NgramCache | None) -> Engine:
-        return LocalEngine(self._model.parts.with_ngram_cache(ngram_cache))
 
 
 def _shortened(head: str) -> str:
