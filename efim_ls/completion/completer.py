@@ -14,8 +14,7 @@ from efim_ls.access.reasons import without_prompt
 from efim_ls.completion.answerers.phrases import PhraseAnswerer
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.filters.alternatives import distinct
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.chain import clean, distinct
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import open_model
 from efim_ls.completion.models.saving import KvPersistence
