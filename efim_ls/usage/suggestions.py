@@ -13,7 +13,8 @@ from efim_ls.request import Request
 from efim_ls.text.document import Edit, Encoding
 from efim_ls.text.lines import line_end_in
 from efim_ls.text.suggestion import Suggestion
-from efim_ls.usage.counters import Count, Counters
+from efim_ls.usage.counters import Counters
+from efim_ls.usage.history import Count
 
 COUNTED_AFTER = 30.0  # seconds from an acceptance to the count of what is retained
 RECENT_SUGGESTIONS = 16  # per document: a new offer may be the remainder of one of these

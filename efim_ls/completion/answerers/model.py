@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from efim_ls.completion.answerers.answerer import Preparation
 from efim_ls.completion.costs import CostMeter
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.filters.alternatives import distinct
-from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.chain import clean, distinct
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
