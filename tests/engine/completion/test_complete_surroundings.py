@@ -71,8 +71,8 @@ def test_of_an_endless_file_only_so_much_is_read(made: Make, tokenizer: Tokenize
 
 def test_without_a_local_cache_no_other_document_is_tokenized(folder: Path) -> None:
     settings = Settings(model=str(folder))
-    model, budget, persistence = open_model(settings, lambda *_: None)
-    loaded, tokenizer = Completer(model, settings, budget, persistence), model.tokenizer
+    opened = open_model(settings, lambda *_: None)
+    loaded, tokenizer = Completer(opened, settings), opened.model.tokenizer
     loaded.complete(Request("file:///a.py", CODE, PLACE, others=("unread = 1\n",)), NEVER)
     misses = tokenizer.encode.cache_info().misses
     tokenizer.encode("unread = 1\n")

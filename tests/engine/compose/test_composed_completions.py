@@ -10,27 +10,18 @@ import numpy as np
 import pytest
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.open import open_model
 from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.kv.pool import FrameId
+from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 
 A = "file:///a.py"
 OTHER_LAYOUT = CODE.replace('encoding="utf-8"', "encoding='utf-8'").replace('"""One entry', '"""  One entry')
 OTHER_BRANCH = CODE.replace("import os\n", "import os\nimport sys\n\nROOT = Path.home()\n")
 
-
-class Opened(Completer):
-    """A completer, and the model that it completes with."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.model, *rest = open_model(settings, lambda *_: None)
-        super().__init__(self.model, settings, *rest)
-
-
-Start = Callable[..., Opened]
+Start = Callable[..., Completer]
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +31,10 @@ def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(long_folder: Path, tmp_path: Path) -> Start:
-    def load(**wanted: object) -> Opened:
+    def load(**wanted: object) -> Completer:
         settings = Settings(model=str(long_folder), head_tokens=1200, max_new_tokens=8, weights="int8")
         settings = replace(settings, cache_folder=str(tmp_path))
-        return Opened(replace(settings, **wanted))
+        return Completer.load(replace(settings, **wanted), lambda *_: None)
 
     return load
 
@@ -56,10 +47,9 @@ def ask(completer: Completer, text: str) -> Answer:
     return completer.complete(request(text), NEVER)
 
 
-def assert_same_numbers(completer: Opened, frame: int, other: Opened, its: int) -> None:
+def assert_same_numbers(completer: Completer, frame: int, other: Completer, its: int) -> None:
     """Compare what two completers hold for a frame; a compiled decoder gives the same bits."""
-    mine, theirs = completer.model.engine.arena(FrameId(A, frame)), other.model.engine.arena(FrameId(A, its))
-    assert mine is not None and theirs is not None
+    mine, theirs = arena_of(completer, FrameId(A, frame)), arena_of(other, FrameId(A, its))
     length = min(mine.common(theirs.ids), theirs.length)
     close = 0 if completer.describe()["decoder"] == "compiled" else 1e-4  # torch sums in another order
     assert length > 300

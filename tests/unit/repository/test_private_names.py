@@ -23,7 +23,7 @@ UNDONE = {
     "persistence.py",
 }
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # public, in spite of their names
-ENGINE = {"Alternatives", "DecodedAnswer", "Engine", "Output", "Pool", "Sampler"}
+ENGINE = {"Alternatives", "DecodedAnswer", "LocalEngine", "Output", "Pool", "Sampler"}
 ENGINE_MODULES = ("model_runtime.engine.", "model_runtime.kv.pool.")
 PATHS = {str(path.relative_to(FOLDER)): ast.parse(path.read_text("utf-8")) for path in sorted(FOLDER.rglob("*.py"))}
 
@@ -53,9 +53,9 @@ def replaced(tree: ast.AST) -> Iterator[str]:
         ("self._pool; engine.pool; row._replace(at=1); engine.__class__", [], []),
         ("monkeypatch.setattr(Sampler, 'pick', None); patched.setattr(Planner, 'plan', None)", [], ["Sampler"]),
         (
-            "monkeypatch.setattr('model_runtime.engine.engine.decode', None)",
+            "monkeypatch.setattr('model_runtime.engine.local.decode', None)",
             [],
-            ["model_runtime.engine.engine.decode"],
+            ["model_runtime.engine.local.decode"],
         ),
     ],
 )
