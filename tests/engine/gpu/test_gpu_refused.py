@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,11 +128,13 @@ def test_where_none_runs_the_card_is_named(slab: Slab, config: ModelConfig) -> N
         first_that_runs(ways(no_kernel, wrong_behind(2)), slab, config.heads, CARD)
 
 
-def test_heads_that_the_split_kernel_cannot_take_are_left_to_flash(slab: Slab) -> None:
-    q, k = torch.zeros(1, 2, 80), torch.zeros(slab.rows, 2, 80)
-    trial = attention._single_rows(slab, 1)
-    with pytest.raises(NotImplementedError, match="no kernel for a head_dim of 80"):
-        single_rows_split(attend_materialized)(q, k, k, trial.bias, 1.0)
+def test_heads_that_the_split_kernel_cannot_take_are_left_to_flash(config: ModelConfig) -> None:
+    slab = Slab(replace(config, head_dim=80), CAPACITY, 2, torch.float32, torch.device("cpu"))
+    found = first_that_runs(
+        ways(single_rows_split(attend_materialized), attend_materialized), slab, config.heads, CARD
+    )
+    assert (found.attend, found.backend) == (attend_materialized, "flash")
+    assert "no kernel for a head_dim of 80" in found.reason
 
 
 def test_a_cpu_needs_no_operator(slab: Slab, config: ModelConfig) -> None:

@@ -305,6 +305,18 @@ def test_another_choice_makes_those_after_it_void() -> None:
     assert [choices.at(position, b"", spells) for position in (1, 2, 3)] == [made[0], made[3], None]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_same_choice_for_a_longer_stub_takes_its_place_only_if_chances_were_of_few_tokens(whole: bool) -> None:
+    choices = Choices(ids([2]), ids([2]), None)
+    first, again = (chosen(5)._replace(whole=whole) for _ in range(2))
+    choices.add(1, first, b"a")
+    choices.add(2, later := chosen(6), b"")
+    choices.add(1, again, b"ab")
+    assert choices.at(1, b"a", spells) is (first if whole else None)
+    assert whole or choices.at(1, b"ab", spells) is again
+    assert choices.at(2, b"", spells) is later
+
+
 def test_a_token_that_ends_the_text_is_recalled_only_where_nothing_has_to_be_spelled() -> None:
     choices = Choices(ids([2]), ids([2]), SeenCounts())
     choices.add(1, end := chosen(0), b"")

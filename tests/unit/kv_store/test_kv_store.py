@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from kv_store import store as stores
 from kv_store import writer as writers
-from kv_store.block import BLOCK_TOKENS
+from kv_store.block import BLOCK_TOKENS, Block
 from kv_store.level import Level, Origin, admit_all
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
@@ -353,6 +354,30 @@ def test_a_disk_that_stays_behind_costs_only_what_it_would_have_kept(
     names = save(opened.store, A, row(0, 3))
     assert [tier.blocks for tier in opened.store.stats()] == [3, 0]
     assert read(opened.store, names) == 3
+
+
+def test_saving_waits_for_a_disk_that_is_behind(opened: OpenedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "PENDING_BYTES", SLOT)
+    monkeypatch.setattr(stores, "WRITE_PATIENCE", 100)
+    names = save(opened.store, A, row(0, 8))
+    assert opened.store.stats()[1].blocks == len(names)
+
+
+def test_a_block_of_another_size_than_its_form_has_ends_what_is_read() -> None:
+    tier, names = MemoryTier(8 * SLOT, SLOT), [bytes([n]) * 16 for n in range(3)]
+    store = Store(bytes(32), CODEC, [Level(tier, CODEC.exact, behind=False, admits=admit_all)])
+    whole = [
+        Block(name, name, A, CODEC.exact, False, CODEC.encode(numbers_of(name), 0, CODEC.exact)) for name in names
+    ]
+    tier.save([whole[0], replace(whole[1], data=whole[1].data[:-1]), whole[2]])
+    assert read(store, names) == 1
+
+
+def test_a_store_without_a_folder_has_nothing_to_tidy() -> None:
+    opened = open_in(None)
+    opened.tidy("model")
+    names = save(opened.store, A, row(0, 3))
+    assert (opened.folder, read(opened.store, names)) == (None, 3)
 
 
 def assert_opened(gate: threading.Event) -> None:
