@@ -92,7 +92,8 @@ class Subject:
         """Load it as the server does."""
         config, settings = read_config(EMBEDDED), Settings()
         self.budget, self._limit = fit_budget(settings, config), settings.max_new_tokens
-        self.shape = Shape(config.layers, config.kv_heads, BLOCK_TOKENS, config.head_dim)
+        attention = config.alike.attention
+        self.shape = Shape(len(config.layers), attention.kv_heads, BLOCK_TOKENS, attention.head_dim)
         self.tokenizer = Tokenizer(EMBEDDED / "tokenizer.json")
         self.template = find_template(self.tokenizer)
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())

@@ -43,7 +43,7 @@ class Method(NamedTuple):
 def methods(subject: ReuseSubject) -> Mapping[str, Method]:
     """Return the methods by name; those with a check of their own pay for it."""
     early = EarlyLayers(subject)
-    network = Network(replace(subject.config, layers=2), subject.weights)
+    network = Network(replace(subject.config, layers=subject.config.layers[:2]), subject.weights)
     return {
         "rotation only": Method(_always(FirstRows(0))),
         "EPIC, 2 rows": Method(_always(FirstRows(2))),

@@ -33,7 +33,8 @@ class Arena(TokenSequence):
         Small pages: the tokens of a short document lie in each head's rows, one huge page apart. Raises MemoryError.
         """
         super().__init__(capacity, config.room)
-        shape = (2, config.layers, config.kv_heads, config.room + capacity, config.head_dim)
+        attention = config.alike.attention
+        shape = (2, len(config.layers), attention.kv_heads, config.room + capacity, attention.head_dim)
         memory = map_zeros(arena_bytes(config, capacity), in_huge_pages=False)
         self.k: KeysValues
         self.v: KeysValues
@@ -87,4 +88,5 @@ class Arena(TokenSequence):
 
 def arena_bytes(config: ModelConfig, capacity: int) -> int:
     """Return the bytes that one arena takes."""
-    return 2 * FP32 * config.layers * config.kv_heads * config.head_dim * (config.room + capacity)
+    attention = config.alike.attention
+    return 2 * FP32 * len(config.layers) * attention.kv_heads * attention.head_dim * (config.room + capacity)

@@ -143,7 +143,7 @@ def plan_load(checkpoint: Checkpoint, **options: Unpack[LoadOptions]) -> LoadPla
     config, mib = checkpoint.config, options["kv_memory_mib"]
     capacity = min(options["capacity"], config.context)
     frame = arena_bytes(config, capacity) // FP32 * BF16 + GPU_TABLES * rotation_bytes(
-        config.head_dim, config.room + capacity
+        config.alike.attention.head_dim, config.room + capacity
     )
     choice = choose_device(
         options.get("device", "auto"), config, max(mib, -(-frame // MIB)), gpu_format(options["weights"])
@@ -222,7 +222,8 @@ def _load(
 
 
 def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvFormat:
-    shape = (config.layers, config.kv_heads, config.head_dim)
+    attention = config.alike.attention
+    shape = (len(config.layers), attention.kv_heads, attention.head_dim)
     return KvFormat(fingerprint, *shape, runtime.decoder.rotations, runtime.bf16)
 
 

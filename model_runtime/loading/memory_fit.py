@@ -54,13 +54,18 @@ def model_size(config: ModelConfig, folder: Path | None = None) -> ModelSize:
 
         return ModelSize(*hf_size(folder))
     sizes = [prod(shape) for shape in expected_shapes(config).values()]
-    return ModelSize(sum(sizes), max(*sizes, 2 * config.hidden * config.intermediate))
+    joined = max(2 * config.hidden * layer.mlp.intermediate for layer in set(config.layers))
+    return ModelSize(sum(sizes), max(*sizes, joined))
 
 
 def kv_bytes(config: ModelConfig, capacity: int, arenas: int) -> int:
     """Return the bytes of arenas of `capacity` tokens on a CPU, of the rotations that they share, and of excerpts."""
     excerpts = (ROOMS_KEPT + 1) * arena_bytes(config, 0)
-    return arenas * arena_bytes(config, capacity) + excerpts + rotation_bytes(config.head_dim, config.room + capacity)
+    return (
+        arenas * arena_bytes(config, capacity)
+        + excerpts
+        + rotation_bytes(config.alike.attention.head_dim, config.room + capacity)
+    )
 
 
 def memory_need(size: ModelSize, form: Format, kv: int) -> MemoryNeed:

@@ -25,7 +25,8 @@ class Slab:
         """Allocate slots of `capacity` tokens."""
         self.capacity, self.room, self.slot = capacity, config.room, config.room + capacity
         arenas += config.room > 0
-        shape = (config.layers, arenas * self.slot + SPARE_ROWS, config.kv_heads, config.head_dim)
+        attention = config.alike.attention
+        shape = (len(config.layers), arenas * self.slot + SPARE_ROWS, attention.kv_heads, attention.head_dim)
         self.k = torch.zeros(shape, dtype=dtype, device=device)
         self.v = torch.zeros(shape, dtype=dtype, device=device)
         self._slots = iter(range(arenas))
@@ -85,5 +86,6 @@ class SlabArena(Arena):
 
 def most_slots(config: ModelConfig, capacity: int) -> int:
     """Return the most slots that one slab may have."""
-    rows = MOST_ELEMENTS // (config.kv_heads * config.head_dim) - SPARE_ROWS
+    attention = config.alike.attention
+    rows = MOST_ELEMENTS // (attention.kv_heads * attention.head_dim) - SPARE_ROWS
     return rows // (config.room + capacity) - (config.room > 0)

@@ -129,7 +129,7 @@ def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(t
     loaded = load_within(make(tmp_path, ROOMY), 1, 300)
     found = loaded.kv.rotations
     assert found is not None and len(found) == loaded.engine.capacity == 300
-    head_dim = read_config(tmp_path).head_dim
+    head_dim = read_config(tmp_path).alike.attention.head_dim
     assert np.array_equal(found, rotations(Rope(), head_dim, 4096)[:300])
 
 

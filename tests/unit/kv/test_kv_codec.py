@@ -143,7 +143,8 @@ def test_keys_in_an_arena_are_rotated_back_as_the_model_rotated_them(tmp_path: P
     decoder = decoder_of(make(tmp_path, Tiny(layers=1)))
     arena = Arena(decoder.config, 64)
     decoder.forward(ids_of([7] * 64), arena)
-    shape = Shape(1, decoder.config.kv_heads, BLOCK_TOKENS, decoder.config.head_dim)
+    attention = decoder.config.alike.attention
+    shape = Shape(1, attention.kv_heads, BLOCK_TOKENS, attention.head_dim)
     for first in (0, 48):
         tokens = slice(first, first + BLOCK_TOKENS)
         kv = np.stack((arena.k[:, :, tokens], arena.v[:, :, tokens]))
