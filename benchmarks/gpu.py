@@ -28,7 +28,7 @@ from model_runtime.decoder.any_decoder import Span
 from model_runtime.decoder.gpu.device import BF16, INT8, MIB, GpuFormat
 from model_runtime.decoder.tensors import as_array, as_tensor
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import FP32, arena_bytes
+from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.machine import cuda_missing, roomiest_gpu
 
 ATTENTION = Full(heads=12, kv_heads=2, head_dim=128, qkv_bias=True)

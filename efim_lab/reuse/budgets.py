@@ -24,7 +24,7 @@ from efim_lab.reuse.policies.retrieval import sparsevila
 from efim_lab.reuse.policies.rules import without_generated
 from efim_lab.reuse.policies.uncomp import uncomp
 from efim_lab.reuse.subject import NEW_TOKENS, ReuseSubject, Rows, Target
-from model_runtime.kv.arena import arena_bytes
+from model_runtime.kv.layout import arena_bytes
 
 BEFORE, AFTER = 900, 300  # characters of a window, small so that the excerpts matter
 SHARES = (0.5, 0.25)

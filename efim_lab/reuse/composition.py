@@ -24,7 +24,8 @@ from model_runtime.compose.composer import Composer
 from model_runtime.compose.first_rows import FirstRows
 from model_runtime.compose.method import CompositionMethod
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena, arena_bytes
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import arena_bytes
 
 EXACT = "exact"
 FOLLOWED = 8  # tokens of the exact completion after which distributions are compared

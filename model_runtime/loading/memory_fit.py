@@ -13,8 +13,8 @@ from model_runtime.checkpoint.weights import expected_shapes
 from model_runtime.decoder.gpu.device import GPU_RESERVE, GpuFormat, gpu_unfit, most_weight_bytes, weight_bytes
 from model_runtime.decoder.quantization import Format
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import arena_bytes
 from model_runtime.kv.excerpt_library import ROOMS_KEPT
+from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.formats import supported_formats, torch_missing
 from model_runtime.loading.known_models import largest_within
 from model_runtime.machine import available_memory, cuda_missing, free_gpu_memory, roomiest_gpu

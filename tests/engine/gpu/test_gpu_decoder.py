@@ -27,7 +27,8 @@ from model_runtime.decoder.gpu.slab import MOST_ELEMENTS, SPARE_ROWS, WIDTHS, Sl
 from model_runtime.decoder.quantization import quantized
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
-from model_runtime.kv.codec import Form, KvCodec, Shape
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 from model_runtime.kv.rows import Quality
 from tests.models import VOCABULARY, Tiny, make
 
@@ -195,9 +196,8 @@ def test_blocks_of_bf16_come_back_from_a_store_as_they_were(one: Model) -> None:
     slab, config = one.slab(torch.bfloat16), one.config
     first, second = slab.arena(), slab.arena()
     one.decoder(slab).forward(TOKENS[:70], first)
-    attention = config.alike.attention
-    shape = Shape(len(config.layers), attention.kv_heads, 16, attention.head_dim)
-    codec = KvCodec(shape, None, Form.BF16)
+    shape = KvLayout.of(config)
+    codec = KvCodec(shape, 16, None, Form.BF16)
     for start in (0, 16, 32, 48):
         data = codec.encode(first.copy_out(start, start + 16), start, Form.BF16)
         assert len(data) == BF16 * first.k[:, :, :16].numel() * 2, "keys and values"

@@ -18,7 +18,7 @@ from model_runtime.checkpoint.rope import rotation_bytes, rotations
 from model_runtime.checkpoint.rope_parameters import Rope
 from model_runtime.checkpoint.weights import expected_shapes, read_weights, release_pages
 from model_runtime.errors import ModelError
-from model_runtime.kv.arena import arena_bytes
+from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading import memory_fit as fits
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import (
