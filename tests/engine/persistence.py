@@ -26,7 +26,7 @@ def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
     """Give a completer what another one has planned and suggested, and nothing that it has computed."""
     for name, document in {uri: None, **warm._documents}.items():
         saved = document.saved if document else warm._persistence.recall(name)
-        twin = cold._documents[name] = DocumentState(cold._make_planner, saved)
+        twin = cold._documents[name] = DocumentState(cold._model_answerer.new_planner, saved)
         if document and document.unsaved:
             twin._planner = document.planner.copy()
         if document:

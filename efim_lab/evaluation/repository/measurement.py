@@ -60,7 +60,8 @@ class AskedCompleter(Completer):
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
         planner = self._document(request.uri).planner.copy()
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
-        return self._with_surroundings(request, planner.plan(request.text, request.cursor), NEVER)
+        frame = planner.plan(request.text, request.cursor)
+        return self._model_answerer.with_surroundings(request, frame, NEVER)
 
 
 class ArmSubject:
