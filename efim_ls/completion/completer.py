@@ -8,22 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from time import perf_counter
 
 from efim_ls.completion.answerers.answerer import Answerer, Preparation
 from efim_ls.completion.answerers.model import ModelAnswerer
 from efim_ls.completion.answerers.phrases import NoPhrases, PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.open import open_model
-from efim_ls.completion.models.saving import KvPersistence
-from efim_ls.completion.planning.window import Budget
+from efim_ls.completion.models.open import OpenedModel, open_model
+from efim_ls.completion.planning.planner import Frame
 from efim_ls.languages import ANY, knows, notice
 from efim_ls.request import Ahead, Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.config import EMBEDDED
-from model_runtime.loading.load import Model
+from model_runtime.engine.engine import SavedFrame
 from model_runtime.prompt.excerpts import ExcerptBudget, Excerpts
 from model_runtime.prompt.tokenizer import Tokenizer
 
@@ -33,28 +31,27 @@ MOST_DOCUMENTS = 256  # documents whose frames are kept in memory
 class Completer:
     """A loaded model with the frames and suggestions of the documents it completes."""
 
-    def __init__(
-        self, model: Model, settings: Settings, budget: Budget, persistence: KvPersistence, client: str = ""
-    ) -> None:
-        """Take a model that was loaded for these settings, and own the persistence.
+    def __init__(self, opened: OpenedModel, settings: Settings, client: str = "") -> None:
+        """Take a model that was opened for these settings, which `close` closes.
 
-        `client` sets the arenas of its documents apart from those of other completers with the same model.
+        `client` sets the frames of its documents apart from those of other completers with the same model.
         """
-        self._model, self._settings, self._budget, self._persistence = model, settings, budget, persistence
+        self._opened, self._settings, self._budget = opened, settings, opened.budget
+        self._model, self._engine, self._saved = opened.model, opened.engine, opened.documents
         self._documents: dict[str, DocumentState] = {}  # most recently used last
         self._focused = ""
         self._ahead_ms = 0.0
-        self.languages = settings.model_languages or model.description.languages or (ANY,)
+        self.languages = settings.model_languages or self._engine.describe().languages or (ANY,)
         limits = settings.max_new_tokens, settings.max_lines
-        self._model_answerer = ModelAnswerer(model, budget, self.languages, limits, client)
-        phrases = PhraseAnswerer(model.tokenizer, *limits) if settings.local_cache else NoPhrases(model.tokenizer)
+        self._model_answerer = ModelAnswerer(opened, self.languages, limits, client)
+        tokenizer = opened.model.tokenizer
+        phrases = PhraseAnswerer(tokenizer, *limits) if settings.local_cache else NoPhrases(tokenizer)
         self._answerers: Sequence[Answerer] = (self._model_answerer, phrases)  # the first one for a language answers
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
         """Load the configured model; raises ModelError with cause and remedy."""
-        model, budget, persistence = open_model(settings, progress)
-        return cls(model, settings, budget, persistence)
+        return cls(open_model(settings, progress), settings)
 
     def complete(self, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -62,7 +59,7 @@ class Completer:
             if left_document := self._documents.get(self._focused):
                 left_document.release_memory()
             self._focused = request.uri
-            self._persistence.focus(request.uri)
+            self._saved.focus(request.uri)
         document = self._document(request.uri)
         request = document.in_effect(request)
         return self.answerer(request.language).complete(document, request, cancel)
@@ -73,7 +70,7 @@ class Completer:
 
     def notice(self, language: str) -> str | None:
         """Return a sentence for users if the model does not know a language, else None; on any thread."""
-        model = self._model.description.model
+        model = self._engine.describe().model
         return notice("" if model == str(EMBEDDED) else model, self.languages, language)
 
     def prefetch(self, request: Request, rested: bool = False) -> Preparation:
@@ -118,15 +115,14 @@ class Completer:
                 document.forget_frames()
         if uri == self._focused:
             self._focused = ""
-        self._persistence.close_document(uri)
+        self._saved.close_document(uri)
         self._model_answerer.release(uri)
 
     def save(self, uri: str, cancel: Cancel) -> bool:
         """Save a document's frames and what was computed for them; return false if stopped before the end."""
         if (document := self._documents.get(uri)) is None:
             return True
-        arena_of, excerpt = partial(self._model_answerer.arena, uri), self._model.engine.excerpt
-        if not self._persistence.save(uri, document, arena_of, cancel, excerpt):
+        if not self._save_frames(uri, document, cancel):
             return False
         if document.closed:
             document.forget_frames()
@@ -134,7 +130,7 @@ class Completer:
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all saved data is written; return whether it is. On any thread."""
-        return self._persistence.flush(seconds)
+        return self._engine.flush(seconds)
 
     def close(self, seconds: float, then: Settings | None = None) -> None:
         """Save everything for up to `seconds`, unless the next settings `then` change what may be saved, and end."""
@@ -143,7 +139,7 @@ class Completer:
         unsaved = [uri for uri, document in reversed(self._documents.items()) if document.unsaved]
         wanted = sorted(unsaved, key=lambda uri: self._documents[uri].closed) if write else []
         with ExitStack() as parts:  # the last first, and each whatever became of those before
-            parts.callback(self._persistence.close, seconds, write)
+            parts.callback(self._opened.close, seconds, write)
             for uri in self._documents:
                 parts.callback(self._model_answerer.release, uri)
             for uri in reversed(wanted):
@@ -152,8 +148,8 @@ class Completer:
 
     def describe(self) -> dict[str, object]:
         """Return what runs where and why, with the budget as fitted to the model's context."""
-        described = asdict(self._model.description) | {"languages": list(self.languages)}
-        return described | self._budget.describe() | self._persistence.describe()
+        described = asdict(self._engine.describe()) | {"languages": list(self.languages)}
+        return described | self._budget.describe() | self._saved.describe()
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -169,18 +165,18 @@ class Completer:
     @property
     def tiers(self) -> list[dict[str, object]]:
         """What each tier holds; on any thread."""
-        return self._persistence.stats()
+        return list(self._engine.statistics().tiers)
 
     @property
     def ahead(self) -> Ahead:
         """Totals of prefetching with this model; on any thread."""
-        engine = self._model.engine
-        return Ahead(engine.computed_ahead, engine.wasted_ahead, self._ahead_ms)
+        counted = self._engine.statistics()
+        return Ahead(counted.computed_ahead, counted.wasted_ahead, self._ahead_ms)
 
     def _document(self, uri: str) -> DocumentState:
         """Return a document's state and mark it as most recently used; may drop the oldest saved one."""
         document = self._documents.pop(uri, None) or DocumentState(
-            self._model_answerer.new_planner, self._persistence.recall(uri)
+            self._model_answerer.new_planner, self._saved.recall(uri)
         )
         self._documents[uri], document.closed = document, False
         if len(self._documents) > MOST_DOCUMENTS:
@@ -188,6 +184,21 @@ class Completer:
             if old is not None:
                 del self._documents[old]
         return document
+
+    def _save_frames(self, uri: str, document: DocumentState, cancel: Cancel) -> bool:
+        """Save the frames of a document's requests, and their plans if these have changed."""
+        if not (frames := document.asked()):
+            return True
+        if not self._engine.save(uri, [self._saved_frame(uri, frame) for frame in frames], cancel):
+            return False
+        before, document.saved = document.saved, [frame.plan for frame in frames]
+        if before != document.saved:
+            self._saved.note(uri, document.saved)
+        return True
+
+    def _saved_frame(self, uri: str, frame: Frame) -> SavedFrame:
+        private = self._saved.private((uri, *frame.prompt.origins))
+        return SavedFrame(self._model_answerer.frame_id(uri, frame.plan), frame.prompt, private)
 
     def _ahead_of_need(self, begin: Callable[[], Preparation]) -> Preparation:
         """Return work that `begin` returns on the engine thread, when it starts; its time is counted."""

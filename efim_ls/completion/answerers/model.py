@@ -14,6 +14,7 @@ from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.alternatives import distinct
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.models.open import OpenedModel
 from efim_ls.completion.planning.planner import Frame, Plan, Planner
 from efim_ls.completion.planning.window import Budget, surroundings
 from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
@@ -23,11 +24,10 @@ from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
 from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.engine import Generation
+from model_runtime.engine.engine import GenerateJob, Generation
 from model_runtime.engine.output import stop_rule
 from model_runtime.engine.rest_of_line import is_closers
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
 from model_runtime.prompt.excerpt_layout import layout
@@ -64,28 +64,23 @@ class Asked:
 class ModelAnswerer:
     """Answers with a loaded model in the languages that it knows."""
 
-    def __init__(
-        self, model: Model, budget: Budget, languages: Collection[str], limits: tuple[int, int], client: str
-    ) -> None:
+    def __init__(self, opened: OpenedModel, languages: Collection[str], limits: tuple[int, int], client: str) -> None:
         """Answer within `limits`: the most new tokens, and the most lines of a suggestion.
 
-        `client` sets the arenas of its documents apart from those of others with the same model.
+        `client` sets the frames of its documents apart from those of others with the same model.
         """
-        self.languages, self._model, self._client = languages, model, client
+        self.languages, self._client = languages, client
+        self._model, self._engine = opened.model, opened.engine
         self._max_new_tokens, self._max_lines = limits
-        self.new_planner = _planners(model, budget)
+        self.new_planner = _planners(opened.model, opened.budget)
 
     def frame_id(self, uri: str, plan: Plan) -> FrameId:
         """Return the engine's name of a document's frame."""
         return FrameId(self._client + uri, plan.number)
 
-    def arena(self, uri: str, frame: Frame) -> Arena | None:
-        """Return the arena of a document's frame, if it has one."""
-        return self._model.engine.arena(self.frame_id(uri, frame.plan))
-
     def release(self, uri: str) -> None:
-        """Let a document's arenas be reused first."""
-        self._model.engine.release(self._client + uri)
+        """Let what a document's frames occupy be reused first."""
+        self._engine.release(self._client + uri)
 
     def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
@@ -103,11 +98,12 @@ class ModelAnswerer:
                 return Answer("", meter.total(), reason)
             if left and known:
                 return self._known(asked, prompt, left)
-            made, others = self._generate(asked, prompt, left, cancel)
+            made = self._engine.generate(self._job(asked, prompt, left), cancel)
         except Cancelled:
             return Answer("", meter.total(), "superseded")
-        meter.lap("alternatives")
-        return self._cleaned(asked, made, others)
+        meter.generation(made)
+        meter.lap()
+        return self._cleaned(asked, made)
 
     def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
         """Return work that prefetches what a completion for this request will need, and one on the next line.
@@ -136,7 +132,7 @@ class ModelAnswerer:
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
         frame, meter = planner.plan(request.text, request.cursor), CostMeter()
         plan, prompt = frame.plan, frame.prompt
-        reusable = model.engine.reusable(self.frame_id(request.uri, plan), prompt.ids, prompt.isolated)
+        reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
         meter.frame(frame)
         meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
         told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.spoken)
@@ -174,22 +170,20 @@ class ModelAnswerer:
     def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
         if self._refusal(frame.plan, frame.prompt):
             return True
-        prompt = frame.prompt
-        return self._model.engine.prepare(self.frame_id(uri, frame.plan), prompt.ids, cancel, prompt.isolated)
+        return self._engine.prepare(self.frame_id(uri, frame.plan), frame.prompt, cancel)
 
     def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
         if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
             return "binary text"
-        room = self._model.engine.capacity - self._max_new_tokens
+        room = self._engine.capacity - self._max_new_tokens
         return "line too long" if len(prompt.ids) > room else None
 
     def _known(self, asked: Asked, prompt: Prompt, left: Remainder) -> Answer:
         """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
         document, request, meter = asked.document, asked.request, asked.meter
         document.suggestions.renew(left)
-        tokens, engine = len(self._tokens(prompt, left.text)), self._model.engine
-        arena = engine.arena(self.frame_id(request.uri, asked.plan))
-        approximate = engine.approximate(arena, len(prompt.ids), prompt.tokens) if arena else 0
+        tokens = len(self._tokens(prompt, left.text))
+        approximate = self._engine.approximate(self.frame_id(request.uri, asked.plan), prompt)
         meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
         likelihood = left.suggestion.likelihood
         document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
@@ -197,27 +191,25 @@ class ModelAnswerer:
             return Answer(left.text, meter.total())
         return _shown(shown_part(likelihood, left.typed, request.least, asked.is_divisible), meter)
 
-    def _generate(
-        self, asked: Asked, prompt: Prompt, left: Remainder | None, cancel: Cancel
-    ) -> tuple[Generation, list[str]]:
-        """Return the model's answer, and others if the request wants several; raises Cancelled."""
-        request, plan, engine = asked.request, asked.plan, self._model.engine
-        rule = stop_rule(_line_before(request), plan.rest, request.explicit, self._max_lines)
-        limit, expected = self._max_new_tokens, self._tokens(prompt, left.text) if left else NO_DRAFT
-        better_line = asked.is_divisible  # another line may not reach the code that follows
-        frame_id = self.frame_id(request.uri, plan)
-        made = engine.generate(frame_id, prompt, rule, limit, cancel, expected, better_line)
-        asked.meter.generation(made)
-        asked.meter.lap()
-        if (count := request.count - 1) <= 0:
-            return made, []
-        return made, engine.alternatives.generate(prompt, made.choices, rule, limit, count, cancel)
+    def _job(self, asked: Asked, prompt: Prompt, left: Remainder | None) -> GenerateJob:
+        """Return what the engine has to generate: an answer, and others if the request wants several."""
+        request, plan = asked.request, asked.plan
+        return GenerateJob(
+            self.frame_id(request.uri, plan),
+            prompt,
+            stop_rule(_line_before(request), plan.rest, request.explicit, self._max_lines),
+            self._max_new_tokens,
+            expected=self._tokens(prompt, left.text) if left else NO_DRAFT,
+            wanted=request.count,
+            better_line=asked.is_divisible,  # another line may not reach the code that follows
+        )
 
-    def _cleaned(self, asked: Asked, made: Generation, others: list[str]) -> Answer:
+    def _cleaned(self, asked: Asked, made: Generation) -> Answer:
         """Return what the filters leave of the model's texts, and remember it."""
         document, request, meter = asked.document, asked.request, asked.meter
         place = place_at(request.text, request.cursor, request.language, request.others)
-        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in (made.text, *others)]
+        said = made.text, *made.others
+        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in said]
         texts = distinct([text, *(other for other, _ in cleaned)], place)
         likelihood = made.likelihood.along(text)
         for each in reversed(texts):  # the best last: it wins if two begin alike
