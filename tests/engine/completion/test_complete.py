@@ -24,7 +24,8 @@ from model_runtime.checkpoint.config import read_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.arena import Arena, arena_bytes
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.layout import arena_bytes
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import MIB, LoadedModel, load
 from model_runtime.prompt.tokenizer import Tokenizer

@@ -21,11 +21,12 @@ from kv_store.level import Level, Origin, admit_all
 from kv_store.memory import MemoryTier
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
 from kv_store.store import REMEMBERED_DOCUMENTS, ComputedBlocks, Store
-from model_runtime.kv.codec import Form, KvCodec, Shape
+from model_runtime.kv.codec import Form, KvCodec
+from model_runtime.kv.layout import KvLayout
 
-SHAPE = Shape(layers=1, kv_heads=1, tokens=BLOCK_TOKENS, head_dim=2)
-SLOT = SHAPE.raw_bytes
-CODEC = KvCodec(SHAPE, None)
+SHAPE = KvLayout.keys_and_values(1, 1, 2)
+SLOT = SHAPE.token_bytes * BLOCK_TOKENS
+CODEC = KvCodec(SHAPE, BLOCK_TOKENS, None)
 MIB = 1 << 20
 A, B = 1, 2
 
@@ -40,7 +41,7 @@ def row(seed: int, blocks: int) -> np.ndarray:
 
 def numbers_of(name: bytes) -> np.ndarray:
     """Keys and values that only this block has."""
-    return np.random.default_rng(list(name)).random(SHAPE.of_block, np.float32)
+    return np.random.default_rng(list(name)).random(SHAPE.shape(BLOCK_TOKENS), np.float32)
 
 
 def save(store: Store, document: int, ids: np.ndarray, private: bool = False, exact: int = 99) -> list[bytes]:
@@ -215,7 +216,7 @@ def bf16_numbers_of(name: bytes) -> np.ndarray:
 @pytest.mark.parametrize("form", [Form.BF16, Form.INT8])
 def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_path: Path, form: Form) -> None:
     """With a lossy disk the ends of a sequence are bf16, as they would be raw."""
-    codec_of_bf16, half = KvCodec(SHAPE, None, Form.BF16), SLOT // 2
+    codec_of_bf16, half = KvCodec(SHAPE, BLOCK_TOKENS, None, Form.BF16), SLOT // 2
     opened = open_store(bytes(32), codec_of_bf16, "model", options(tmp_path, 4 * half, form), print)
     names = opened.store.names(row(0, 20))
     computed = ComputedBlocks(names, lambda i: bf16_numbers_of(names[i]), 99, 320)
@@ -233,7 +234,7 @@ def test_bf16_takes_two_bytes_in_memory_and_on_disk_and_comes_back_exactly(tmp_p
 
 
 def test_numbers_that_bf16_cannot_hold_are_kept_raw() -> None:
-    codec_of_bf16 = KvCodec(SHAPE, None, Form.BF16)
+    codec_of_bf16 = KvCodec(SHAPE, BLOCK_TOKENS, None, Form.BF16)
     store = memory_only(8 * SLOT, SLOT // 2, codec_of_bf16)
     assert read(store, save(store, A, row(0, 3), private=True)) == 3
 
