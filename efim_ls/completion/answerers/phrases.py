@@ -6,11 +6,15 @@ repository's counts and of the suggestions that are still typed through.
 
 from __future__ import annotations
 
+from efim_ls.access.reasons import without_prompt
+from efim_ls.completion.answerers.answerer import Preparation, nothing_to_prepare
 from efim_ls.completion.costs import CostMeter
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
-from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.completion.suggestions.explanation import suggestion
+from efim_ls.languages import ANY
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
@@ -26,17 +30,49 @@ SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is data
 
 
-class PhraseAnswerer:
-    """Answers requests from counts over the user's own texts. Used on the engine thread only."""
+class NoPhrases:
+    """Suggests nothing, in any language: for settings by which no text of the user is counted."""
+
+    languages = (ANY,)
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Explain earlier answers in the tokens of a tokenizer."""
+        self._tokenizer = tokenizer
+
+    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
+        """Answer that there is no phrase."""
+        return Answer("", reason="no phrase")
+
+    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
+        """Return work that does nothing: no frame is planned."""
+        return nothing_to_prepare
+
+    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
+        """Return work that does nothing: no frame is planned."""
+        return nothing_to_prepare
+
+    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
+        """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
+        told = suggestion(self._tokenizer, answered, document.spoken)
+        return without_prompt() | {"reason": self.refusal(request), "suggestion": told}
+
+    def refusal(self, request: Request) -> Reason | None:
+        """Return why no phrase is looked for at a place, None if one is."""
+        return "no phrase"
+
+
+class PhraseAnswerer(NoPhrases):
+    """Answers requests from counts over the user's own texts, in any language. Used on the engine thread only."""
 
     def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int, sure: float = SURE) -> None:
         """Count in the tokens of a tokenizer; `sure` is the least probability of what is shown unasked."""
-        self._tokenizer, self._phrases = tokenizer, Phrases(tokenizer)
+        super().__init__(tokenizer)
+        self._phrases = Phrases(tokenizer)
         self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
 
-    def complete(self, request: Request, suggestions: RecentSuggestions, cancel: Cancel) -> Answer:
+    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
-        meter = CostMeter()
+        meter, suggestions = CostMeter(), document.suggestions
         left = suggestions.left(request.text, request.cursor, request.others, request.memory)
         if reason := self.refusal(request):
             return Answer("", meter.total(), reason)

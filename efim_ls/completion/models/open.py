@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from efim_ls.completion.models.cache_file import CacheFile
-from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.models.documents import SavedDocuments
+from efim_ls.completion.models.saving import KvPersistence, open_for
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.paths import HASHES, cache_folder
 from efim_ls.settings import Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, local_folder
-from model_runtime.engine.engine import KvSource
+from model_runtime.engine.engine import Engine
+from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
-from model_runtime.kv.format import KvFormat
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
-from model_runtime.loading.load import LoadOptions, Model, load, plan_load
+from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import model_size, usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
@@ -33,36 +34,56 @@ FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloa
 Progress = Callable[[str, int], None]
 
 
-def load_model(
-    settings: Settings, progress: Progress, open_source: Callable[[KvFormat, str, Budget], KvSource] | None = None
-) -> tuple[Model, Budget]:
-    """Load the configured model with arenas for its longest prompt; raises ModelError.
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model in use: what plans its prompts, the engine that completes them, and what is remembered of documents.
 
-    `open_source` opens the store of keys and values, given their format, the model's name and the budget.
+    Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does.
     """
+
+    model: Model
+    engine: Engine
+    budget: Budget
+    documents: SavedDocuments
+    leave: Callable[[], bool] | None = None
+
+    def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
+        """Return the same model as another client's settings allow to use it."""
+        return replace(self, documents=self.documents.for_client(settings), leave=leave)
+
+    def close(self, seconds: float, write: bool) -> None:
+        """Write what is left for up to `seconds`, or discard it unless `write`, and end.
+
+        A shared engine goes on, and keeps what other clients may still have to write.
+        """
+        is_last = self.leave is None or self.leave()
+        if not write and is_last:
+            self.documents.discard()
+        if self.leave is None:
+            self.engine.close(seconds)
+
+
+def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Budget]:
+    """Load the configured model with arenas for its longest prompt; raises ModelError."""
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
-    model = load(
-        checkpoint,
-        local_cache=settings.local_cache,
-        progress=progress,
-        open_source=(lambda kv, name: open_source(kv, name, budget)) if open_source else None,
-        **_load_options(settings, budget),
-    )
-    return model, budget
+    options = _load_options(settings, budget)
+    return load(checkpoint, local_cache=settings.local_cache, progress=progress, **options), budget
 
 
-def open_model(settings: Settings, progress: Progress) -> tuple[Model, Budget, KvPersistence]:
+def open_model(settings: Settings, progress: Progress) -> OpenedModel:
     """Load the configured model, and open the store of its keys and values; raises ModelError."""
-    opened: list[KvPersistence] = []
+    model, budget = load_model(settings, progress)
+    progress("opening the KV store", 95)
+    return with_store(model, budget, settings)
 
-    def open_source(kv: KvFormat, model: str, budget: Budget) -> KvPersistence:
-        progress("opening the KV store", 95)
-        opened.append(KvPersistence.open(kv, settings, model, budget))
-        return opened[0]
 
-    return *load_model(settings, progress, open_source), opened[0]
+def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
+    """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
+    opened = open_for(model.kv, settings, model.parts.description.model)
+    engine = LocalEngine(model.parts, KvPersistence(opened.store))
+    return OpenedModel(model, engine, budget, SavedDocuments(opened, budget, settings))
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
