@@ -146,7 +146,7 @@ class WorkspaceIndex:
             yield
         self._skipped = dict(self._file.skipped())
         gone, unpublished, known = list[str](), 0, KnownFolders()
-        # What another window has published is taken over whole: parts would be built again, and share nothing with it.
+        # What another window has published is taken over whole: parts would be built again, and shared with nobody.
         has_twin = self._memory.has_twin({family_of(entry.language) for entry in entries.values()})
         least: float = inf if has_twin else FIRST_TOKENS
         for count, path in enumerate(nearest(entries, self._focus)):
