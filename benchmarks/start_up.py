@@ -35,7 +35,7 @@ def measure() -> dict[str, Any]:
     with own_folders() as folder:
         files = _repository(folder / "repository")
         _completed(files[0])  # writes what later starts read
-        results = {"complete": _times(files[0])}
+        results: dict[str, Any] = {"complete": _times(files[0])}
         results |= asyncio.run(_served(folder / "repository", files))
         results |= asyncio.run(_windows(_library(folder / "library"), files[0]))
     rows = [(name, *figures.values()) for name, figures in results["complete"].items()]
