@@ -45,7 +45,7 @@ class Side:
 
         def opened(kv: KvFormat, name: str) -> KvPersistence:
             settings, budget = Settings(cache_folder=str(store)), Budget(1024, 256)
-            self._stores.append(KvPersistence.open(kv, settings, name, budget))
+            self._stores.append(KvPersistence.open(kv, settings, name, budget, 64))
             return self._stores[0]
 
         self.model: Model = load(

@@ -66,9 +66,7 @@ class Completer:
         self._focused = ""
         self._ahead_ms = 0.0
         self.languages = settings.model_languages or model.description.languages or (ANY,)
-        self._phrases = None
-        if settings.local_cache:
-            self._phrases = PhraseAnswerer(model.tokenizer, settings.max_new_tokens, settings.max_lines)
+        self._phrases = PhraseAnswerer(model.tokenizer, settings.max_new_tokens, settings.max_lines)
 
         # Refers to the model only: a cycle through this object would keep a replaced model in memory.
         most = model.excerpt_rows or budget.excerpt_tokens
@@ -130,8 +128,6 @@ class Completer:
 
     def _speak(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
         """Answer in a language that the model does not know."""
-        if self._phrases is None:
-            return Answer("", reason="no phrase")
         return self._phrases.complete(request, document.suggestions, cancel)
 
     def notice(self, language: str) -> str | None:

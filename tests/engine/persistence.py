@@ -14,12 +14,12 @@ from model_runtime.loading.load import Model
 
 def in_memory(model: Model, budget: Budget, mib: int = 16) -> KvPersistence:
     """One that writes nothing to disk."""
-    return KvPersistence.open(model.kv, Settings(persist=False, host_memory_mib=mib), "tiny", budget)
+    return KvPersistence.open(model.kv, Settings(persist=False), "tiny", budget, mib)
 
 
 def on_disk(model: Model, budget: Budget, folder: Path) -> KvPersistence:
     """One below a folder."""
-    return KvPersistence.open(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", budget)
+    return KvPersistence.open(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", budget, 64)
 
 
 def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:

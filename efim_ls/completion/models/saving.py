@@ -59,15 +59,15 @@ class KvPersistence:
         self._budget, self._settings = budget, settings
 
     @classmethod
-    def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget) -> KvPersistence:
-        """Open the configured store; raises ModelError if its memory cannot be allocated."""
+    def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget, held_mib: int) -> KvPersistence:
+        """Open the configured store with `held_mib` of memory; raises ModelError if that cannot be allocated."""
         exact = Form.BF16 if kv.bf16 else Form.RAW
         codec = KvCodec(Shape(kv.layers, kv.kv_heads, BLOCK_TOKENS, kv.head_dim), kv.rotations, exact)
         try:
-            opened = open_store(kv.fingerprint, codec, model, _options(settings, exact), logger.warning)
+            opened = open_store(kv.fingerprint, codec, model, _options(settings, exact, held_mib), logger.warning)
         except MemoryError:
-            wanted = f"host_memory_mib asks for {settings.host_memory_mib} MiB"
-            raise ModelError(f"{wanted}, more than this system can allocate: lower it") from None
+            wanted = f"memory_mib leaves {held_mib} MiB to places that were dropped"
+            raise ModelError(f"{wanted}, more than this system can allocate: lower memory_mib") from None
         return cls(opened, budget, settings)
 
     def for_client(self, settings: Settings, leave: Callable[[], bool]) -> KvPersistence:
@@ -167,7 +167,7 @@ class KvPersistence:
         """Return where keys and values are stored, and why."""
         folder, settings = self._opened.folder, self._settings
         if folder is not None:
-            reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
+            reason = f"at most {settings.disk_mib} MiB for each model, {'int8' if _is_int8(settings) else 'raw'}"
         else:
             reason = next(iter(self._opened.warnings.messages), "turned off by the setting persist")
         store = str(folder) if folder else "memory only"
@@ -249,9 +249,13 @@ def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
     return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
 
 
-def _options(settings: Settings, exact: Form) -> StoreOptions:
-    levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": settings.host_memory_mib * MIB}}
+def _is_int8(settings: Settings) -> bool:
+    return "int8_on_disk" in settings.approximations
+
+
+def _options(settings: Settings, exact: Form, held_mib: int) -> StoreOptions:
+    levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": held_mib * MIB}}
     if settings.persist:
-        form = Form.INT8 if settings.disk_codec == "int8" else exact
+        form = Form.INT8 if _is_int8(settings) else exact
         levels[DISK] = {"bytes": settings.disk_mib * MIB, "form": form}
     return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)

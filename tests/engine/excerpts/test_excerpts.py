@@ -58,7 +58,9 @@ class Served:
         self.persistence: KvPersistence | None = None
 
         def opened(kv: KvFormat, name: str) -> KvPersistence:
-            self.persistence = KvPersistence.open(kv, Settings(cache_folder=str(store), disk_mib=16), name, BUDGET)
+            self.persistence = KvPersistence.open(
+                kv, Settings(cache_folder=str(store), disk_mib=16), name, BUDGET, 64
+            )
             return self.persistence
 
         source = opened if store else None

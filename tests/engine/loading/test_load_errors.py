@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
-from efim_ls.settings import Settings, parse
+from efim_ls.settings import parse
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE
@@ -30,6 +30,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
+from tests.sized import Sized
 
 REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")
 # Numbers that no model has, and what is not a number at all. 10**12 is left out: it would be tried.
@@ -37,7 +38,7 @@ WRONG = [0, -1, -48, 1.5, "x", "", None, True, [], [1], {}, {"a": 1}, float("nan
 
 
 def load(folder: Path) -> Completer:
-    return Completer.load(Settings(model=str(folder), max_new_tokens=4), lambda stage, percent: None)
+    return Completer.load(Sized(model=str(folder), max_new_tokens=4), lambda stage, percent: None)
 
 
 def refusal(folder: Path) -> str:
