@@ -40,7 +40,8 @@ from model_runtime.checkpoint.weights import read_weights
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.decode import DecodeContext
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.engine import Engine, GenerateJob
+from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngram_cache import read_ngram_cache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
@@ -98,8 +99,8 @@ class Subject:
         self.decoder = Decoder(config, read_weights(EMBEDDED, config), packed_format())
         self._arena = arena = Arena(config, config.context)
         pool, cache = Pool(lambda: arena, 1), read_ngram_cache(EMBEDDED)
-        mixing = Engine(DecodeContext.of(self.decoder, self.tokenizer, cache), pool, config.context)
-        self._engines = {"model": mixing.with_ngram_cache(None), "mixture": mixing}
+        parts = EngineParts(DecodeContext.of(self.decoder, self.tokenizer, cache), pool, config.context)
+        self._engines = {"model": LocalEngine(parts.with_ngram_cache(None)), "mixture": LocalEngine(parts)}
 
     def compute(self, ids: Ids) -> Floats:
         """Return the keys and values of a prompt, [2, layers, kv_heads, len(ids), head_dim]."""
@@ -120,7 +121,7 @@ class Subject:
 
     def _suggest(self, engine: Engine, prompt: Prompt) -> str:
         self._forget(prompt)
-        return engine.generate(MEASURED_OWNER, prompt, LINE, self._limit, NEVER).text
+        return engine.generate(GenerateJob(MEASURED_OWNER, prompt, LINE, self._limit), NEVER).text
 
     def _forget(self, prompt: Prompt) -> None:
         """Leave nothing in the arena that could answer without a pass: no logits, no earlier choices."""

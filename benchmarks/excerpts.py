@@ -10,26 +10,24 @@ import asyncio
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.table import show
-from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.saving import KvPersistence
-from efim_ls.completion.planning.planner import Frame, Plan
-from efim_ls.completion.planning.window import Budget
+from efim_ls.completion.models.saving import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
+from model_runtime.engine.engine import GenerateJob, SavedFrame
+from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.output import StopRule
-from model_runtime.kv.format import KvFormat
+from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.load import Model, load
-from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
+from model_runtime.prompt.prompt import NO_IDS, LaidOut, Prompt, PromptPart, build
 
 ROOM, EXCERPT, HEAD, TAIL, TYPED = 512, 120, 900, 250, 60  # tokens, and characters of the window's parts
 REPEATS = 5
@@ -41,24 +39,23 @@ class Side:
     """The model, loaded with a store in a folder."""
 
     def __init__(self, folder: Path, store: Path) -> None:
-        self._stores: list[KvPersistence] = []
-
-        def opened(kv: KvFormat, name: str) -> KvPersistence:
-            settings, budget = Settings(cache_folder=str(store)), Budget(1024, 256)
-            self._stores.append(KvPersistence.open(kv, settings, name, budget, 64))
-            return self._stores[0]
-
-        self.model: Model = load(
-            read_checkpoint(folder), local_cache=False, progress=lambda *_: None, open_source=opened,
+        self.model = load(
+            read_checkpoint(folder), local_cache=False, progress=lambda *_: None,
             device="cpu", weights="int8", threads=1, capacity=1400, kv_memory_mib=64,
         )  # fmt: skip
-        self._frames: list[Frame] = []
+        opened = open_for(self.model.kv, Settings(cache_folder=str(store)), str(folder), 64)
+        self.engine = LocalEngine(self.model.parts, KvPersistence(opened.store))
+        self._frames: list[SavedFrame] = []
+
+    def warm(self, ids: Ids) -> None:
+        """Have code and weights in memory."""
+        self.engine.prepare(FrameId("warm"), Prompt((PromptPart("typed", ids),), stub=b"", history=NO_IDS), NEVER)
 
     def answer(self, number: int, prompt: Prompt) -> dict[str, float]:
         """The costs of a first new token in a frame of its own."""
-        self._frames.append(Frame(Plan("new", number, 0, "", "", "", ""), prompt))
+        self._frames.append(SavedFrame(FrameId(URI, number), prompt, frozenset()))
         began = time.process_time()
-        made = self.model.engine.generate(FrameId(URI, number), prompt, RULE, 1, NEVER)
+        made = self.engine.generate(GenerateJob(FrameId(URI, number), prompt, RULE, 1), NEVER)
         spent = (time.process_time() - began) * 1e3
         return {
             "prompt": prompt.tokens, "recomputed": made.stats.recomputed, "fetched": made.fetched,
@@ -67,11 +64,8 @@ class Side:
 
     def close(self) -> None:
         """Save everything as at rest, and end."""
-        engine, document = self.model.engine, DocumentState(lambda: sys.exit("no planner is needed"))
-        document.asked = lambda: self._frames  # pyright: ignore[reportAttributeAccessIssue]
-        for store in self._stores:
-            store.save(URI, document, lambda f: engine.arena(FrameId(URI, f.plan.number)), NEVER, engine.excerpt)
-            store.close(60, write=True)
+        self.engine.save(URI, self._frames, NEVER)
+        self.engine.close(60)
 
 
 def measure() -> dict[str, dict[str, float]]:
@@ -97,7 +91,7 @@ def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
     side = Side(folder, store)
     texts = [path.read_text("utf-8") for path in sorted(Path(asyncio.__file__).parent.glob("[bstq]*.py"))]
     prompt, known = _prompts(side.model, texts), [0, 1, 2, 3]
-    side.model.engine.prepare(FrameId("warm"), prompt(5, known).ids[:80], NEVER)  # code and weights are in memory
+    side.warm(prompt(5, known).ids[:80])
     found = {"opened, nothing known": side.answer(0, prompt(0, known))}
     found["the same excerpts in another order"] = side.answer(0, prompt(0, [3, 2, 1, 0]))
     found["one excerpt exchanged for a new one"] = side.answer(0, prompt(0, [1, 2, 3, 4]))
@@ -105,7 +99,7 @@ def _round(folder: Path, store: Path) -> dict[str, dict[str, float]]:
     found["the file again, its excerpts known"] = side.answer(2, prompt(0, known))
     side.close()
     side = Side(folder, store)
-    side.model.engine.prepare(FrameId("warm"), prompt(5, known).ids[:80], NEVER)
+    side.warm(prompt(5, known).ids[:80])
     found["after a restart"] = side.answer(0, prompt(0, known))
     side.close()
     return found

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from tests.imports import imports, within
+from tests.source.imports import imports, within
 
 ROOT = Path(__file__).parents[1]
 ALWAYS = "tests/unit/repository"  # layers, sizes, names and docs: any file may break them

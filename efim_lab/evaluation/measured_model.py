@@ -17,7 +17,8 @@ from efim_lab.evaluation.places.cursors import Context
 from model_runtime.cancel import NEVER
 from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.linear import packed_format
-from model_runtime.engine.engine import Engine, Generation
+from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.native.mixer import NativeMixer
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.engine.output import StopRule
@@ -85,9 +86,10 @@ class MeasuredModel:
             local_cache=True,
             progress=_silent,
         )
-        self._engines: dict[Chooser, Engine] = {"model": model.engine.with_ngram_cache(None), "mixture": model.engine}
+        parts: dict[Chooser, EngineParts] = {"model": model.parts.with_ngram_cache(None), "mixture": model.parts}
         if model.ngram_cache is not None:
-            self._engines["counts"] = model.engine.with_ngram_cache(model.ngram_cache.without_model())
+            parts["counts"] = model.parts.with_ngram_cache(model.ngram_cache.without_model())
+        self._engines = {chooser: LocalEngine(each) for chooser, each in parts.items()}
 
     def can(self, arm: Arm) -> bool:
         """Return whether the model can be measured so: without a local cache there are no counts."""
@@ -97,16 +99,16 @@ class MeasuredModel:
         """Build a prompt for each arm, shortening the common head until every prompt leaves `room` tokens."""
         while True:
             built = [arm.prompt(self._model.tokenizer, self._model.template, context) for arm in arms]
-            if max(len(prompt.ids) for prompt in built) + room <= self._model.engine.capacity:
+            if max(len(prompt.ids) for prompt in built) + room <= self._model.parts.capacity:
                 return built
             if not context.head:
-                size = self._model.engine.capacity
+                size = self._model.parts.capacity
                 raise WorkError(f"a context of {size} tokens is too short: use a model with a longer one")
             context = replace(context, head=_shortened(context.head))
 
     def generate(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> Generation:
         """Generate at most `limit` tokens."""
-        return self._engines[arm.chooser].generate(MEASURED_OWNER, prompt, rule, limit, NEVER)
+        return self._engines[arm.chooser].generate(GenerateJob(MEASURED_OWNER, prompt, rule, limit), NEVER)
 
     def complete(self, arm: Arm, prompt: Prompt, rule: StopRule, limit: int) -> str:
         """Generate at most `limit` tokens and return the text alone."""
@@ -119,7 +121,8 @@ class MeasuredModel:
     def bits(self, prompt: Prompt, middle: Ids) -> float:
         """Return the bits the model needs for `middle` [n] after an unhealed prompt, teacher-forced."""
         teacher = Teacher((), 1.0, middle=middle.tolist())
-        self._model.engine.with_ngram_cache(teacher).generate(MEASURED_OWNER, prompt, UNTIL_END, len(middle), NEVER)
+        engine = LocalEngine(self._model.parts.with_ngram_cache(teacher))
+        engine.generate(GenerateJob(MEASURED_OWNER, prompt, UNTIL_END, len(middle)), NEVER)
         return sum(teacher.bits)
 
 

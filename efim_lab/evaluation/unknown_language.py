@@ -22,7 +22,8 @@ from efim_lab.evaluation.typist.measurement import TypingReport
 from efim_lab.package_memories import PackageMemories
 from efim_ls.completion.answerers.phrases import SURE, PhraseAnswerer
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.planning.planner import Planner
 from efim_ls.languages import ANY, name_of
 from efim_ls.request import Request
 from efim_ls.settings import Settings
@@ -145,7 +146,11 @@ def _label(known: str, level: float) -> str:
 
 
 def _speak(speaker: PhraseAnswerer, known: str, request: Request) -> str:
-    return speaker.complete(_knowing(known, request), RecentSuggestions(), NEVER).text
+    return speaker.complete(DocumentState(_unplanned), _knowing(known, request), NEVER).text
+
+
+def _unplanned() -> Planner:
+    raise AssertionError("phrases are counted without a frame")
 
 
 def _ask(completer: Completer, known: str, request: Request) -> str:

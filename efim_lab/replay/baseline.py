@@ -19,8 +19,10 @@ from efim_ls.completion.models.open import load_model
 from efim_ls.request import Costs, Milliseconds
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
-from model_runtime.engine.engine import Generation
+from model_runtime.engine.engine import Engine, GenerateJob, Generation
+from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.output import StopRule
+from model_runtime.ids import Ids
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.load import Model
 from model_runtime.prompt.prompt import Prompt, PromptPart
@@ -31,26 +33,31 @@ ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 def baseline_rows(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[KeystrokeRow]:
     """Answer each keystroke under one of POLICIES; raises ModelError."""
-    model, budget = load_model(settings, lambda message, percent: None, local_cache=False)
+    model, budget = load_model(settings, lambda message, percent: None)
+    engine = LocalEngine(model.parts.with_ngram_cache(None))
     prompts = POLICIES[policy](model.tokenizer, model.template, budget)
     for key in keystrokes:
         if policy == "none":
-            _empty(model)
+            _empty(engine, model)
         started = perf_counter()
         prompt = prompts.prompt(key.text, key.cursor)
         plan_ms = (perf_counter() - started) * 1e3
-        yield row_of(asdict(_costs(prompt, _generated(model, prompt, settings), plan_ms)))
+        yield row_of(asdict(_costs(prompt, _generated(engine, prompt, settings), plan_ms)))
 
 
-def _empty(model: Model) -> None:
+def _empty(engine: Engine, model: Model) -> None:
     """Fill the arena with a token that no prompt begins with."""
-    model.engine.prepare(BASELINE_OWNER, np.array(model.template.marker_ids[-1:], dtype=np.int32), NEVER)
+    engine.prepare(BASELINE_OWNER, _whole(np.array(model.template.marker_ids[-1:], dtype=np.int32)), NEVER)
 
 
-def _generated(model: Model, prompt: PolicyPrompt, settings: Settings) -> Generation:
+def _generated(engine: Engine, prompt: PolicyPrompt, settings: Settings) -> Generation:
+    job = GenerateJob(BASELINE_OWNER, _whole(prompt.ids), ONE_LINE, settings.max_new_tokens)
+    return engine.generate(job, NEVER)
+
+
+def _whole(ids: Ids) -> Prompt:
     # Without a history the engine cannot build on an earlier answer that this prompt continues.
-    whole = Prompt((PromptPart("typed", prompt.ids),), stub=b"", history=NO_IDS)
-    return model.engine.generate(BASELINE_OWNER, whole, ONE_LINE, settings.max_new_tokens, NEVER)
+    return Prompt((PromptPart("typed", ids),), stub=b"", history=NO_IDS)
 
 
 def _costs(prompt: PolicyPrompt, made: Generation, plan_ms: float) -> Costs:

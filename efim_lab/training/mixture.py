@@ -30,7 +30,8 @@ from efim_lab.training.observation import (
 )
 from model_runtime.cancel import NEVER
 from model_runtime.counts.segment import LEAST
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.engine import Engine, GenerateJob
+from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 
 FITTED, JUDGED = 2000, 400  # cursors
@@ -190,11 +191,11 @@ def _bits(seen: Observations, half_life: int, shares: MixtureShares) -> float:
 
 def _exact(observer: Observer, caches: Sequence[NgramCache | None], places: Sequence[TargetPlace]) -> list[float]:
     """Return, for each cache, the share of places whose line is completed exactly."""
-    engines = [observer.engine.with_ngram_cache(cache) for cache in caches]
+    engines = [LocalEngine(observer.parts.with_ngram_cache(cache)) for cache in caches]
     right = [[_finishes(engine, place) for engine in engines] for place in places]
     return [float(share) for share in np.mean(right, axis=0)]
 
 
 def _finishes(engine: Engine, place: TargetPlace) -> bool:
-    answer = engine.generate(OBSERVER_OWNER, place.prompt, LINE, LONGEST_COMPLETION, NEVER)
+    answer = engine.generate(GenerateJob(OBSERVER_OWNER, place.prompt, LINE, LONGEST_COMPLETION), NEVER)
     return metrics.is_exact(answer.text, place.rest)

@@ -19,7 +19,7 @@ from model_runtime.counts.snapshot import EMPTY, MemoryView
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.decode import DecodeContext
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngram_cache import matches, recency
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
@@ -85,7 +85,7 @@ class Observer:
         self._decoder = Decoder(config, read_weights(folder, config), packed_format())
         self._context, self._pool = config.context, Pool(lambda: Arena(config, config.context), 1)
         decoding = DecodeContext.of(self._decoder, self.tokenizer, None)
-        self.engine = Engine(decoding, self._pool, config.context)
+        self.parts = EngineParts(decoding, self._pool, config.context)
 
     def places(
         self,

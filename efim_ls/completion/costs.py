@@ -11,7 +11,7 @@ from efim_ls.request import Costs, FrameKind, Milliseconds
 from model_runtime.engine.engine import Generation
 from model_runtime.prompt.prompt import PartName
 
-Stage = Literal["plan", "tokenize", "alternatives", "postprocess"]
+Stage = Literal["plan", "tokenize", "postprocess"]
 COUNTED: tuple[PartName, ...] = ("head", "tail", "typed", "preamble", "definitions", "volatile")
 
 
@@ -39,6 +39,7 @@ class CostMeter:
     def generation(self, made: Generation) -> None:
         """Add the model's counts and times, which the engine measured."""
         self._ms |= {"restore": made.restore_ms, "prefill": made.prefill_ms, "decode": made.decode_ms}
+        self._ms |= {"alternatives": made.alternatives_ms}
         self.add(reused=made.reused, fetched=made.fetched, approximate=made.approximate, new_tokens=made.new_tokens)
         self.add(**asdict(made.stats))
 

@@ -19,13 +19,13 @@ class DocumentState:
 
     A prefetched plan contains a suggestion that may never be accepted. Therefore only the frames of requests, which
     hold the user's own text, are kept for saving. `saved` are the plans as last saved; only they stay once a closed
-    document is saved. `withdrawn`: the document was removed from disk because it may not be there.
+    document is saved.
     """
 
     def __init__(self, make: Callable[[], Planner], saved: Sequence[Plan] = ()) -> None:
         """Start with saved plans; `make` creates the planner when it is first needed."""
         self.suggestions = RecentSuggestions()
-        self.saved, self.closed, self.withdrawn = list(saved), False, False
+        self.saved, self.closed = list(saved), False
         self._make = make
         self._memory: MemoryView | None = None
         self.spoken: AnswerOrigin | None = None  # what the last answer was made from

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from model_runtime.counts.view import MemoryView
+from model_runtime.decoder.pass_costs import PassCosts
 from model_runtime.engine.native import library as c
 from model_runtime.engine.native.mixer import find_draft
 from model_runtime.engine.ngram_cache import matches
-from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
 
 LONGEST_MATCH = 8  # tokens; longer matches are no better

@@ -53,23 +53,23 @@ class ExcerptLibrary:
         scratch: Arena,
         rotations: npt.NDArray[np.complex64],
         most_tokens: int,
-        source: ExcerptSource | None = None,
     ) -> None:
         """Compute in `scratch`, an arena without a room; keep `most_tokens`, and always all that were last asked for.
 
         `rotations` [positions, head_dim / 2] are those of keys in arenas.
         """
-        self._scratch, self._rotations, self._most, self._source = scratch, rotations, most_tokens, source
+        self._scratch, self._rotations, self._most = scratch, rotations, most_tokens
         self._kept: OrderedDict[bytes, ComputedExcerpt] = OrderedDict()
 
     def ready(
         self,
         excerpts: IsolatedExcerpts,
+        source: ExcerptSource | None,
         compute: Callable[[Ids, Arena], None],
         chunk: int,
         cancel: Cancel,
     ) -> Readied:
-        """Have all excerpts in RAM: fetch what is stored and `compute` the rest, `chunk` tokens at once.
+        """Have all excerpts in RAM: fetch what the source has and `compute` the rest, `chunk` tokens at once.
 
         Ends between two of these once `cancel()` is true; what was computed until then is used by the next call.
         """
@@ -78,8 +78,8 @@ class ExcerptLibrary:
             if text not in self._kept:
                 ids, scratch = ids_of(text), self._scratch
                 scratch.truncate(scratch.common(ids))
-                if self._source is not None:
-                    fetched += self._source.fill_excerpt(scratch, ids)
+                if source is not None:
+                    fetched += source.fill_excerpt(scratch, ids)
                 while (start := scratch.length) < len(ids):
                     if cancel():
                         return Readied(False, computed, fetched)
@@ -94,8 +94,8 @@ class ExcerptLibrary:
         """Return an excerpt that is in RAM, else None; changes nothing."""
         return self._kept.get(text)
 
-    def known(self, excerpts: IsolatedExcerpts) -> tuple[int, int]:
-        """Count the tokens of excerpts that are in RAM, and those that would be fetched; changes nothing."""
+    def known(self, excerpts: IsolatedExcerpts, source: ExcerptSource | None) -> tuple[int, int]:
+        """Count the tokens of excerpts that are in RAM, and those that the source has; changes nothing."""
         kept = stored = 0
         ready, last = set(self._kept), self._scratch.ids
         for text in excerpts.texts:
@@ -103,7 +103,7 @@ class ExcerptLibrary:
             held = len(ids) if text in ready else self._scratch.resumes_at(common_prefix(last, ids))
             kept += held
             if text not in ready:
-                stored += max(0, self._source.filled_excerpt(ids) - held) if self._source else 0
+                stored += max(0, source.filled_excerpt(ids) - held) if source else 0
                 ready.add(text)
                 last = ids
         return kept, stored

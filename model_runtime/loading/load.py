@@ -1,4 +1,4 @@
-"""Loads a checkpoint: chooses device and decoder, prepares weights and arenas, and makes the engine."""
+"""Loads a checkpoint: chooses device and decoder, prepares weights and arenas, and returns an engine's parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from model_runtime.decoder.gpu.device import (
 )
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
-from model_runtime.engine.engine import Engine, KvSource
+from model_runtime.engine.engine import EngineDescription
+from model_runtime.engine.local import EngineParts
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache, read_ngram_cache
 from model_runtime.errors import Fp16Overflow
 from model_runtime.isolated import Mask
@@ -54,41 +55,12 @@ MIB = 1 << 20
 LINE_WORK = 60_000_000
 GPU_TABLES = 2  # of the size of the rotations: their cosines and sines, each number twice
 
-OpenSource = Callable[[KvFormat, str], KvSource]  # from the format of keys and values and the model's name
-
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ModelDescription:
-    """What runs, where, and why it was chosen.
-
-    `revision` is the commit of a hub model, else empty. `languages` are those the model says it knows, if it does.
-    """
-
-    model: str
-    revision: str
-    languages: tuple[str, ...]
-    parameters: int
-    device: str
-    device_reason: str
-    weights: str
-    decoder: str
-    decoder_reason: str
-    attention: str
-    attention_reason: str
-    context: int
-    arenas: int
-    threads: int
-    local_cache: bool
-    local_cache_reason: str
-    compose: str
-    compose_reason: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
-    """A loaded model: its tokenizer and template for planning, its engine for answers.
+    """What a model's prompts are made with, and its answers are read with.
 
     `ngram_cache` is what the engine mixes in: the fit in the model's folder, if the setting allows it. A model that
     was trained with a `mask` takes excerpts of at most `excerpt_rows` tokens beside a prompt.
@@ -96,12 +68,17 @@ class Model:
 
     tokenizer: Tokenizer
     template: Template
-    engine: Engine
     ngram_cache: NgramCache | None
-    kv: KvFormat
-    description: ModelDescription
     excerpt_rows: int = 0
     mask: Mask | Literal[""] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel(Model):
+    """A model in memory: the parts of its engine, and the format of the keys and values that it computes."""
+
+    parts: EngineParts
+    kv: KvFormat
 
 
 class DecoderOptions(TypedDict):
@@ -161,16 +138,12 @@ def load(
     *,
     local_cache: bool,
     progress: Callable[[str, int], None],
-    open_source: OpenSource | None = None,
     **options: Unpack[LoadOptions],
-) -> Model:
-    """Load a checkpoint's weights; ModelError says what is wrong with it, or with this machine.
-
-    `open_source` opens the store from which the engine reads keys and values back, if there is one.
-    """
+) -> LoadedModel:
+    """Load a checkpoint's weights; ModelError says what is wrong with it, or with this machine."""
     plan = plan_load(checkpoint, **options)
     try:
-        return _load(checkpoint, plan, local_cache, progress, open_source, options)
+        return _load(checkpoint, plan, local_cache, progress, options)
     except MemoryError as error:
         raise no_memory(model_size(checkpoint.config, checkpoint.folder), plan.forms) from error
 
@@ -180,45 +153,62 @@ def _load(
     plan: LoadPlan,
     local_cache: bool,
     progress: Callable[[str, int], None],
-    open_source: OpenSource | None,
     options: LoadOptions,
-) -> Model:
+) -> LoadedModel:
     folder, config, tokenizer, template = checkpoint
     progress("reading the weights", 20)
     hashed = start_hashing([*weight_files(folder), folder / "tokenizer.json"], options.get("hash_notes"))
     plan, runtime = _load_where_it_runs(checkpoint, plan, options, progress)
     cache, cache_reason = _read_ngram_cache(folder, local_cache)
-    model, revision = hub_origin(folder)
     kv = _kv_format(config, runtime, fingerprint(hashed.result(), config, kv_code(runtime, plan.choice)))
-    source = open_source(kv, model) if open_source else None
-    line_tokens = LINE_WORK // runtime.parameters if runtime.parameters else 0
-    library = _excerpt_library(config, runtime, source)
-    pool = Pool(runtime.arena, runtime.arenas, library and library.place)
-    context = DecodeContext.of(runtime.decoder, tokenizer, cache, template.ends)
-    engine = Engine(context, pool, plan.capacity, source, line_tokens)
-    engine.library = library
-    engine.composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
-    description = ModelDescription(
+    library = _excerpt_library(config, runtime)
+    composer, compose_reason = _composer(runtime.decoder, options.get("compose", "off"), plan.choice)
+    description = replace(
+        _description(checkpoint, runtime, plan.choice),
+        threads=options["threads"],
+        local_cache=cache is not None,
+        local_cache_reason=cache_reason,
+        compose=options.get("compose", "off") if composer else "off",
+        compose_reason=compose_reason,
+    )
+    parts = EngineParts(
+        DecodeContext.of(runtime.decoder, tokenizer, cache, template.ends),
+        Pool(runtime.arena, runtime.arenas, library and library.place),
+        plan.capacity,
+        line_tokens=LINE_WORK // runtime.parameters if runtime.parameters else 0,
+        library=library,
+        composer=composer,
+        description=description,
+    )
+    return LoadedModel(
+        tokenizer=tokenizer,
+        template=template,
+        ngram_cache=cache,
+        excerpt_rows=config.room,
+        mask=config.mask,
+        parts=parts,
+        kv=kv,
+    )
+
+
+def _description(checkpoint: Checkpoint, runtime: Runtime, choice: DeviceChoice) -> EngineDescription:
+    """Return what the checkpoint and its decoder say."""
+    model, revision = hub_origin(checkpoint.folder)
+    return EngineDescription(
         model=model,
         revision=revision,
-        languages=read_languages(folder),
+        languages=read_languages(checkpoint.folder),
         parameters=runtime.parameters,
-        device=plan.choice.device,
-        device_reason=plan.choice.reason,
+        device=choice.device,
+        device_reason=choice.reason,
         weights=runtime.weights,
         decoder=runtime.name,
         decoder_reason=runtime.reason,
         attention=runtime.attention,
         attention_reason=runtime.attention_reason,
-        context=config.context,
+        context=checkpoint.config.context,
         arenas=runtime.arenas,
-        threads=options["threads"],
-        local_cache=cache is not None,
-        local_cache_reason=cache_reason,
-        compose=options.get("compose", "off") if engine.composer else "off",
-        compose_reason=compose_reason,
     )
-    return Model(tokenizer, template, engine, cache, kv, description, config.room, config.mask)
 
 
 def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvFormat:
@@ -226,11 +216,11 @@ def _kv_format(config: ModelConfig, runtime: Runtime, fingerprint: bytes) -> KvF
     return KvFormat(fingerprint, *shape, runtime.decoder.rotations, runtime.bf16)
 
 
-def _excerpt_library(config: ModelConfig, runtime: Runtime, source: KvSource | None) -> ExcerptLibrary | None:
+def _excerpt_library(config: ModelConfig, runtime: Runtime) -> ExcerptLibrary | None:
     rotations = runtime.decoder.rotations
     if not config.room or runtime.scratch is None or rotations is None:
         return None
-    return ExcerptLibrary(runtime.scratch(), rotations, ROOMS_KEPT * config.room, source)
+    return ExcerptLibrary(runtime.scratch(), rotations, ROOMS_KEPT * config.room)
 
 
 def _load_where_it_runs(

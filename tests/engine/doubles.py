@@ -12,6 +12,7 @@ import torch
 from model_runtime.cancel import Cancel
 from model_runtime.checkpoint.config import ModelConfig, read_config
 from model_runtime.checkpoint.weights import read_weights
+from model_runtime.compose.composer import Composer
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY, Memory
 from model_runtime.counts.view import MemoryView
@@ -19,8 +20,8 @@ from model_runtime.decoder.any_decoder import AnyDecoder, Span, TopTokens
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.decoder.quantization import Format
 from model_runtime.engine.decode import DecodeContext
-from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.engine import Engine, Generation, KvSource
+from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Rule, StopRule
 from model_runtime.engine.sampler import Choice, Sampler
@@ -28,6 +29,7 @@ from model_runtime.ids import Ids
 from model_runtime.isolated import NONE_ISOLATED, IsolatedExcerpts
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
+from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
 from model_runtime.prompt.prompt import Prompt
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -74,7 +76,7 @@ class Log:
         return [choice.token for choice in self.made.choices] if self.made else []
 
 
-class Watched(Engine):
+class Watched(LocalEngine):
     """An engine over a given decoder and empty arenas that keeps a log of its last call."""
 
     def __init__(
@@ -84,41 +86,44 @@ class Watched(Engine):
         capacity: int = 512,
         arenas: int = 2,
         cache: NgramCache | None = None,
-        kv_source: KvSource | None = None,
+        storage: KvStorage | None = None,
         line_tokens: int = 0,
+        composer: Composer | None = None,
     ) -> None:
         self.log, self.model, self.tokenizer = Log(), decoder, tokenizer
         self.pool = WatchedPool(decoder.config, capacity, arenas, self)
-        context = DecodeContext.of(_Watch(decoder, self), tokenizer, cache)
+        self.context = context = DecodeContext.of(_Watch(decoder, self), tokenizer, cache)
         context.sampler = self.sampler = _Listening(tokenizer, cache, context.sampler.ends, self)
-        super().__init__(context, self.pool, capacity, kv_source, line_tokens)
+        self.parts = EngineParts(context, self.pool, capacity, line_tokens, composer=composer)
+        super().__init__(self.parts, storage)
 
-    def generate(
-        self,
-        owner: FrameId,
-        prompt: Prompt,
-        rule: Rule,
-        limit: int,
-        cancel: Cancel,
-        expected: Ids = NO_DRAFT,
-        better_line: bool = False,
-    ) -> Generation:
+    @property
+    def computed_ahead(self) -> int:
+        """Tokens computed ahead of need."""
+        return self.statistics().computed_ahead
+
+    @property
+    def wasted_ahead(self) -> int:
+        """Those of them that were dropped before an answer needed them."""
+        return self.statistics().wasted_ahead
+
+    def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
         """As an engine does."""
-        log = self.log = Log(prompt)
-        log.made = super().generate(owner, prompt, rule, limit, self._asked(cancel), expected, better_line)
+        log = self.log = Log(job.prompt)
+        log.made = super().generate(job, self._asked(cancel))
         return log.made
 
-    def prepare(self, owner: FrameId, ids: Ids, cancel: Cancel, excerpts: IsolatedExcerpts = NONE_ISOLATED) -> bool:
+    def prepare(self, frame: FrameId, prompt: Prompt, cancel: Cancel) -> bool:
         """As an engine does."""
         self.log = Log()
-        return super().prepare(owner, ids, self._asked(cancel), excerpts)
+        return super().prepare(frame, prompt, self._asked(cancel))
 
     def others(
         self, prompt: Prompt, chosen: Sequence[Choice], rule: Rule, limit: int, count: int, cancel: Cancel
     ) -> list[str]:
         """The alternatives to an answer; the log's events are those of finding them."""
         self.log.events.clear()
-        return self.alternatives.generate(prompt, chosen, rule, limit, count, self._asked(cancel))
+        return self._alternatives.generate(prompt, chosen, rule, limit, count, self._asked(cancel))
 
     def _asked(self, cancel: Cancel) -> Cancel:
         def asked() -> bool:

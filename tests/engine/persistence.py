@@ -6,27 +6,46 @@ from pathlib import Path
 
 from efim_ls.completion.completer import Completer
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.models.documents import SavedDocuments
+from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.models.saving import open_for
 from efim_ls.completion.planning.window import Budget
 from efim_ls.settings import Settings
-from model_runtime.loading.load import Model
+from kv_store.open import OpenedStore
+from model_runtime.engine.engine import Engine
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.pool import FrameId
+from model_runtime.loading.load import LoadedModel, Model
 
 
-def in_memory(model: Model, budget: Budget, mib: int = 16) -> KvPersistence:
+def in_memory(model: LoadedModel, mib: int = 16) -> OpenedStore:
     """One that writes nothing to disk."""
-    return KvPersistence.open(model.kv, Settings(persist=False), "tiny", budget, mib)
+    return open_for(model.kv, Settings(persist=False), "tiny", mib)
 
 
-def on_disk(model: Model, budget: Budget, folder: Path) -> KvPersistence:
+def on_disk(model: LoadedModel, folder: Path) -> OpenedStore:
     """One below a folder."""
-    return KvPersistence.open(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", budget, 64)
+    return open_for(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", 64)
+
+
+def completer_over(engine: Engine, model: Model, settings: Settings, budget: Budget, store: OpenedStore) -> Completer:
+    """A completer over an engine, which notes in a store what it plans."""
+    return Completer(OpenedModel(model, engine, budget, SavedDocuments(store, budget, settings)), settings)
+
+
+def arena_of(completer: Completer, frame: FrameId) -> Arena:
+    """The arena of a frame in a completer that was loaded."""
+    assert isinstance(model := completer._model, LoadedModel)
+    arena = model.parts.pool.get(frame)
+    assert arena is not None
+    return arena
 
 
 def adopt_frames(cold: Completer, warm: Completer, uri: str) -> None:
     """Give a completer what another one has planned and suggested, and nothing that it has computed."""
     for name, document in {uri: None, **warm._documents}.items():
-        saved = document.saved if document else warm._persistence.recall(name)
-        twin = cold._documents[name] = DocumentState(cold._make_planner, saved)
+        saved = document.saved if document else warm._saved.recall(name)
+        twin = cold._documents[name] = DocumentState(cold._model_answerer.new_planner, saved)
         if document and document.unsaved:
             twin._planner = document.planner.copy()
         if document:

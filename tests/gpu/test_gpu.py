@@ -28,12 +28,14 @@ from model_runtime.decoder.gpu.graphs import graph_recorder, unrecorded  # noqa:
 from model_runtime.decoder.gpu.slab import WIDTHS, Slab  # noqa: E402
 from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS  # noqa: E402
 from model_runtime.decoder.layers import Norm  # noqa: E402
+from model_runtime.engine.engine import GenerateJob  # noqa: E402
+from model_runtime.engine.local import LocalEngine  # noqa: E402
 from model_runtime.engine.output import StopRule  # noqa: E402
 from model_runtime.kv.arena import Arena  # noqa: E402
 from model_runtime.kv.pool import FrameId  # noqa: E402
 from model_runtime.kv.rows import Quality  # noqa: E402
 from model_runtime.loading.checkpoint_reader import read_checkpoint  # noqa: E402
-from model_runtime.loading.load import Model, load  # noqa: E402
+from model_runtime.loading.load import LoadedModel, load  # noqa: E402
 from model_runtime.prompt.prompt import build  # noqa: E402
 from tests.engine.gpu.test_gpu_decoder import rounded  # noqa: E402
 from tests.models import CODE, VOCABULARY, Family, Tiny, make  # noqa: E402
@@ -328,7 +330,7 @@ def test_blocks_come_back_bit_by_bit(decoder: GpuDecoder, arenas: list[Arena]) -
 # The engine
 
 
-def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"]) -> Model:
+def loaded(folder: Path, device: Device, weights: Literal["auto", "fp32", "int8"]) -> LoadedModel:
     return load(
         read_checkpoint(folder),
         device=device,
@@ -347,15 +349,14 @@ def test_the_engine_says_nearly_always_what_the_cpus_says_and_stops_when_told(
 ) -> None:
     torch.compiler.reset()
     here, there = loaded(folder, "cpu", "fp32"), loaded(folder, "cuda", weights)
-    assert (there.description.device, there.description.weights) == ("cuda", form)
-    assert torch.cuda.get_device_name() in there.description.device_reason
+    assert (there.parts.description.device, there.parts.description.weights) == ("cuda", form)
+    assert torch.cuda.get_device_name() in there.parts.description.device_reason
     assert there.kv.fingerprint != here.kv.fingerprint
     prompts = [build(here.tokenizer, here.template, CODE[end - 200 : end], "", "") for end in range(200, 1000, 40)]
-    texts = [
-        [model.engine.generate(FrameId("a"), prompt, ENDLESS, 8, NEVER).text for prompt in prompts]
-        for model in (here, there)
-    ]
+    jobs = [GenerateJob(FrameId("a"), prompt, ENDLESS, 8) for prompt in prompts]
+    engines = [LocalEngine(model.parts) for model in (here, there)]
+    texts = [[engine.generate(job, NEVER).text for job in jobs] for engine in engines]
     same = [one == other for one, other in zip(*texts, strict=True)]
     assert sum(same) >= 0.8 * len(same)
     with pytest.raises(Cancelled):
-        there.engine.generate(FrameId("stopped"), prompts[0], ENDLESS, 8, Cancel(lambda: True))
+        engines[1].generate(GenerateJob(FrameId("stopped"), prompts[0], ENDLESS, 8), Cancel(lambda: True))

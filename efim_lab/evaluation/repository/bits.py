@@ -10,9 +10,11 @@ import numpy.typing as npt
 from efim_lab.evaluation.measured_model import LEAST_PROBABILITY, MEASURED_OWNER, UNTIL_END, Teacher
 from model_runtime.cancel import NEVER
 from model_runtime.counts.view import MemoryView
+from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import Mixture, NgramCache
 from model_runtime.ids import Ids
-from model_runtime.loading.load import Model
+from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.prompt import Prompt
 
 
@@ -38,7 +40,7 @@ class MixtureTeacher(Teacher):
         return super().mixture(chances, history, memory)
 
 
-def bits_of(model: Model, prompt: Prompt, text: str) -> float:
+def bits_of(model: LoadedModel, prompt: Prompt, text: str) -> float:
     """Return the bits of a text after a prompt, whose stub its first tokens spell again, teacher-forced.
 
     They are those of the text's usual tokens, given the stub: what other spellings would add is left out.
@@ -51,6 +53,6 @@ def bits_of(model: Model, prompt: Prompt, text: str) -> float:
         fitting.append(vocabulary.fitting(stub))
         stub = stub[len(model.tokenizer.token_bytes[int(token)]) :]
     teacher = MixtureTeacher((), 1.0, middle=tokens.tolist(), mixed_in=model.ngram_cache, fitting=fitting)
-    engine = model.engine.with_ngram_cache(teacher)
-    engine.generate(MEASURED_OWNER, prompt, UNTIL_END, len(tokens), NEVER)
+    engine = LocalEngine(model.parts.with_ngram_cache(teacher))
+    engine.generate(GenerateJob(MEASURED_OWNER, prompt, UNTIL_END, len(tokens)), NEVER)
     return sum(teacher.bits)

@@ -18,14 +18,14 @@ from efim_lab.evaluation.repository.bits import bits_of
 from efim_lab.evaluation.repository.excerpts import OtherFiles
 from efim_lab.evaluation.repository.places import RepositoryPlace
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.open import open_model
+from efim_ls.completion.models.open import load_model, with_store
 from efim_ls.request import Answer, Request
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED, read_config
 from model_runtime.decoder.linear import packed_format
 from model_runtime.loading.checkpoint_reader import read_tokenizer
-from model_runtime.loading.load import Model
+from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.excerpts import NO_EXCERPTS, PLACES, ExcerptBudget, Excerpts
 from model_runtime.prompt.prompt import Prompt
 
@@ -60,13 +60,14 @@ class AskedCompleter(Completer):
         """Return the prompt of a request with all that the n-gram cache reads; changes nothing."""
         planner = self._document(request.uri).planner.copy()
         planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
-        return self._with_surroundings(request, planner.plan(request.text, request.cursor), NEVER)
+        frame = planner.plan(request.text, request.cursor)
+        return self._model_answerer.with_surroundings(request, frame, NEVER)
 
 
 class ArmSubject:
     """One arm's server: a completer over a loaded model, and what its requests carry."""
 
-    def __init__(self, arm: RepositoryArm, model: Model, completer: AskedCompleter, others: OtherFiles) -> None:
+    def __init__(self, arm: RepositoryArm, model: LoadedModel, completer: AskedCompleter, others: OtherFiles) -> None:
         """Take a completer whose settings are the arm's."""
         self._arm, self._model, self._completer, self._others = arm, model, completer, others
 
@@ -158,10 +159,10 @@ def _opened(folder: Path, arms: Sequence[RepositoryArm], others: OtherFiles) -> 
     """Load the model for these arms, which show the same, and close it afterwards."""
     shown = arms[0].shown
     settings = _settings(folder, "on" if shown else "off")
-    model, budget, persistence = open_model(settings, _silent)
+    model, budget = load_model(settings, _silent)
     places = zip(PLACES, budget.excerpts, strict=True)
     budget = replace(budget, excerpts=ExcerptBudget(*(tokens if each in shown else 0 for each, tokens in places)))
-    completer = AskedCompleter(model, settings, budget, persistence)
+    completer = AskedCompleter(with_store(model, budget, settings), settings)
     yield [ArmSubject(arm, model, completer, others) for arm in arms]
     completer.close(0)
 

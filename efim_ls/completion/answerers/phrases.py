@@ -6,11 +6,15 @@ repository's counts and of the suggestions that are still typed through.
 
 from __future__ import annotations
 
+from efim_ls.access.reasons import without_prompt
+from efim_ls.completion.answerers.answerer import Preparation, nothing_to_prepare
 from efim_ls.completion.costs import CostMeter
+from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.filters.chain import clean
 from efim_ls.completion.filters.place import place_at
 from efim_ls.completion.planning.window import SURROUNDING_CHARACTERS, surroundings
-from efim_ls.completion.suggestions.recent import RecentSuggestions
+from efim_ls.completion.suggestions.explanation import suggestion
+from efim_ls.languages import ANY
 from efim_ls.request import Answer, Reason, Request
 from efim_ls.text.lines import enclosing_line
 from model_runtime.cancel import Cancel, Cancelled
@@ -27,16 +31,19 @@ LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is
 
 
 class PhraseAnswerer:
-    """Answers requests from counts over the user's own texts. Used on the engine thread only."""
+    """Answers requests from counts over the user's own texts, in any language. Used on the engine thread only."""
+
+    languages = (ANY,)
 
     def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int, sure: float = SURE) -> None:
         """Count in the tokens of a tokenizer; `sure` is the least probability of what is shown unasked."""
-        self._tokenizer, self._phrases = tokenizer, Phrases(tokenizer)
+        self._tokenizer = tokenizer
+        self._phrases = Phrases(tokenizer)
         self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
 
-    def complete(self, request: Request, suggestions: RecentSuggestions, cancel: Cancel) -> Answer:
+    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
         """Answer a request; once `cancel()` is true, soon return it as superseded."""
-        meter = CostMeter()
+        meter, suggestions = CostMeter(), document.suggestions
         left = suggestions.left(request.text, request.cursor, request.others, request.memory)
         if reason := self.refusal(request):
             return Answer("", meter.total(), reason)
@@ -51,6 +58,19 @@ class PhraseAnswerer:
             return Answer("", meter.total(), "no phrase", confidence=confidence)
         suggestions.add(request.text, request.cursor, text, request.others, memory=request.memory)
         return Answer(text, meter.total(), confidence=confidence)
+
+    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
+        """Return work that does nothing: no frame is planned."""
+        return nothing_to_prepare
+
+    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
+        """Return work that does nothing: no frame is planned."""
+        return nothing_to_prepare
+
+    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
+        """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
+        told = suggestion(self._tokenizer, answered, document.spoken)
+        return without_prompt() | {"reason": self.refusal(request), "suggestion": told}
 
     def refusal(self, request: Request) -> Reason | None:
         """Return why no phrase is looked for at a place, None if one is."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from efim_ls.completion.models.cache_file import CacheFile
-from efim_ls.completion.models.saving import KvPersistence
+from efim_ls.completion.models.documents import SavedDocuments
+from efim_ls.completion.models.saving import KvPersistence, open_for
 from efim_ls.completion.planning.window import MARKERS, Budget
 from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import HASHES, cache_folder
@@ -16,12 +17,12 @@ from efim_ls.settings import Approximation, Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
 from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_folder
-from model_runtime.engine.engine import KvSource
+from model_runtime.engine.engine import Engine
+from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.kv.arena import arena_bytes
-from model_runtime.kv.format import KvFormat
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
-from model_runtime.loading.load import LoadOptions, Model, load, plan_load
+from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import model_size, usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
@@ -36,41 +37,57 @@ FETCHED, LOADED = 90, 95  # percent of the progress if the model must be downloa
 Progress = Callable[[str, int], None]
 
 
-def load_model(
-    settings: Settings,
-    progress: Progress,
-    open_source: Callable[[KvFormat, str, Budget, int], KvSource] | None = None,
-    local_cache: bool = True,
-) -> tuple[Model, Budget]:
-    """Load the configured model with arenas for its longest prompt; raises ModelError.
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model in use: what plans its prompts, the engine that completes them, and what is remembered of documents.
 
-    `open_source` opens the store of keys and values, given their format, the model's name, the budget and the
-    MiB that it may take of memory. Without `local_cache` nothing but the model proposes tokens.
+    Where clients share it, `leave` says that this one no longer uses it, and returns whether no other does.
     """
+
+    model: Model
+    engine: Engine
+    budget: Budget
+    documents: SavedDocuments
+    leave: Callable[[], bool] | None = None
+
+    def for_client(self, settings: Settings, leave: Callable[[], bool]) -> OpenedModel:
+        """Return the same model as another client's settings allow to use it."""
+        return replace(self, documents=self.documents.for_client(settings), leave=leave)
+
+    def close(self, seconds: float, write: bool) -> None:
+        """Write what is left for up to `seconds`, or discard it unless `write`, and end.
+
+        A shared engine goes on, and keeps what other clients may still have to write.
+        """
+        is_last = self.leave is None or self.leave()
+        if not write and is_last:
+            self.documents.discard()
+        if self.leave is None:
+            self.engine.close(seconds)
+
+
+def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Budget]:
+    """Load the configured model with arenas for its longest prompt; raises ModelError."""
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
-    shares = memory_shares(settings, checkpoint.config, budget)
-    model = load(
-        checkpoint,
-        local_cache=local_cache,
-        progress=progress,
-        open_source=(lambda kv, name: open_source(kv, name, budget, shares.held)) if open_source else None,
-        **_load_options(settings, budget, shares),
-    )
-    return model, budget
+    options = _load_options(settings, budget, checkpoint.config)
+    return load(checkpoint, local_cache=True, progress=progress, **options), budget
 
 
-def open_model(settings: Settings, progress: Progress) -> tuple[Model, Budget, KvPersistence]:
+def open_model(settings: Settings, progress: Progress) -> OpenedModel:
     """Load the configured model, and open the store of its keys and values; raises ModelError."""
-    opened: list[KvPersistence] = []
+    model, budget = load_model(settings, progress)
+    progress("opening the KV store", 95)
+    return with_store(model, budget, settings)
 
-    def open_source(kv: KvFormat, model: str, budget: Budget, held_mib: int) -> KvPersistence:
-        progress("opening the KV store", 95)
-        opened.append(KvPersistence.open(kv, settings, model, budget, held_mib))
-        return opened[0]
 
-    return *load_model(settings, progress, open_source), opened[0]
+def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
+    """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
+    arena = model.kv.row_bytes * (model.excerpt_rows + model.parts.capacity)
+    opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
+    engine = LocalEngine(model.parts, KvPersistence(opened.store))
+    return OpenedModel(model, engine, budget, SavedDocuments(opened, budget, settings))
 
 
 def _read(settings: Settings, folder: Path) -> tuple[Checkpoint, Budget]:
@@ -95,10 +112,9 @@ def shows_other_files(settings: Settings, checkpoint: Checkpoint) -> tuple[bool,
     return True, f"the model was trained on repositories and has {parameters / 1e9:.1f} billion parameters"
 
 
-def memory_shares(settings: Settings, config: ModelConfig, budget: Budget) -> MemoryShares:
-    """Return what each use of memory gets with a model of this shape."""
-    size = arena_bytes(config, min(capacity(settings, budget), config.context))
-    return share_out(settings.memory_mib, -(-size // MIB))
+def _shares(settings: Settings, arena: int) -> MemoryShares:
+    """Return what each use of memory gets if an arena takes this many bytes."""
+    return share_out(settings.memory_mib, -(-arena // MIB))
 
 
 def _moved_text(settings: Settings) -> str:
@@ -107,14 +123,15 @@ def _moved_text(settings: Settings) -> str:
     return next((method for word, method in methods.items() if word in settings.approximations), "off")
 
 
-def _load_options(settings: Settings, budget: Budget, shares: MemoryShares) -> LoadOptions:
+def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> LoadOptions:
+    arena = arena_bytes(config, min(capacity(settings, budget), config.context))
     hashes = cache_folder(settings.cache_folder) / HASHES
     return LoadOptions(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=capacity(settings, budget),
-        kv_memory_mib=shares.arenas,
+        kv_memory_mib=_shares(settings, arena).arenas,
         hash_notes=CacheFile(hashes) if settings.persist else None,
         compose=_moved_text(settings),
     )
@@ -150,8 +167,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
-        shares = memory_shares(settings, checkpoint.config, budget)
-        plan_load(checkpoint, **_load_options(settings, budget, shares))
+        plan_load(checkpoint, **_load_options(settings, budget, checkpoint.config))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
         usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
 

@@ -1,29 +1,23 @@
-"""Connects arenas to the block store: KV as blocks, frames as notes on documents.
+"""Connects arenas to the block store: saves their keys and values as blocks, and fills them from these.
 
-Everything here runs on the engine thread.
+Everything here runs on the engine thread, unless a docstring says otherwise.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from efim_ls.access.secrets import may_reach_disk
-from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.planning.notes import note_of, plans_of
-from efim_ls.completion.planning.planner import Frame, Plan
-from efim_ls.completion.planning.window import Budget
 from efim_ls.paths import cache_folder, document_tag
 from efim_ls.settings import Settings
 from kv_store.block import BLOCK_TOKENS
 from kv_store.level import Origin
 from kv_store.open import DISK, MEMORY, OpenedStore, StoreOptions, open_store
-from kv_store.store import ComputedBlocks
+from kv_store.store import ComputedBlocks, Store
 from model_runtime.cancel import Cancel
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
@@ -33,46 +27,33 @@ from model_runtime.kv.codec import Form, KvCodec, Shape
 from model_runtime.kv.excerpt_library import ComputedExcerpt
 from model_runtime.kv.format import KvFormat
 from model_runtime.kv.rows import Quality
-from model_runtime.prompt.prompt import Prompt
+from model_runtime.kv.storage import HeldFrame
 
 MIB = 1 << 20
-
-ArenaOf = Callable[[Frame], Arena | None]
-ExcerptOf = Callable[[bytes], ComputedExcerpt | None]  # from an excerpt's token ids
 
 logger = logging.getLogger(__name__)
 
 
+def open_for(kv: KvFormat, settings: Settings, model: str, held_mib: int) -> OpenedStore:
+    """Open the configured store with `held_mib` of memory; raises ModelError if that is not there."""
+    exact = Form.BF16 if kv.bf16 else Form.RAW
+    codec = KvCodec(Shape(kv.layers, kv.kv_heads, BLOCK_TOKENS, kv.head_dim), kv.rotations, exact)
+    try:
+        return open_store(kv.fingerprint, codec, model, _options(settings, exact, held_mib), logger.warning)
+    except MemoryError:
+        wanted = f"memory_mib leaves {held_mib} MiB to places that were dropped"
+        raise ModelError(f"{wanted}, more than this system can allocate: lower memory_mib") from None
+
+
 class KvPersistence:
-    """Saves the keys and values in arenas, and their frames, to memory and disk, and restores them."""
+    """The engine's storage: a store's blocks. Saves what is in arenas to memory and disk, and restores it."""
 
     least = BLOCK_TOKENS  # fewer tokens are computed faster than they are fetched
 
-    def __init__(
-        self, opened: OpenedStore, budget: Budget, settings: Settings, leave: Callable[[], bool] | None = None
-    ) -> None:
-        """Own the opened store, or share it: then `leave` returns whether no other client is left.
-
-        Saved frames are restored only under the same budget.
-        """
-        self._store, self._opened, self._leave = opened.store, opened, leave
-        self._budget, self._settings = budget, settings
-
-    @classmethod
-    def open(cls, kv: KvFormat, settings: Settings, model: str, budget: Budget, held_mib: int) -> KvPersistence:
-        """Open the configured store with `held_mib` of memory; raises ModelError if that cannot be allocated."""
-        exact = Form.BF16 if kv.bf16 else Form.RAW
-        codec = KvCodec(Shape(kv.layers, kv.kv_heads, BLOCK_TOKENS, kv.head_dim), kv.rotations, exact)
-        try:
-            opened = open_store(kv.fingerprint, codec, model, _options(settings, exact, held_mib), logger.warning)
-        except MemoryError:
-            wanted = f"memory_mib leaves {held_mib} MiB to places that were dropped"
-            raise ModelError(f"{wanted}, more than this system can allocate: lower memory_mib") from None
-        return cls(opened, budget, settings)
-
-    def for_client(self, settings: Settings, leave: Callable[[], bool]) -> KvPersistence:
-        """Return the same store as another client's settings allow to use it, which calls `leave` when closed."""
-        return KvPersistence(self._opened, self._budget, settings, leave)
+    def __init__(self, store: Store) -> None:
+        """Own the store, which `close` closes."""
+        self._store = store
+        self._withdrawn = set[int]()  # private documents of which no block is on disk
 
     def fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
         """Fill an arena with stored keys and values of `ids`, replacing what differs; return the tokens added.
@@ -113,65 +94,28 @@ class KvPersistence:
         """Count the tokens of an excerpt that are stored."""
         return min(len(ids), self._store.lookup(self._store.names_alone(ids)) * BLOCK_TOKENS)
 
-    def save(
-        self,
-        uri: str,
-        document: DocumentState,
-        arena_of: ArenaOf,
-        cancel: Cancel,
-        excerpt_of: ExcerptOf = lambda _: None,
-    ) -> bool:
-        """Save the frames of a document's requests and their excerpts, as far as these are computed.
+    def save(self, document: str, frames: Sequence[HeldFrame], cancel: Cancel) -> bool:
+        """Save a document's frames and their excerpts, as far as these are computed; return false if stopped.
 
-        What was computed from a document that may not be on disk is kept in memory only. Return false if it was
-        stopped before the end.
+        What was computed from a document that may not be on disk is kept in memory only, and removed from the disk if
+        it is there: the user may have made it private after it was saved.
         """
-        if not (frames := document.asked()):
-            return True
-        origin = Origin(document_tag(uri), self._is_private(uri))
+        tag, is_private = document_tag(document), any(document in frame.private for frame in frames)
+        if not is_private:
+            self._withdrawn.discard(tag)
         chains: dict[bytes, None] = {}
         for frame in reversed(frames):
-            prompt, arena = frame.prompt, arena_of(frame)
-            names = self._names(prompt.ids, prompt.isolated)
+            names = self._names(frame.ids, frame.excerpts)
             chains |= dict.fromkeys(names)
-            if not self._save_excerpts(prompt, chains, cancel, excerpt_of):
+            if not self._save_excerpts(frame, chains, cancel):
                 return False
-            if arena and not self._save_arena(origin, _computed(frame, names, arena), prompt, cancel):
+            if not self._save_arena(Origin(tag, document in frame.private), frame, names, cancel):
                 return False
-        self._store.pin(origin.document, list(chains))
-        before, document.saved = document.saved, [frame.plan for frame in frames]
-        if not origin.private and self._opened.notes and before != document.saved:
-            note = note_of(uri, document.saved, self._budget)
-            self._opened.submit(partial(self._opened.notes.write, origin.document, note))
-        if origin.private and not document.withdrawn:
-            document.withdrawn = True
-            self._withdraw(origin)
+        self._store.pin(tag, list(chains))
+        if is_private and tag not in self._withdrawn:
+            self._withdrawn.add(tag)
+            self._store.withdraw(Origin(tag, private=True))
         return True
-
-    def recall(self, uri: str) -> list[Plan]:
-        """Return a document's plans as saved on disk, most recently used last."""
-        if not self._opened.notes or self._is_private(uri):
-            return []
-        note = self._opened.notes.read(document_tag(uri))
-        return plans_of(note, self._budget) if note else []
-
-    def focus(self, uri: str) -> None:
-        """Mark a document as the one being edited."""
-        self._store.visit(document_tag(uri))
-
-    def close_document(self, uri: str) -> None:
-        """Mark a document as no longer being edited."""
-        self._store.leave(document_tag(uri))
-
-    def describe(self) -> dict[str, object]:
-        """Return where keys and values are stored, and why."""
-        folder, settings = self._opened.folder, self._settings
-        if folder is not None:
-            reason = f"at most {settings.disk_mib} MiB for each model, {'int8' if _is_int8(settings) else 'raw'}"
-        else:
-            reason = next(iter(self._opened.warnings.messages), "turned off by the setting persist")
-        store = str(folder) if folder else "memory only"
-        return {"store": store, "store_reason": reason, "store_approximate": self._opened.approximate}
 
     def stats(self) -> list[dict[str, object]]:
         """Return what each tier holds and its counters; on any thread."""
@@ -181,60 +125,45 @@ class KvPersistence:
         """Wait up to `seconds` until all is written; return whether it is. On any thread."""
         return self._store.flush(seconds)
 
-    def close(self, seconds: float, write: bool) -> None:
-        """Write what is left for up to `seconds`, or discard it unless `write`, and close files.
-
-        A shared store stays open, and keeps what other clients may still have to write.
-        """
-        is_last = self._leave is None or self._leave()
-        if not write and is_last:
-            self._store.discard()
-        if self._leave is None:
-            self._store.close(seconds)
+    def close(self, seconds: float) -> None:
+        """Write what is left for up to `seconds`, and close all files."""
+        self._store.close(seconds)
 
     def _names(self, ids: Ids, excerpts: IsolatedExcerpts) -> list[bytes]:
         return self._store.names(ids, excerpts.salt, excerpts.before_excerpts)
 
-    def _save_excerpts(
-        self, prompt: Prompt, chains: dict[bytes, None], cancel: Cancel, excerpt_of: ExcerptOf
-    ) -> bool:
-        """Save a prompt's excerpts, each as a part of the document that it is from; note the names in `chains`."""
-        for text, uri in zip(prompt.isolated.texts, prompt.origins, strict=True):
-            names, made = self._store.names_alone(ids_of(text)), excerpt_of(text)
+    def _save_excerpts(self, frame: HeldFrame, chains: dict[bytes, None], cancel: Cancel) -> bool:
+        """Save a frame's excerpts, each as a part of the document that it is from; note the names in `chains`."""
+        for text, uri, made in zip(frame.excerpts.texts, frame.origins, frame.computed, strict=True):
+            names = self._store.names_alone(ids_of(text))
             chains |= dict.fromkeys(names)
-            origin = Origin(document_tag(uri), self._is_private(uri))
+            origin = Origin(document_tag(uri), uri in frame.private)
             if made and not self._store.save(origin, _alone(made, names), cancel):
                 return False
         return True
 
-    def _save_arena(self, origin: Origin, computed: ComputedBlocks, prompt: Prompt, cancel: Cancel) -> bool:
-        """Save an arena's blocks; those that saw excerpts are private if one of these is."""
-        seen = any(map(self._is_private, prompt.origins))
+    def _save_arena(self, origin: Origin, frame: HeldFrame, names: Sequence[bytes], cancel: Cancel) -> bool:
+        """Save what an arena holds of a frame; blocks that saw excerpts are private if one of these is."""
+        if frame.arena is None:
+            return True
+        computed = _computed(frame, names, frame.arena)
+        seen = not frame.private.isdisjoint(frame.origins)
         if seen and not origin.private:
-            unseen = replace(computed, names=computed.names[: prompt.before_excerpts // BLOCK_TOKENS])
+            unseen = replace(computed, names=computed.names[: frame.excerpts.before_excerpts // BLOCK_TOKENS])
             if not self._store.save(origin, unseen, cancel):
                 return False
         return self._store.save(origin._replace(private=origin.private or seen), computed, cancel)
-
-    def _is_private(self, uri: str) -> bool:
-        return not may_reach_disk(uri, self._settings.private_files)
-
-    def _withdraw(self, origin: Origin) -> None:
-        """Remove what may not be kept of a document: the user may have made it private after it was saved."""
-        self._store.withdraw(origin)
-        if (notes := self._opened.notes) is not None:
-            self._opened.submit(partial(notes.remove, origin.document))
 
 
 def _quality(exact: bool) -> Quality:
     return Quality.EXACT if exact else Quality.LOSSY
 
 
-def _computed(frame: Frame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
+def _computed(frame: HeldFrame, names: Sequence[bytes], arena: Arena) -> ComputedBlocks:
     def rows(block: int) -> Any:
         return arena.copy_out(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS)
 
-    held = arena.common(frame.ids, frame.prompt.isolated)
+    held = arena.common(frame.ids, frame.excerpts)
     whole = arena.rows.first_below(Quality.LOSSY, held) // BLOCK_TOKENS  # what was composed is never stored
     exact = arena.rows.first_below(Quality.EXACT) // BLOCK_TOKENS
     return ComputedBlocks(names[:whole], rows, exact, len(frame.ids), arena.room)
@@ -249,13 +178,14 @@ def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
     return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
 
 
-def _is_int8(settings: Settings) -> bool:
+def is_int8(settings: Settings) -> bool:
+    """Return whether keys and values are approximated on disk."""
     return "int8_on_disk" in settings.approximations
 
 
 def _options(settings: Settings, exact: Form, held_mib: int) -> StoreOptions:
     levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": held_mib * MIB}}
     if settings.persist:
-        form = Form.INT8 if _is_int8(settings) else exact
+        form = Form.INT8 if is_int8(settings) else exact
         levels[DISK] = {"bytes": settings.disk_mib * MIB, "form": form}
     return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)

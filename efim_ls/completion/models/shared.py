@@ -10,12 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from efim_ls.completion.completer import Completer
-from efim_ls.completion.models.open import open_model
-from efim_ls.completion.models.saving import KvPersistence
-from efim_ls.completion.planning.window import Budget
+from efim_ls.completion.models.open import OpenedModel, open_model
 from efim_ls.settings import DEFAULTS, Settings
 from model_runtime.checkpoint.hub.names import local_folder
-from model_runtime.loading.load import Model
 
 OF_CLIENT = ("private_files", "max_lines", "model_languages")  # settings that clients of one model may differ in
 
@@ -40,12 +37,10 @@ class ModelKey:
 
 
 @dataclass
-class LoadedModel:
-    """A model in memory with its store, and the names of the clients that use it now."""
+class SharedModel:
+    """A model in memory, and the names of the clients that use it now."""
 
-    model: Model
-    budget: Budget
-    persistence: KvPersistence
+    opened: OpenedModel
     clients: set[str] = field(default_factory=set[str])
 
     def leave(self, client: str) -> bool:
@@ -61,7 +56,7 @@ class SharedModels:
     """
 
     def __init__(self) -> None:
-        self._loaded: dict[ModelKey, LoadedModel] = {}
+        self._loaded: dict[ModelKey, SharedModel] = {}
         self._numbers = itertools.count(1)
 
     def load(self, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -69,18 +64,18 @@ class SharedModels:
         key = ModelKey.of(settings)
         if key not in self._loaded:
             self.close_unused(0)
-            self._loaded[key] = LoadedModel(*open_model(settings, progress))
-        loaded, client = self._loaded[key], f"{next(self._numbers)} "
-        loaded.clients.add(client)
-        persistence = loaded.persistence.for_client(settings, partial(loaded.leave, client))
-        return Completer(loaded.model, settings, loaded.budget, persistence, client)
+            self._loaded[key] = SharedModel(open_model(settings, progress))
+        shared, client = self._loaded[key], f"{next(self._numbers)} "
+        shared.clients.add(client)
+        opened = shared.opened.for_client(settings, partial(shared.leave, client))
+        return Completer(opened, settings, client)
 
     def close_unused(self, seconds: float) -> None:
         """Close the models that no client uses; each has `seconds` to write what is still to be written."""
-        unused = [key for key, loaded in self._loaded.items() if not loaded.clients]
+        unused = [key for key, shared in self._loaded.items() if not shared.clients]
         for key in unused:
             try:
-                self._loaded.pop(key).persistence.close(seconds, write=True)
+                self._loaded.pop(key).opened.close(seconds, write=True)
             except Exception as error:  # the next one still has something to write
                 logger.error("a model could not be closed", exc_info=error)
         if unused:
@@ -89,6 +84,6 @@ class SharedModels:
     def describe(self) -> list[dict[str, object]]:
         """Return what is in memory, and how many clients use it; on any thread."""
         return [
-            {"model": loaded.model.description.model, "clients": len(loaded.clients)}
-            for loaded in list(self._loaded.values())
+            {"model": shared.opened.engine.describe().model, "clients": len(shared.clients)}
+            for shared in list(self._loaded.values())
         ]

@@ -26,10 +26,10 @@ from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena, arena_bytes
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import MIB, Model, load
+from model_runtime.loading.load import MIB, LoadedModel, load
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import CACHE, Scripted, Watched, decoder_of
-from tests.engine.persistence import in_memory
+from tests.engine.persistence import completer_over, in_memory
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
 
@@ -50,7 +50,7 @@ LONG_LINES = {
 Make = Callable[[], tuple[Completer, Watched]]
 
 
-def loaded_from(folder: Path, *, local_cache: bool = False) -> Model:
+def loaded_from(folder: Path, *, local_cache: bool = False) -> LoadedModel:
     return load(
         read_checkpoint(folder),
         weights="fp32",
@@ -68,8 +68,8 @@ def maker(folder: Path, arenas: int = 2, settings: Settings = SETTINGS, cache: N
 
     def make_one() -> tuple[Completer, Watched]:
         engine = Watched(decoder, model.tokenizer, CAPACITY, arenas, cache)
-        made = replace(model, engine=engine, ngram_cache=cache)
-        return Completer(made, settings, BUDGET, in_memory(model, BUDGET)), engine
+        made = replace(model, ngram_cache=cache)
+        return completer_over(engine, made, settings, BUDGET, in_memory(model)), engine
 
     return make_one
 
@@ -225,8 +225,8 @@ def test_what_the_filters_leave_nothing_of_is_told_to_be_a_duplicate(
         size = 3 + prompt_tokens["head"] + prompt_tokens["tail"] + prompt_tokens["typed"]
         spelled = tokenizer.encode("    " + script).tolist()
         engine = Watched(Scripted(read_config(folder), size, spelled), tokenizer)
-        model = replace(loaded_from(folder), engine=engine)
-        answer = ask(Completer(model, SETTINGS, BUDGET, in_memory(model, BUDGET)), text, cursor)
+        model = loaded_from(folder)
+        answer = ask(completer_over(engine, model, SETTINGS, BUDGET, in_memory(model)), text, cursor)
         assert answer.reason == reason
         assert answer.text == ("return 2" if reason is None else "")
 
@@ -251,8 +251,8 @@ def test_a_confidence_that_is_no_number_is_below_any_limit(
     assert isinstance(costs, dict)
     size = 3 + costs["head"] + costs["tail"] + costs["typed"]
     engine = Watched(decoder(read_config(folder), size, tokenizer.encode("    return 2\n").tolist()), tokenizer)
-    model = replace(loaded_from(folder), engine=engine)
-    answer = Completer(model, SETTINGS, BUDGET, in_memory(model, BUDGET)).complete(request, NEVER)
+    model = loaded_from(folder)
+    answer = completer_over(engine, model, SETTINGS, BUDGET, in_memory(model)).complete(request, NEVER)
     assert (answer.text, answer.reason) == expected
     assert answer.confidence is not None and isnan(answer.confidence) is (decoder is Overflowing)
 

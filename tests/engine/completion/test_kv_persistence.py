@@ -15,6 +15,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.kv.pool import FrameId
+from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 from tests.sized import ONE_PLACE, Sized
 
@@ -91,14 +92,12 @@ def test_what_is_fetched_is_what_was_computed(start: Start) -> None:
     first, second = start(), start()
     ask(first)
     ask(second)
-    arena = first._model.engine.arena(FrameId(A, 0))
-    assert arena is not None
+    arena = arena_of(first, FrameId(A, 0))
     keys, values, ids = arena.k.copy(), arena.v.copy(), arena.ids.copy()
     first.close(10)
     third = start()
     ask(third)
-    other = third._model.engine.arena(FrameId(A, 0))
-    assert other is not None
+    other = arena_of(third, FrameId(A, 0))
     n = min(other.length, len(ids))
     assert other.ids[:n].tolist() == ids[:n].tolist()
     whole = n // 16 * 16
@@ -270,9 +269,9 @@ def test_fetching_stops_with_its_request(start: Start) -> None:
     second = start()
     questions = iter([False] * 3)
     answer = second.complete(Request(A, CODE, CURSOR, True), Cancel(lambda: next(questions, None) is None))
-    arena = second._model.engine.arena(FrameId(A, 0))
+    arena = arena_of(second, FrameId(A, 0))
     assert answer.reason == "superseded"
-    assert arena is not None and 0 < arena.length <= 4 * 16
+    assert 0 < arena.length <= 4 * 16
 
 
 def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> None:
@@ -284,7 +283,7 @@ def test_an_unaccepted_suggestion_is_not_saved(start: Start, cache: Path) -> Non
     first.save(A, NEVER)
     first.close(10)
     second = start()
-    typed = [plan.typed for plan in second._persistence.recall(A)]
+    typed = [plan.typed for plan in second._saved.recall(A)]
     assert len(typed) == 1 and request.text.endswith(typed[0])
 
 
@@ -334,6 +333,6 @@ def test_of_all_frames_those_that_were_asked_for_reach_the_disk(start: Start) ->
         first.prefetch(Request(A, text, place + len(CODE)))(NEVER)
     first.save(A, NEVER)
     first.close(10)
-    plans = start(head_tokens=100)._persistence.recall(A)
+    plans = start(head_tokens=100)._saved.recall(A)
     assert len(plans) == len(asked)
     assert all(before.endswith(plan.head + plan.typed) for before, plan in zip(asked, plans, strict=True))

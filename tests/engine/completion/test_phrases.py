@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from efim_ls.completion.answerers.phrases import LONGEST_LINE, SHORTEST, PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.suggestions.recent import RecentSuggestions
 from efim_ls.request import Answer, Costs, Request
 from efim_ls.session.prefetch import accepted
 from efim_ls.settings import Settings
@@ -43,6 +42,10 @@ def asked(text: str, cursor: int, **more: Any) -> Request:
     return Request(URI, text, cursor, language="typescript", **more)
 
 
+def unplanned() -> DocumentState:
+    return DocumentState(lambda: pytest.fail("nothing is planned"))
+
+
 @pytest.fixture(scope="module")
 def embedded() -> PhraseAnswerer:
     return speaker(Tokenizer(EMBEDDED / "tokenizer.json"))
@@ -61,7 +64,7 @@ def made(folder: Path) -> Make:
 def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseAnswerer, drawn: str) -> None:
     before, _, marked = drawn.partition("├")
     expected, _, after = marked.partition("┤")
-    answer = embedded.complete(asked(before + after, len(before)), RecentSuggestions(), NEVER)
+    answer = embedded.complete(unplanned(), asked(before + after, len(before)), NEVER)
     assert answer.text == expected
     assert (answer.reason is None) == bool(expected)
 
@@ -69,7 +72,7 @@ def test_phrases_are_suggested_as_they_are_drawn(embedded: PhraseAnswerer, drawn
 def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> None:
     text = 'log.info("a");\nlog.info("b");\nlog.warn("c");\nlog.'
     unasked, by_key = (
-        embedded.complete(asked(text, len(text), explicit=explicit, least=least), RecentSuggestions(), NEVER)
+        embedded.complete(unplanned(), asked(text, len(text), explicit=explicit, least=least), NEVER)
         for explicit, least in ((False, 0.9), (True, 0.0))
     )
     assert (unasked.text, unasked.reason) == ("", "no phrase")
@@ -79,16 +82,16 @@ def test_a_user_who_asks_sees_what_is_less_sure(embedded: PhraseAnswerer) -> Non
 def test_min_confidence_raises_the_gate(embedded: PhraseAnswerer) -> None:
     drawn = CASES["typescript: a loop that stands above is written again, as far as it is sure"]
     before = drawn.partition("├")[0]
-    sure = embedded.complete(asked(before, len(before)), RecentSuggestions(), NEVER)
+    sure = embedded.complete(unplanned(), asked(before, len(before)), NEVER)
     assert sure.confidence is not None and 0.5 <= sure.confidence < 1
-    higher = embedded.complete(asked(before, len(before), least=0.99), RecentSuggestions(), NEVER)
+    higher = embedded.complete(unplanned(), asked(before, len(before), least=0.99), NEVER)
     assert len(higher.text) < len(sure.text)
 
 
 def test_other_open_files_are_read_and_nothing_else_is(embedded: PhraseAnswerer) -> None:
     text, other = "zebra.brushedBy", "zebra.brushedByKeeper(path);\n" * 4
-    assert embedded.complete(asked(text, len(text)), RecentSuggestions(), NEVER).text == ""
-    beside = embedded.complete(asked(text, len(text), others=(other,)), RecentSuggestions(), NEVER)
+    assert embedded.complete(unplanned(), asked(text, len(text)), NEVER).text == ""
+    beside = embedded.complete(unplanned(), asked(text, len(text), others=(other,)), NEVER)
     assert beside.text.startswith("Keeper(path)")
 
 
@@ -97,18 +100,18 @@ def test_the_repository_is_read(embedded: PhraseAnswerer) -> None:
     text = "if (ready) zebra.brushedBy"
     known = memory_of(tokenizer, *[f"{text}Keeper(path, true);\n"] * 4)
     for view, finished in ((known.without(()), True), (known.without(known.paths), False), (None, False)):
-        answer = embedded.complete(asked(text, len(text), explicit=True, memory=view), RecentSuggestions(), NEVER)
+        answer = embedded.complete(unplanned(), asked(text, len(text), explicit=True, memory=view), NEVER)
         assert answer.text.startswith("Keeper(path") is finished
 
 
 def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseAnswerer) -> None:
     tokenizer, text = Tokenizer(EMBEDDED / "tokenizer.json"), "if (ready) zebra.brushedBy"
     old, new = (memory_of(tokenizer, *[f"{text}{name}(path);\n"] * 4).without(()) for name in ("Keeper", "Nobody"))
-    document = DocumentState(lambda: pytest.fail("nothing is planned"))
+    document = unplanned()
 
     def ask(typed: str, memory: MemoryView, explicit: bool = False) -> str:
         request = asked(text + typed, len(text + typed), explicit=explicit, memory=memory)
-        return embedded.complete(document.in_effect(request), document.suggestions, NEVER).text
+        return embedded.complete(document, document.in_effect(request), NEVER).text
 
     assert ask("", old, explicit=True).startswith("Keeper(")
     assert ask("Ke", new).startswith("eper(")
@@ -118,12 +121,12 @@ def test_a_new_view_waits_while_a_phrase_is_typed_through(embedded: PhraseAnswer
 
 def test_what_is_no_code_gets_nothing(embedded: PhraseAnswerer) -> None:
     for text, reason in (("a\0b\nfoo", "binary text"), ("x" * (LONGEST_LINE + 1), "line too long")):
-        assert embedded.complete(asked(text, len(text)), RecentSuggestions(), NEVER).reason == reason
+        assert embedded.complete(unplanned(), asked(text, len(text)), NEVER).reason == reason
 
 
 def test_it_stops_between_two_tokens(embedded: PhraseAnswerer) -> None:
     text = LINES[0] * 3
-    answer = embedded.complete(asked(text, len(text)), RecentSuggestions(), Cancel(lambda: True))
+    answer = embedded.complete(unplanned(), asked(text, len(text)), Cancel(lambda: True))
     assert (answer.text, answer.reason) == ("", "superseded")
 
 

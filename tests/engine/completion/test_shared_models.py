@@ -101,7 +101,7 @@ def test_what_a_client_leaves_is_saved_and_the_others_go_on(models: SharedModels
 def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, settings: Settings):
     one, two = load(models, settings), load(models, settings)
     [loaded], slow = models._loaded.values(), threading.Event()
-    loaded.persistence._store.submit(1, lambda: None if slow.wait(10) else None)
+    loaded.opened.documents._opened.store.submit(1, lambda: None if slow.wait(10) else None)
     ask(two, LONG + ONE)
     two.close_document(URI, save=True)
     assert two.save(URI, NEVER)
@@ -110,3 +110,13 @@ def test_a_client_that_wants_privacy_keeps_others_writing(models: SharedModels, 
     two.close(5.0)
     models.close_unused(5.0)
     assert ask(load(SharedModels(), settings), LONG + ONE).costs.fetched > 0
+
+
+def test_what_one_client_calls_private_goes_whenever_another_has_saved_it(models: SharedModels, settings: Settings):
+    public, private = load(models, settings), load(models, replace(settings, private_files=("same.*",)))
+    found = list[bool]()
+    for client in (public, private, private, public, private):
+        ask(client, LONG + ONE)
+        assert client.save(URI, NEVER) and client.flush(10)
+        found.append(bool(client.tiers[1]["blocks"]))
+    assert found == [True, False, False, True, False]

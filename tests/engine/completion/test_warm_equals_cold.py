@@ -13,6 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from efim_ls.completion.completer import Completer
+from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.session.prefetch import accepted
@@ -25,12 +26,12 @@ from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.kv.arena import Arena
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.formats import CpuMethod
-from model_runtime.loading.load import Model, load
+from model_runtime.loading.load import load
 from model_runtime.logits import Logits
 from model_runtime.prompt.families import FAMILIES
 from tests.compiled import require_compiled
 from tests.engine.doubles import CACHE, Log, Surer, Watched, fetched, memory_of
-from tests.engine.persistence import adopt_frames, in_memory, on_disk
+from tests.engine.persistence import adopt_frames, completer_over, in_memory, on_disk
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
 
@@ -249,10 +250,11 @@ class Bench:
 
     def completer(self, arenas: int, store: Path | None = None) -> tuple[Completer, Watched]:
         tokenizer = self._model.tokenizer
-        backing = on_disk(self._model, self.budget, store) if store else in_memory(self._model, self.budget)
+        opened = on_disk(self._model, store) if store else in_memory(self._model)
+        backing = KvPersistence(opened.store)
         engine = Watched(self.decoder, tokenizer, CAPACITY, arenas, self.cache, backing, LINE_TOKENS)
-        model: Model = replace(self._model, engine=engine, ngram_cache=self.cache)
-        return Completer(model, self.settings, self.budget, backing), engine
+        model = replace(self._model, ngram_cache=self.cache)
+        return completer_over(engine, model, self.settings, self.budget, opened), engine
 
     def cold(self, warm: Completer, request: Request, arenas: int) -> tuple[Answer, Log]:
         """Answer with nothing computed; the plans before are the warm one's, since they decide the prompt."""

@@ -13,6 +13,7 @@ from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
 from model_runtime.cancel import NEVER
 from model_runtime.kv.pool import FrameId
+from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
 from tests.sized import Sized
 
@@ -48,8 +49,7 @@ def ask(completer: Completer, text: str) -> Answer:
 
 def assert_same_numbers(completer: Completer, frame: int, other: Completer, its: int) -> None:
     """Compare what two completers hold for a frame; a compiled decoder gives the same bits."""
-    mine, theirs = completer._model.engine.arena(FrameId(A, frame)), other._model.engine.arena(FrameId(A, its))
-    assert mine is not None and theirs is not None
+    mine, theirs = arena_of(completer, FrameId(A, frame)), arena_of(other, FrameId(A, its))
     length = min(mine.common(theirs.ids), theirs.length)
     close = 0 if completer.describe()["decoder"] == "compiled" else 1e-4  # torch sums in another order
     assert length > 300

@@ -122,9 +122,7 @@ def test_a_stopped_composition_leaves_no_row_that_was_not_computed(decoder: Deco
 
 @pytest.fixture
 def composing(decoder: Decoder, tokenizer: Tokenizer) -> Watched:
-    engine = Watched(decoder, tokenizer)
-    engine.composer = Composer(decoder, FirstRows(16))
-    return engine
+    return Watched(decoder, tokenizer, composer=Composer(decoder, FirstRows(16)))
 
 
 LINE = "def total(records):\n"
@@ -138,13 +136,13 @@ def test_an_answer_counts_what_was_composed_and_rest_makes_it_exact(
     generate(composing, before)
     made = generate(composing, now)
     assert made.reused >= 0.7 * len(now.ids) and made.reused + made.stats.recomputed == len(now.ids)
-    arena = composing.arena(A)
+    arena = composing.pool.get(A)
     assert arena is not None and made.approximate == len(now.ids) - first_composed(arena) > 0
     cold = Watched(decoder, tokenizer)
     exact = generate(cold, now)
-    assert not composing.prepare(A, now.ids, after(2))
-    assert composing.prepare(A, now.ids, NEVER)
-    again, other = generate(composing, now), cold.arena(A)
+    assert not composing.prepare(A, now, after(2))
+    assert composing.prepare(A, now, NEVER)
+    again, other = generate(composing, now), cold.pool.get(A)
     assert again.approximate == 0 and again.stats.recomputed == 0 and again.text == exact.text
     assert other is not None and distance(arena, other, len(now.ids)) < CLOSE
     assert first_composed(arena) == first_inexact(arena) == arena.length

@@ -82,7 +82,7 @@ def placed(decoder: AnyDecoder, arena: Arena, scratch: Arena, excerpts: Isolated
     def compute(ids: Ids, into: Arena) -> None:
         decoder.forward(ids, into)
 
-    library.ready(excerpts, compute, chunk, NEVER)
+    library.ready(excerpts, None, compute, chunk, NEVER)
     if arena.enter(excerpts):
         library.place(arena)
     return arena

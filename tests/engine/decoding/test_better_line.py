@@ -16,7 +16,8 @@ from model_runtime.cancel import NEVER, Cancelled
 from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.decoder import Decoder
 from model_runtime.engine.alternatives import MOST_LINES, forks
-from model_runtime.engine.engine import Generation
+from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.output import Output, Rule, stop_rule
 from model_runtime.engine.sampler import LEAST_CHANCE, Choice
@@ -70,7 +71,7 @@ def watched(decoder: Decoder, tokenizer: Tokenizer, cache: NgramCache | None = C
 
 
 def answer(engine: Watched, prompt: Prompt, rule: Rule = ENDLESS, better: bool = True) -> Generation:
-    return engine.generate(A, prompt, rule, LIMIT, NEVER, better_line=better)
+    return engine.generate(GenerateJob(A, prompt, rule, LIMIT, better_line=better), NEVER)
 
 
 def after_choices(engine: Watched, prompt: Prompt, chosen: Sequence[Choice], rule: Rule) -> Output:
@@ -208,7 +209,7 @@ def test_the_search_stops_within_a_pass(decoder: Decoder, tokenizer: Tokenizer, 
     for patience in range(len(reference.log.passes)):
         engine = watched(decoder, tokenizer)
         with pytest.raises(Cancelled):
-            engine.generate(A, prompt, ENDLESS, LIMIT, after(patience), better_line=True)
+            engine.generate(GenerateJob(A, prompt, ENDLESS, LIMIT, better_line=True), after(patience))
         assert len(engine.log.passes) == patience
         assert answer(engine, prompt).text == made.text
 
@@ -245,6 +246,8 @@ def test_the_embedded_model_finds_a_better_line_than_the_greedy_one() -> None:
     )
     prompt = build(model.tokenizer, model.template, STORE, "", "    def keys(self")
     rule = stop_rule("    def keys(self", "", explicit=False, max_lines=12)
-    greedy, made = (model.engine.generate(A, prompt, rule, 48, NEVER, better_line=better) for better in (False, True))
+    jobs = [GenerateJob(A, prompt, rule, 48, better_line=better) for better in (False, True)]
+    engine = LocalEngine(model.parts)
+    greedy, made = (engine.generate(job, NEVER) for job in jobs)
     assert made.text != greedy.text
     assert made.confidence > greedy.confidence

@@ -15,6 +15,8 @@ from model_runtime.counts.lookup import Followers
 from model_runtime.counts.view import MemoryView
 from model_runtime.decoder.any_decoder import CHUNK
 from model_runtime.decoder.decoder import Decoder
+from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.local import LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.ids import Ids
 from model_runtime.kv.arena import Arena
@@ -157,7 +159,7 @@ def test_keys_and_values_are_allocated_once_for_each_arena_however_long_the_sess
             case 0:
                 engine.release(owner.document)
             case 1 | 2:
-                engine.prepare(owner, prompt.ids, after(generator.randrange(5)))
+                engine.prepare(owner, prompt, after(generator.randrange(5)))
             case _:
                 generate(engine, prompt, owner=owner, limit=generator.randint(1, 9))
         seen |= {(arena.k.ctypes.data, arena.v.ctypes.data) for arena in made}
@@ -178,9 +180,14 @@ class Seen(NgramCache):
         return super().followers(history, memory)
 
 
+def mixing(engine: Watched, cache: NgramCache | None) -> LocalEngine:
+    """Another engine of the same parts that mixes in another cache."""
+    return LocalEngine(engine.parts.with_ngram_cache(cache))
+
+
 def test_the_history_grows_by_each_token_that_was_picked(decoder: Decoder, tokenizer: Tokenizer) -> None:
     seen, prompt = Seen(CACHE.shares, CACHE.half_life), prompt_of(tokenizer, "def ")
-    made = Watched(decoder, tokenizer).with_ngram_cache(seen).generate(A, prompt, ENDLESS, 7, NEVER)
+    made = mixing(Watched(decoder, tokenizer), seen).generate(GenerateJob(A, prompt, ENDLESS, 7), NEVER)
     engine = Watched(decoder, tokenizer, cache=CACHE)
     assert generate(engine, prompt, limit=7).text == made.text
     tokens = engine.log.tokens
@@ -192,10 +199,11 @@ def test_engines_that_mix_otherwise_share_what_was_computed_and_not_what_was_cho
 ) -> None:
     engine, prompt = Watched(decoder, tokenizer), prompt_of(tokenizer, "def ")
     plain = generate(engine, prompt)
-    mixed = engine.with_ngram_cache(CACHE.without_model()).generate(A, prompt, ENDLESS, 12, NEVER)
+    job = GenerateJob(A, prompt, ENDLESS, 12)
+    mixed = mixing(engine, CACHE.without_model()).generate(job, NEVER)
     assert (mixed.reused, mixed.stats.recomputed, mixed.stats.known) == (len(prompt.ids), 0, 0)
     assert mixed.text == generate(Watched(decoder, tokenizer, cache=CACHE.without_model()), prompt).text != plain.text
-    again = engine.with_ngram_cache(None).generate(A, prompt, ENDLESS, 12, NEVER)
+    again = mixing(engine, None).generate(job, NEVER)
     assert (again.text, again.stats.recomputed) == (plain.text, 0)
 
 

@@ -29,7 +29,7 @@ from model_runtime.checkpoint.config import EMBEDDED
 from model_runtime.decoder.linear import packed_format
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE, NgramCache
 from model_runtime.kv.arena import Arena
-from model_runtime.loading.load import Model
+from model_runtime.loading.load import LoadedModel
 from model_runtime.prompt.excerpts import ExcerptBudget
 from model_runtime.prompt.prompt import Prompt, build
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -83,7 +83,7 @@ def place(kind: str = "inproject") -> RepositoryPlace:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
+def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     """A tiny model with a local cache."""
     caching = with_local_cache(folder, tmp_path_factory.mktemp("caching") / "model")
     (caching / LOCAL_CACHE_FILE).write_text(NgramCache((0.1, 0.5, 0.8), 500.0).to_json())
@@ -91,12 +91,12 @@ def model(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Model:
     return loaded
 
 
-def prompt_of(model: Model, typed: str) -> Prompt:
+def prompt_of(model: LoadedModel, typed: str) -> Prompt:
     return build(model.tokenizer, model.template, "import os\nvalue = os.pa\n", "print(value)\n", typed)
 
 
 @pytest.mark.parametrize("typed", ["value = os.pa", "value = ", "val"])
-def test_bits_are_those_of_the_mixture_among_tokens_that_fit(model: Model, folder: Path, typed: str) -> None:
+def test_bits_are_those_of_the_mixture_among_tokens_that_fit(model: LoadedModel, folder: Path, typed: str) -> None:
     prompt, text = prompt_of(model, typed), "th.join(x)"
     decoder, cache, stub = decoder_of(folder, packed_format()), model.ngram_cache, prompt.stub
     assert cache and stub
@@ -118,7 +118,7 @@ def test_bits_are_those_of_the_mixture_among_tokens_that_fit(model: Model, folde
         assert bits_of(model, prompt, text) == pytest.approx(bits, rel=1e-3)
 
 
-def test_bits_are_of_the_mixture_with_what_a_prompt_knows(model: Model) -> None:
+def test_bits_are_of_the_mixture_with_what_a_prompt_knows(model: LoadedModel) -> None:
     prompt = prompt_of(model, "value = os.pa")
     informed = replace(
         prompt, history=np.concatenate((model.tokenizer.encode("value = os.patience(7)\n"), prompt.history))

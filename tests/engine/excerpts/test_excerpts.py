@@ -13,25 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efim_ls.completion.document_state import DocumentState
-from efim_ls.completion.models.saving import KvPersistence
-from efim_ls.completion.planning.planner import Frame, Plan
-from efim_ls.completion.planning.window import Budget
+from efim_ls.completion.models.saving import KvPersistence, open_for
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel, Cancelled
-from model_runtime.engine.engine import Generation
+from model_runtime.engine.engine import GenerateJob, Generation, SavedFrame
+from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
 from model_runtime.ids import Ids
-from model_runtime.kv.format import KvFormat
 from model_runtime.kv.pool import FrameId
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import Model, load
+from model_runtime.loading.load import load
 from model_runtime.prompt.prompt import LaidOut, Prompt, PromptPart, build
 from tests.engine.doubles import ENDLESS
 from tests.models import CODE, Tiny, make
 
 ROOM = 192
-BUDGET = Budget(200, 60)
 URI, PRIVATE = "file:///project/used.py", "file:///project/secrets.pem"
 TEXTS = [CODE[at : at + size] for at, size in ((0, 120), (300, 150), (700, 40), (500, 7))]
 OPTIONS = {"capacity": 400, "kv_memory_mib": 3, "threads": 1, "local_cache": False}
@@ -55,19 +51,13 @@ class Served:
     """A loaded model with a store in a folder; a new one of the same folder is the same after a restart."""
 
     def __init__(self, mask: str, form: Form, store: Path | None) -> None:
+        self.model = load(read_checkpoint(folder(mask)), progress=lambda *_: None, weights=form, **OPTIONS)  # pyright: ignore[reportArgumentType]
         self.persistence: KvPersistence | None = None
-
-        def opened(kv: KvFormat, name: str) -> KvPersistence:
-            self.persistence = KvPersistence.open(
-                kv, Settings(cache_folder=str(store), disk_mib=16), name, BUDGET, 64
-            )
-            return self.persistence
-
-        source = opened if store else None
-        self.model: Model = load(
-            read_checkpoint(folder(mask)), progress=lambda *_: None, open_source=source, weights=form, **OPTIONS
-        )  # pyright: ignore[reportArgumentType]
-        self._frames: dict[int, Frame] = {}
+        if store:
+            opened = open_for(self.model.kv, Settings(cache_folder=str(store), disk_mib=16), "tiny", 64)
+            self.persistence = KvPersistence(opened.store)
+        self.engine = LocalEngine(self.model.parts, self.persistence)
+        self._frames: dict[int, SavedFrame] = {}
 
     def prompt(self, cursor: int, head: int, chosen: list[int], origin: str = URI) -> Prompt:
         """The prompt at a place in CODE, with some of TEXTS."""
@@ -78,28 +68,24 @@ class Served:
         return build(tokenizer, model.template, *texts, excerpts=LaidOut(isolated=excerpts, mask=model.mask))
 
     def generate(self, frame: int, prompt: Prompt) -> Generation:
-        self._frames[frame] = Frame(Plan("kept", frame, 0, "", "", "", ""), prompt)
-        return self.model.engine.generate(FrameId(URI, frame), prompt, ENDLESS, 6, NEVER, better_line=True)
+        private = frozenset(prompt.origins) & {PRIVATE}
+        self._frames[frame] = SavedFrame(FrameId(URI, frame), prompt, private)
+        job = GenerateJob(FrameId(URI, frame), prompt, ENDLESS, 6, better_line=True)
+        return self.engine.generate(job, NEVER)
 
     def held(self, frame: int, prompt: Prompt) -> np.ndarray:
         """Keys and values of a prompt and its excerpts."""
-        arena = self.model.engine.arena(FrameId(URI, frame))
+        arena = self.model.parts.pool.get(FrameId(URI, frame))
         assert arena and arena.excerpts == prompt.isolated and arena.common(prompt.ids) == len(prompt.ids)
         rows = slice(ROOM - prompt.isolated.tokens, ROOM + len(prompt.ids))
         return np.stack([arena.k[:, :, rows], arena.v[:, :, rows]])
 
     def save(self) -> None:
-        assert self.persistence
-        document, engine = DocumentState(lambda: pytest.fail()), self.model.engine
-        document.asked = lambda: list(self._frames.values())  # pyright: ignore[reportAttributeAccessIssue]
-        self.persistence.save(
-            URI, document, lambda f: engine.arena(FrameId(URI, f.plan.number)), NEVER, engine.excerpt
-        )
-        assert self.persistence.flush(30)
+        assert self.engine.save(URI, list(self._frames.values()), NEVER)
+        assert self.engine.flush(30)
 
     def close(self) -> None:
-        if self.persistence:
-            self.persistence.close(30, write=True)
+        self.engine.close(30)
 
 
 @cache
@@ -110,10 +96,10 @@ def cold(mask: str, form: Form) -> Served:
 def answered_cold(mask: str, form: Form, prompt: Prompt) -> tuple[Generation, np.ndarray]:
     """What a model without a past answers, and what it holds then."""
     served = cold(mask, form)
-    for arena in served.model.engine._pool._all:
+    for arena in served.model.parts.pool._all:
         arena.truncate(0)
         arena.memo = None
-    library = served.model.engine.library
+    library = served.model.parts.library
     assert library
     library._kept.clear()
     library._scratch.truncate(0)
@@ -143,15 +129,15 @@ def test_warm_equals_cold(mask: str, form: Form, steps: list[tuple[int, tuple[in
                 served.close()
                 served = Served(mask, form, Path(store))
             elif step == "evict":
-                assert (library := served.model.engine.library)
+                assert (library := served.model.parts.library)
                 library._kept.clear()
             elif step == "prepare":
                 ahead = served.prompt(400, 300, [1, 2])
-                assert served.model.engine.prepare(FrameId(URI, 9), ahead.ids, NEVER, ahead.isolated)
+                assert served.engine.prepare(FrameId(URI, 9), ahead, NEVER)
             elif not isinstance(step, str):
                 frame, (cursor, head), chosen = step
                 prompt = served.prompt(cursor, head, chosen)
-                told = served.model.engine.reusable(FrameId(URI, frame), prompt.ids, prompt.isolated)
+                told = served.engine.reusable(FrameId(URI, frame), prompt)
                 made = served.generate(frame, prompt)
                 expected, held = answered_cold(mask, form, prompt)
                 assert_costs(made, prompt)
@@ -210,7 +196,7 @@ def test_excerpts_of_private_files_reach_no_disk(served: Served, tmp_path: Path)
 def test_excerpts_that_were_interrupted_are_gone_on_with(served: Served) -> None:
     prompt, turns = served.prompt(400, 300, [0, 1]), iter([False, True])
     with pytest.raises(Cancelled):
-        served.model.engine.generate(FrameId(URI), prompt, ENDLESS, 3, Cancel(lambda: next(turns, True)))
+        served.engine.generate(GenerateJob(FrameId(URI), prompt, ENDLESS, 3), Cancel(lambda: next(turns, True)))
     assert served.generate(0, prompt).stats.recomputed < prompt.tokens
 
 
@@ -220,7 +206,7 @@ def test_a_model_without_a_room_takes_no_excerpts(tmp_path: Path) -> None:
     prompt = build(model.tokenizer, model.template, "", "", "x = 1\n")
     with pytest.raises(ValueError, match="not trained with isolated excerpts: put their text"):
         with_excerpt = replace(prompt, parts=(isolated(prompt.ids), *prompt.parts))
-        model.engine.generate(FrameId(""), with_excerpt, ENDLESS, 1, NEVER)
+        LocalEngine(model.parts).generate(GenerateJob(FrameId(""), with_excerpt, ENDLESS, 1), NEVER)
 
 
 def test_excerpts_that_exceed_the_room_are_refused_and_harm_nothing(served: Served) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from model_runtime.decoder.gpu.device import Device
 from model_runtime.loading.checkpoint_reader import read_checkpoint
-from model_runtime.loading.load import Model, load
+from model_runtime.loading.load import LoadedModel, load
 
 
-def load_here(folder: Path, wanted: Device) -> Model:
+def load_here(folder: Path, wanted: Device) -> LoadedModel:
     return load(
         read_checkpoint(folder),
         device=wanted,

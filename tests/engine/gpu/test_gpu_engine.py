@@ -29,7 +29,8 @@ from model_runtime.decoder.gpu.kernels import Kernels
 from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.ngram_cache import NgramCache
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.errors import ModelError
@@ -53,10 +54,10 @@ def gpu_runtime(config: ModelConfig, weights: Weights, capacity: int, arenas: in
     return Runtime(0, decoder, slab.arena, arenas, "fp32", "fp32 slab", "steps", "", how.backend, how.reason)
 
 
-def gpu_engine(folder: Path, tokenizer: Tokenizer, cache: NgramCache | None = None) -> Engine:
+def gpu_parts(folder: Path, tokenizer: Tokenizer, cache: NgramCache | None = None) -> EngineParts:
     config = read_config(folder)
     runtime = gpu_runtime(config, read_weights(folder, config), CAPACITY, ARENAS)
-    return Engine(DecodeContext.of(runtime.decoder, tokenizer, cache), Pool(runtime.arena, ARENAS), CAPACITY)
+    return EngineParts(DecodeContext.of(runtime.decoder, tokenizer, cache), Pool(runtime.arena, ARENAS), CAPACITY)
 
 
 typed_texts = st.sampled_from(["", "def ", "def wri", "def write(path", "x = 1\ny = 2\n", "x = 1\n", "x"])
@@ -74,20 +75,21 @@ def test_it_says_what_the_cpus_engine_says(
     requests: list[tuple[str, FrameId]],
     cache: NgramCache | None,
 ) -> None:
-    engine, other = gpu_engine(folder, tokenizer, cache), Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
+    engine = LocalEngine(gpu_parts(folder, tokenizer, cache))
+    other = Watched(decoder, tokenizer, CAPACITY, ARENAS, cache)
     for typed, owner in requests:
         prompt = prompt_of(tokenizer, typed)
-        made = engine.generate(owner, prompt, ENDLESS, 10, NEVER)
-        expected = other.generate(owner, prompt, ENDLESS, 10, NEVER)
+        made = engine.generate(GenerateJob(owner, prompt, ENDLESS, 10), NEVER)
+        expected = other.generate(GenerateJob(owner, prompt, ENDLESS, 10), NEVER)
         assert (made.text, made.reused) == (expected.text, expected.reused)
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2, 4])
 def test_it_stops_before_the_next_pass(folder: Path, tokenizer: Tokenizer, passes: int) -> None:
-    engine, prompt = gpu_engine(folder, tokenizer), prompt_of(tokenizer, "def ")
+    parts, prompt = gpu_parts(folder, tokenizer), prompt_of(tokenizer, "def ")
     with pytest.raises(Cancelled):
-        engine.generate(A, prompt, ENDLESS, 12, after(passes))
-    arena = engine.arena(A)
+        LocalEngine(parts).generate(GenerateJob(A, prompt, ENDLESS, 12), after(passes))
+    arena = parts.pool.get(A)
     assert arena is not None
     assert arena.length <= passes * (GpuDecoder.chunk + 15)
 
@@ -184,13 +186,14 @@ def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_model_that_is_loaded_says_where_it_runs_and_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = load_here(folder, "cpu")
-    assert (here.description.device, here.description.device_reason) == ("cpu", "asked for by the setting")
+    told = here.parts.description
+    assert (told.device, told.device_reason) == ("cpu", "asked for by the setting")
     pretend(monkeypatch, 80_000)
     monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:4]))
     there = load_here(folder, "cuda")
-    told = there.description
+    told = there.parts.description
     assert (told.device, told.device_reason) == ("cuda", "A GPU, asked for by the setting")
-    assert told.arenas == 2 * here.description.arenas, "bf16 takes half the memory"
+    assert told.arenas == 2 * here.parts.description.arenas, "bf16 takes half the memory"
     assert there.kv.fingerprint != here.kv.fingerprint
 
 

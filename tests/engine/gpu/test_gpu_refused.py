@@ -177,10 +177,10 @@ def test_a_gpu_that_cannot_compute_the_model_leaves_it_to_the_cpu_and_says_why_o
     reason = f"xformers has no kernel that works on {CARD}: NotImplementedError"
     monkeypatch.setattr(gpu_loading, "load_on_gpu", refusing(reason))
     with caplog.at_level(logging.WARNING):
-        told = load_here(folder, "auto").description
+        told = load_here(folder, "auto").parts.description
     assert (told.device, told.device_reason) == ("cpu", reason)
     assert [record.getMessage() for record in caplog.records] == [f"the model runs on the CPU: {reason}"]
-    assert told.arenas == load_here(folder, "cpu").description.arenas, "fp32 takes a CPU's memory"
+    assert told.arenas == load_here(folder, "cpu").parts.description.arenas, "fp32 takes a CPU's memory"
 
 
 def test_a_user_who_asked_for_the_gpu_is_told_the_cause_and_the_remedy(
@@ -207,7 +207,7 @@ def test_an_xformers_that_cannot_be_imported_leaves_the_model_to_the_cpu(
     for name in ("model_runtime.decoder.gpu.load", "model_runtime.decoder.gpu.attention", "xformers.ops.fmha"):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    told = load_here(folder, "auto").description
+    told = load_here(folder, "auto").parts.description
     assert told.device == "cpu" and "xformers cannot be imported with torch" in told.device_reason
     assert type(error).__name__ in told.device_reason
     with pytest.raises(ModelError, match=r"but xformers cannot .*: install the versions of constraints-gpu\.txt"):
@@ -223,7 +223,7 @@ def test_whatever_a_compiler_raises_is_a_reason(folder: Path, monkeypatch: pytes
 
     pretend(monkeypatch, 80_000)
     monkeypatch.setattr(torch.cuda, "device", lambda gpu: Nowhere())
-    told = load_here(folder, "auto").description
+    told = load_here(folder, "auto").parts.description
     assert told.device_reason == (
         "Card 0 (compute capability 12.0) cannot run this model (RuntimeError: PTX was compiled for another card)"
     )
@@ -240,7 +240,7 @@ def test_each_load_starts_without_what_earlier_models_had_compiled(
     monkeypatch.setattr(gpu_loading, "Slab", lambda *given: done.append("slab"))
     monkeypatch.setattr(gpu_loading, "choose_attention", lambda *given: done.append("attention") or refusing("no")())
     for _ in range(2):
-        assert load_here(folder, "auto").description.device_reason == "no"
+        assert load_here(folder, "auto").parts.description.device_reason == "no"
     assert done == 2 * ["reset", "slab", "attention"]
 
 
@@ -256,7 +256,7 @@ def test_the_gpu_with_the_most_free_memory_is_chosen_and_loaded_onto(
     assert choice == ("cuda", f"Card {roomiest} is faster", roomiest)
     given = list[object]()
     monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *args: given.extend(args) or refusing("no")())
-    assert load_here(folder, "auto").description.device == "cpu"
+    assert load_here(folder, "auto").parts.description.device == "cpu"
     assert given[5] == roomiest
 
 

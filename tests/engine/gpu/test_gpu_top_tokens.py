@@ -22,7 +22,8 @@ from model_runtime.decoder.gpu.slab import Slab
 from model_runtime.decoder.gpu.top_tokens import LISTED_ROWS, MOST_LIKELIEST, TopTokensTable
 from model_runtime.engine.decode import DecodeContext
 from model_runtime.engine.drafts import NO_DRAFT
-from model_runtime.engine.engine import Engine
+from model_runtime.engine.engine import GenerateJob
+from model_runtime.engine.local import EngineParts, LocalEngine
 from model_runtime.engine.sampler import LEAST_CHANCE, Sampler
 from model_runtime.kv.pool import FrameId, Pool
 from model_runtime.prompt.tokenizer import Tokenizer
@@ -112,7 +113,7 @@ def test_a_list_of_another_vocabulary_settles_nothing(tokenizer: Tokenizer) -> N
 # In the engine
 
 
-def gpu_engine(folder: Path, tokenizer: Tokenizer, listing: bool) -> tuple[Engine, GpuDecoder]:
+def gpu_parts(folder: Path, tokenizer: Tokenizer, listing: bool) -> tuple[EngineParts, GpuDecoder]:
     config = read_config(folder)
     slab = Slab(config, CAPACITY, 2, torch.float32, CPU)
     attend, weights = choose_attention(slab, config.heads).attend, read_weights(folder, config)
@@ -121,14 +122,14 @@ def gpu_engine(folder: Path, tokenizer: Tokenizer, listing: bool) -> tuple[Engin
         decoder = type("Unlisted", (GpuDecoder,), {"top_tokens": None})(
             config, weights, slab, attend, Kernels(), unrecorded
         )
-    return Engine(DecodeContext.of(decoder, tokenizer, None), Pool(slab.arena, 2), CAPACITY), decoder
+    return EngineParts(DecodeContext.of(decoder, tokenizer, None), Pool(slab.arena, 2), CAPACITY), decoder
 
 
 def test_answers_with_lists_are_those_without(folder: Path, tokenizer: Tokenizer) -> None:
-    engines = [gpu_engine(folder, tokenizer, listing)[0] for listing in (True, False)]
+    engines = [LocalEngine(gpu_parts(folder, tokenizer, listing)[0]) for listing in (True, False)]
     for typed, owner in (("def wri", A), ("x = 1\n", B), ("def write(path", A), ("def wri", A)):
         prompt = prompt_of(tokenizer, typed)
-        one, other = (engine.generate(owner, prompt, ENDLESS, 12, NEVER) for engine in engines)
+        one, other = (engine.generate(GenerateJob(owner, prompt, ENDLESS, 12), NEVER) for engine in engines)
         assert [choice.token for choice in one.choices] == [choice.token for choice in other.choices]
         assert one.confidence == pytest.approx(other.confidence, rel=1e-4)
 
@@ -136,9 +137,9 @@ def test_answers_with_lists_are_those_without(folder: Path, tokenizer: Tokenizer
 def test_a_pass_lists_what_follows_the_rows_it_returned_and_a_wide_one_nothing(
     folder: Path, tokenizer: Tokenizer
 ) -> None:
-    engine, decoder = gpu_engine(folder, tokenizer, True)
-    engine.generate(A, prompt_of(tokenizer, ""), ENDLESS, 1, NEVER)
-    arena = engine.arena(A)
+    parts, decoder = gpu_parts(folder, tokenizer, True)
+    LocalEngine(parts).generate(GenerateJob(A, prompt_of(tokenizer, ""), ENDLESS, 1), NEVER)
+    arena = parts.pool.get(A)
     assert arena is not None
     tokens = np.arange(5, 5 + LISTED_ROWS + 1, dtype=np.int32)
     for rows in (1, 3, LISTED_ROWS):
@@ -158,11 +159,10 @@ def test_a_pass_lists_what_follows_the_rows_it_returned_and_a_wide_one_nothing(
 def test_every_reused_token_counts_as_approximate_since_kernels_depend_on_the_width_of_a_pass(
     folder: Path, tokenizer: Tokenizer
 ) -> None:
-    engine, _ = gpu_engine(folder, tokenizer, True)
-    cold = engine.generate(A, prompt_of(tokenizer, "def "), ENDLESS, 4, NEVER)
-    warm = engine.generate(A, prompt_of(tokenizer, "def wri"), ENDLESS, 4, NEVER)
+    engine = LocalEngine(gpu_parts(folder, tokenizer, True)[0])
+    cold = engine.generate(GenerateJob(A, prompt_of(tokenizer, "def "), ENDLESS, 4), NEVER)
+    warm = engine.generate(GenerateJob(A, prompt_of(tokenizer, "def wri"), ENDLESS, 4), NEVER)
     assert (cold.reused, cold.approximate) == (0, 0)
     assert warm.approximate == warm.reused > 0
     prompt = prompt_of(tokenizer, "def wri")
-    arena = engine.arena(FrameId(A.document, A.frame))
-    assert arena is not None and engine.approximate(arena, len(prompt.ids), len(prompt.ids)) == len(prompt.ids)
+    assert engine.approximate(FrameId(A.document, A.frame), prompt) == len(prompt.ids)

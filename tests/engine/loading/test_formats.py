@@ -24,7 +24,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading import formats
 from model_runtime.loading.checkpoint_reader import read_checkpoint
 from model_runtime.loading.formats import FASTEST, FORMATS, ORDER, CpuMethod, choose_method, supported_formats
-from model_runtime.loading.load import DecoderOptions, Model, load, load_on_cpu
+from model_runtime.loading.load import DecoderOptions, LoadedModel, load, load_on_cpu
 from model_runtime.loading.memory_fit import usable_formats
 from tests.compiled import require_compiled
 from tests.models import Tiny, config
@@ -131,9 +131,9 @@ def test_loading_runs_no_pass_and_chooses_the_same_at_every_start(
     monkeypatch.setattr(NativeDecoder, "forward_spans", refuse)
     monkeypatch.setattr(Decoder, "forward_spans", refuse)
     first, second = (loaded(folder, "auto") for _ in range(2))
-    assert first.description == second.description and first.kv.fingerprint == second.kv.fingerprint
-    assert first.description.decoder == ("compiled" if compiled else "torch")
-    assert first.description.decoder_reason.startswith(FASTEST)
+    assert first.parts.description == second.parts.description and first.kv.fingerprint == second.kv.fingerprint
+    assert first.parts.description.decoder == ("compiled" if compiled else "torch")
+    assert first.parts.description.decoder_reason.startswith(FASTEST)
 
 
 def test_without_torch_only_what_it_alone_computes_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_a_way_makes_its_decoder() -> None:
     assert kinds == [NativeDecoder, NativeDecoder, Decoder, Decoder, Decoder]
 
 
-def loaded(folder: Path, weights) -> Model:
+def loaded(folder: Path, weights) -> LoadedModel:
     return load(
         read_checkpoint(folder),
         device="cpu",
@@ -210,9 +210,9 @@ def loaded(folder: Path, weights) -> Model:
 
 def test_loading_passes_it_on(folder: Path) -> None:
     require_compiled()
-    found = loaded(folder, "int8").description
+    found = loaded(folder, "int8").parts.description
     assert (found.weights, found.decoder, found.decoder_reason) == ("int8", "compiled", "asked for by the setting")
-    found = loaded(folder, "fp32").description
+    found = loaded(folder, "fp32").parts.description
     assert (found.weights, found.decoder, found.decoder_reason) == ("fp32", "torch", "asked for by the setting")
 
 

@@ -304,7 +304,7 @@ def test_markers_that_the_tokenizer_does_not_tell_are_those_of_the_setting(tmp_p
     drop_markers(folder)
     template, problems = parse({"template": {part: f"<|xyz_{part}|>" for part in ("prefix", "suffix", "middle")}})
     assert problems == []
-    loaded = Completer.load(replace(template, model=str(folder), max_new_tokens=4), lambda stage, percent: None)
+    loaded = Completer.load(replace(template, model=str(folder)), lambda stage, percent: None)
     explained = loaded.explain(Request("a", "x = 1\ny = ", 10))
     assert explained["prompt"] == "<|xyz_prefix|><|xyz_suffix|><|xyz_middle|>x = 1\ny ="
 

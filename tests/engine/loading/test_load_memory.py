@@ -25,8 +25,8 @@ from model_runtime.loading.load import (
     MIB,
     MOST_ARENAS,
     DecoderOptions,
+    LoadedModel,
     LoadOptions,
-    Model,
     load,
     load_on_cpu,
     plan_load,
@@ -39,7 +39,7 @@ from tests.models import Tiny, config, make
 ROOMY = Tiny(context=4096)  # a frame of it takes two MiB
 
 
-def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> Model:
+def load_within(folder: Path, mib: int, capacity: int = ROOMY.context) -> LoadedModel:
     return load(
         read_checkpoint(folder),
         weights="fp32",
@@ -57,9 +57,9 @@ def test_one_frame_is_kept_whatever_the_setting_says_and_the_log_tells(
     caplog.set_level(logging.INFO, "model_runtime.loading.load")
     folder = make(tmp_path, ROOMY)
     assert arena_bytes(read_config(folder), ROOMY.context) == 2 * MIB
-    assert load_within(folder, 1, ROOMY.context // 2).description.arenas == 1
+    assert load_within(folder, 1, ROOMY.context // 2).parts.description.arenas == 1
     assert not caplog.records
-    assert load_within(folder, 1, ROOMY.context // 2 + 1).description.arenas == 1
+    assert load_within(folder, 1, ROOMY.context // 2 + 1).parts.description.arenas == 1
     (record,) = caplog.records
     assert record.getMessage() == "memory_mib leaves 1 MiB to arenas, but the one arena needs 2"
 
@@ -76,12 +76,12 @@ def test_a_frame_for_which_there_is_no_memory_is_refused_before_the_weights_are_
 
 @pytest.mark.parametrize(("mib", "arenas"), [(1, 1), (2, 1), (3, 1), (4, 2), (9, 4), (100_000, MOST_ARENAS)])
 def test_as_many_frames_as_fit_in_the_memory_are_kept(tmp_path: Path, mib: int, arenas: int) -> None:
-    assert load_within(make(tmp_path, ROOMY), mib).description.arenas == arenas
+    assert load_within(make(tmp_path, ROOMY), mib).parts.description.arenas == arenas
 
 
 def test_a_context_smaller_than_the_capacity_is_what_a_frame_takes(tmp_path: Path) -> None:
     loaded = load_within(make(tmp_path, Tiny(context=1024)), 1, capacity=10**9)
-    assert (loaded.engine.capacity, loaded.description.arenas) == (1024, 2)
+    assert (loaded.parts.capacity, loaded.parts.description.arenas) == (1024, 2)
 
 
 LONG = Tiny(context=1 << 20, head_dim=128, heads=1, kv_heads=1)  # half a GiB of rotations
@@ -128,7 +128,7 @@ def test_a_context_of_a_million_tokens_takes_memory_for_the_tokens_of_an_arena(w
 def test_rotations_are_as_long_as_an_arena_and_what_a_longer_table_begins_with(tmp_path: Path) -> None:
     loaded = load_within(make(tmp_path, ROOMY), 1, 300)
     found = loaded.kv.rotations
-    assert found is not None and len(found) == loaded.engine.capacity == 300
+    assert found is not None and len(found) == loaded.parts.capacity == 300
     head_dim = read_config(tmp_path).head_dim
     assert np.array_equal(found, rotations(Rope(), head_dim, 4096)[:300])
 

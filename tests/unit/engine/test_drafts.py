@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from model_runtime.counts.segment import MemoryDocument
 from model_runtime.counts.snapshot import EMPTY
+from model_runtime.decoder.pass_costs import PassCosts
 from model_runtime.engine.drafts import (
     EXPECTED,
     FROM_MEMORY,
@@ -21,7 +22,6 @@ from model_runtime.engine.drafts import (
     advance,
     lookup,
 )
-from model_runtime.engine.pass_costs import PassCosts
 from model_runtime.ids import Ids
 
 unhurried = settings(deadline=None, max_examples=300)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.imports import imports, within
+from tests.source.imports import imports, within
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients")

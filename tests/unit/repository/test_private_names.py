@@ -20,7 +20,6 @@ UNDONE = {
     "completion/test_phrases.py",
     "completion/test_shared_models.py",
     "completion/test_warm_equals_cold.py",
-    "compose/test_composed_completions.py",
     "excerpts/test_excerpts.py",
     "excerpts/test_warm_with_excerpts.py",
     "gpu/test_gpu_refused.py",
@@ -28,7 +27,7 @@ UNDONE = {
     "persistence.py",
 }
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}  # public, in spite of their names
-ENGINE = {"Alternatives", "DecodedAnswer", "Engine", "Output", "Pool", "Sampler"}
+ENGINE = {"Alternatives", "DecodedAnswer", "LocalEngine", "Output", "Pool", "Sampler"}
 ENGINE_MODULES = ("model_runtime.engine.", "model_runtime.kv.pool.")
 PATHS = {str(path.relative_to(FOLDER)): ast.parse(path.read_text("utf-8")) for path in sorted(FOLDER.rglob("*.py"))}
 
@@ -58,9 +57,9 @@ def replaced(tree: ast.AST) -> Iterator[str]:
         ("self._pool; engine.pool; row._replace(at=1); engine.__class__", [], []),
         ("monkeypatch.setattr(Sampler, 'pick', None); patched.setattr(Planner, 'plan', None)", [], ["Sampler"]),
         (
-            "monkeypatch.setattr('model_runtime.engine.engine.decode', None)",
+            "monkeypatch.setattr('model_runtime.engine.local.decode', None)",
             [],
-            ["model_runtime.engine.engine.decode"],
+            ["model_runtime.engine.local.decode"],
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from efim_ls.completion.planning import planner
 from efim_ls.settings import DESCRIPTIONS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 LONGEST_TABLE = 10  # lines, the two of its head among them
 LONGEST_BENCHMARKS = 1_000  # words

@@ -8,7 +8,7 @@ import tomllib
 from datetime import date
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 KINDS = ["Added", "Changed", "Fixed", "Removed"]
 LONGEST_LINE = 120  # characters: a change is one line

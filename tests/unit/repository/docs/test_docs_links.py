@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PACKAGES = ("efim_ls", "model_runtime", "kv_store", "efim_lab", "editor_clients", "tests", "benchmarks")
 FOREIGN = {"node_modules", ".venv", ".venv-gpu", ".pytest_cache", "build", "dist"}
 PAGES = sorted(page for page in ROOT.rglob("*.md") if not FOREIGN & set(page.relative_to(ROOT).parts))

@@ -1,0 +1,262 @@
+"""Answers with the model: plans a frame, and takes the suggestion that is typed through or generates one.
+
+A suggestion passes the filters before it is shown and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from efim_ls.completion.answerers.answerer import Preparation
+from efim_ls.completion.costs import CostMeter
+from efim_ls.completion.document_state import DocumentState
+from efim_ls.completion.filters.alternatives import distinct
+from efim_ls.completion.filters.chain import clean
+from efim_ls.completion.filters.place import place_at
+from efim_ls.completion.models.open import OpenedModel
+from efim_ls.completion.planning.planner import Frame, Plan, Planner
+from efim_ls.completion.planning.window import Budget, surroundings
+from efim_ls.completion.suggestions.explanation import AnswerOrigin, explained
+from efim_ls.completion.suggestions.recent import Remainder
+from efim_ls.completion.suggestions.shown import ShownPart, shown_part
+from efim_ls.request import Answer, Reason, Request
+from efim_ls.text.lines import enclosing_line
+from model_runtime.cancel import Cancel, Cancelled
+from model_runtime.engine.drafts import NO_DRAFT
+from model_runtime.engine.engine import GenerateJob, Generation
+from model_runtime.engine.output import stop_rule
+from model_runtime.engine.rest_of_line import is_closers
+from model_runtime.ids import Ids
+from model_runtime.kv.pool import FrameId
+from model_runtime.loading.load import Model
+from model_runtime.prompt.excerpt_layout import layout
+from model_runtime.prompt.excerpts import NO_EXCERPTS
+from model_runtime.prompt.prompt import NOTHING_LAID_OUT, Prompt, Surroundings, build, surrounded
+
+REASONS: dict[str, Reason] = {
+    name: "duplicate" for name in ("rest_of_line", "lines_below", "redefinition", "repetition")
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request with its document and plan, and the costs of its answer so far."""
+
+    document: DocumentState
+    request: Request
+    plan: Plan
+    meter: CostMeter
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a part of a suggestion can be shown: before code, all of it must lead into that code."""
+        return is_closers(self.plan.rest)
+
+    def left(self) -> Remainder | None:
+        """Return what is left of an earlier suggestion that is typed through here."""
+        request = self.request
+        return self.document.suggestions.left(
+            request.text, request.cursor, request.others, request.memory, self.plan.excerpts
+        )
+
+
+class ModelAnswerer:
+    """Answers with a loaded model in the languages that it knows."""
+
+    def __init__(self, opened: OpenedModel, languages: Collection[str], limits: tuple[int, int], client: str) -> None:
+        """Answer within `limits`: the most new tokens, and the most lines of a suggestion.
+
+        `client` sets the frames of its documents apart from those of others with the same model.
+        """
+        self.languages, self._client = languages, client
+        self._model, self._engine = opened.model, opened.engine
+        self._max_new_tokens, self._max_lines = limits
+        self.new_planner = _planners(opened.model, opened.budget)
+
+    def frame_id(self, uri: str, plan: Plan) -> FrameId:
+        """Return the engine's name of a document's frame."""
+        return FrameId(self._client + uri, plan.number)
+
+    def release(self, uri: str) -> None:
+        """Let what a document's frames occupy be reused first."""
+        self._engine.release(self._client + uri)
+
+    def complete(self, document: DocumentState, request: Request, cancel: Cancel) -> Answer:
+        """Answer a request; once `cancel()` is true, return it as superseded within one decode step."""
+        meter = CostMeter()
+        try:
+            frame = document.plan(request, cancel)
+            meter.lap("plan")
+            meter.frame(frame)
+            asked = Asked(document, request, frame.plan, meter)
+            left = asked.left()
+            known = left is not None and not request.explicit
+            prompt = frame.prompt if known else self.with_surroundings(request, frame, cancel)
+            meter.lap("tokenize")
+            if reason := self._refusal(frame.plan, prompt):
+                return Answer("", meter.total(), reason)
+            if left and known:
+                return self._known(asked, prompt, left)
+            made = self._engine.generate(self._job(asked, prompt, left), cancel)
+        except Cancelled:
+            return Answer("", meter.total(), "superseded")
+        meter.generation(made)
+        meter.lap()
+        return self._cleaned(asked, made)
+
+    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
+        """Return work that prefetches what a completion for this request will need, and one on the next line.
+
+        Where the cursor has `rested` and no suggestion is shown, the prompt takes up the excerpts that are offered.
+        """
+
+        def frames(cancel: Cancel) -> list[Frame | None]:
+            planner = document.set_excerpts(request.excerpts, request.withdrawn)
+            place = request.text, request.cursor, cancel
+            return [planner.plan_at_rest(*place) if rested else planner.plan(*place), planner.plan_next(*place)]
+
+        return self._preparation(request.uri, frames)
+
+    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
+        """Return work that prefetches what a first completion in an opened document will need."""
+
+        def frames(cancel: Cancel) -> list[Frame | None]:
+            return [document.set_excerpts(opened.excerpts).plan_unopened(opened.text, cancel)]
+
+        return self._preparation(opened.uri, frames)
+
+    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
+        """Return the exact prompt that a request would send, its costs, and what was `answered` there last."""
+        model, planner = self._model, document.planner.copy()
+        planner.set_excerpts(request.excerpts or NO_EXCERPTS, request.withdrawn)
+        frame, meter = planner.plan(request.text, request.cursor), CostMeter()
+        plan, prompt = frame.plan, frame.prompt
+        reusable = self._engine.reusable(self.frame_id(request.uri, plan), prompt)
+        meter.frame(frame)
+        meter.add(**reusable._asdict(), recomputed=prompt.tokens - reusable.reused)
+        told = explained(model.tokenizer, model.template, frame, meter.counted(), answered, document.spoken)
+        return told | {"reason": self._refusal(plan, prompt)}
+
+    def with_surroundings(self, request: Request, frame: Frame, cancel: Cancel) -> Prompt:
+        """Return the prompt with the text around the window, other files and the repository's counts.
+
+        Without a local cache to read them, that is the prompt alone. Other files are tokenized one by one, since new
+        ones take milliseconds; raises Cancelled between them.
+        """
+        if self._model.ngram_cache is None:
+            return frame.prompt
+        for other in request.others:
+            cancel.check()
+            self._model.tokenizer.encode(other)
+        plan, (_, _, below) = frame.plan, enclosing_line(request.text, request.cursor)
+        before, after = surroundings(request.text, plan.start, below + len(plan.tail))
+        prompt = replace(frame.prompt, memory=request.memory)
+        return surrounded(self._model.tokenizer, prompt, Surroundings(before, after, request.others))
+
+    def _preparation(self, uri: str, frames_of: Callable[[Cancel], list[Frame | None]]) -> Preparation:
+        """Return work that plans once, when it starts: the document may change while the work is interrupted."""
+        frames: list[Frame | None] = []
+
+        def prepare(cancel: Cancel) -> bool:
+            try:
+                frames[:] = frames or frames_of(cancel)
+                return all(self._prepare(uri, frame, cancel) for frame in frames if frame)
+            except Cancelled:
+                return False
+
+        return prepare
+
+    def _prepare(self, uri: str, frame: Frame, cancel: Cancel) -> bool:
+        if self._refusal(frame.plan, frame.prompt):
+            return True
+        return self._engine.prepare(self.frame_id(uri, frame.plan), frame.prompt, cancel)
+
+    def _refusal(self, plan: Plan, prompt: Prompt) -> Reason | None:
+        if any("\0" in part for part in (plan.head, plan.typed, plan.rest, plan.tail)):
+            return "binary text"
+        room = self._engine.capacity - self._max_new_tokens
+        return "line too long" if len(prompt.ids) > room else None
+
+    def _known(self, asked: Asked, prompt: Prompt, left: Remainder) -> Answer:
+        """Answer with the remainder of an earlier suggestion, which has already been computed and filtered."""
+        document, request, meter = asked.document, asked.request, asked.meter
+        document.suggestions.renew(left)
+        tokens = len(self._tokens(prompt, left.text))
+        approximate = self._engine.approximate(self.frame_id(request.uri, asked.plan), prompt)
+        meter.add(reused=prompt.tokens, approximate=approximate, new_tokens=tokens, known=tokens)
+        likelihood = left.suggestion.likelihood
+        document.spoken = AnswerOrigin(likelihood, left.typed, request.memory) if likelihood else None
+        if likelihood is None:
+            return Answer(left.text, meter.total())
+        return _shown(shown_part(likelihood, left.typed, request.least, asked.is_divisible), meter)
+
+    def _job(self, asked: Asked, prompt: Prompt, left: Remainder | None) -> GenerateJob:
+        """Return what the engine has to generate: an answer, and others if the request wants several."""
+        request, plan = asked.request, asked.plan
+        return GenerateJob(
+            self.frame_id(request.uri, plan),
+            prompt,
+            stop_rule(_line_before(request), plan.rest, request.explicit, self._max_lines),
+            self._max_new_tokens,
+            expected=self._tokens(prompt, left.text) if left else NO_DRAFT,
+            wanted=request.count,
+            better_line=asked.is_divisible,  # another line may not reach the code that follows
+        )
+
+    def _cleaned(self, asked: Asked, made: Generation) -> Answer:
+        """Return what the filters leave of the model's texts, and remember it."""
+        document, request, meter = asked.document, asked.request, asked.meter
+        place = place_at(request.text, request.cursor, request.language, request.others)
+        said = made.text, *made.others
+        (text, emptied_by), *cleaned = [clean(each, place, self._max_lines) for each in said]
+        texts = distinct([text, *(other for other, _ in cleaned)], place)
+        likelihood = made.likelihood.along(text)
+        for each in reversed(texts):  # the best last: it wins if two begin alike
+            cut = likelihood if each == text and not request.explicit else None
+            document.suggestions.add(
+                request.text, request.cursor, each, request.others, cut, request.memory, asked.plan.excerpts
+            )
+        meter.lap("postprocess")
+        document.spoken = AnswerOrigin(likelihood, 0, request.memory)
+        if not texts:
+            return Answer("", meter.total(), REASONS.get(emptied_by, "no fit") if emptied_by else "empty")
+        if not text:
+            return Answer(texts[0], meter.total(), None, tuple(texts[1:]))
+        answer = _shown(shown_part(likelihood, 0, request.least, asked.is_divisible), meter)
+        return replace(answer, alternatives=tuple(texts[1:])) if answer.text else answer
+
+    def _tokens(self, prompt: Prompt, left: str) -> Ids:
+        """Return the tokens of a prompt's stub followed by the remainder of a suggestion."""
+        return self._model.tokenizer.encode(prompt.stub.decode() + left)
+
+
+def _planners(model: Model, budget: Budget) -> Callable[[], Planner]:
+    """Return a function that makes planners.
+
+    It refers to the model only: a cycle through an answerer would keep a replaced model in memory.
+    """
+    most = model.excerpt_rows or budget.excerpt_tokens
+    lay_out = layout(model.tokenizer, model.template, model.mask, most) if any(budget.excerpts) else None
+
+    def prompt_of(plan: Plan) -> Prompt:
+        shown = lay_out(plan.excerpts) if lay_out else NOTHING_LAID_OUT
+        return build(model.tokenizer, model.template, plan.head, plan.tail, plan.typed, excerpts=shown)
+
+    return lambda: Planner(budget, model.tokenizer.pieces, prompt_of)
+
+
+def _shown(beginning: ShownPart, meter: CostMeter) -> Answer:
+    return Answer(
+        beginning.shown,
+        meter.total(),
+        None if beginning.shown else "low confidence",
+        confidence=beginning.probability,
+        hidden=beginning.hidden,
+        words=beginning.words,
+    )
+
+
+def _line_before(request: Request) -> str:
+    start, _, _ = enclosing_line(request.text, request.cursor)
+    return request.text[start : request.cursor]

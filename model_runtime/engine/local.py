@@ -1,0 +1,231 @@
+"""The engine in this process: reuses what arenas hold, computes the rest and decodes greedily."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from model_runtime.cancel import Cancel, Cancelled
+from model_runtime.compose.composer import Composer
+from model_runtime.engine.alternatives import Alternatives
+from model_runtime.engine.decode import DecodeContext, DecodedAnswer, at_end, at_line_end, decode
+from model_runtime.engine.engine import (
+    EngineDescription,
+    EngineStatistics,
+    GenerateJob,
+    Generation,
+    Reusable,
+    SavedFrame,
+)
+from model_runtime.engine.ngram_cache import NgramCache
+from model_runtime.ids import Ids
+from model_runtime.isolated import IsolatedExcerpts
+from model_runtime.kv.arena import Arena
+from model_runtime.kv.excerpt_library import ExcerptLibrary, Readied
+from model_runtime.kv.pool import FrameId, Pool
+from model_runtime.kv.rows import Quality
+from model_runtime.kv.storage import HeldFrame, KvStorage
+from model_runtime.prompt.prompt import Prompt
+
+
+@dataclass(frozen=True)
+class EngineParts:
+    """What an engine is made of. Engines of the same parts share the arenas, and what these hold.
+
+    `capacity` is the size of the pool's arenas: the most tokens of a prompt with its answer. `line_tokens` bounds the
+    search for a line likelier than the greedy one: that many passes at most. Prompts with excerpts need a `library`,
+    which is that of the pool's arenas. A `composer`, where a setting asks for one, fills arenas with approximate keys
+    and values before an answer, and replaces them by exact ones when a prompt is prepared.
+    """
+
+    context: DecodeContext
+    pool: Pool[Arena]
+    capacity: int
+    line_tokens: int = 0
+    library: ExcerptLibrary | None = None
+    composer: Composer | None = None
+    description: EngineDescription = EngineDescription()
+
+    def with_ngram_cache(self, ngram_cache: NgramCache | None) -> EngineParts:
+        """Return the same parts, but for a context that mixes in another cache, or none."""
+        return replace(self, context=self.context.with_ngram_cache(ngram_cache))
+
+
+class LocalEngine:
+    """Generates with one decoder. Used on the engine thread only, unless a method says otherwise."""
+
+    def __init__(self, parts: EngineParts, storage: KvStorage | None = None) -> None:
+        """Share the parts, and own the storage, from which arenas are filled and to which they are saved."""
+        self.capacity = parts.capacity
+        self._description, self._storage = parts.description, storage
+        self._context, self._decoder, self._pool = parts.context, parts.context.decoder, parts.pool
+        self._library, self._composer = parts.library, parts.composer
+        self._alternatives = Alternatives(parts.context, parts.pool, parts.line_tokens)
+        self._computed_ahead = 0
+        self._last_owner: FrameId | None = None
+
+    def generate(self, job: GenerateJob, cancel: Cancel) -> Generation:
+        """Complete the prompt; raises Cancelled soon after `cancel()` is true.
+
+        Expected tokens are verified in one pass if they are likely.
+        """
+        prompt, started = job.prompt, perf_counter()
+        excerpts = self._ready(prompt.isolated, cancel)
+        readied = perf_counter()
+        arena, self._last_owner = self._pool.acquire(job.frame, prompt.ids, excerpts=prompt.isolated), job.frame
+        fetched = excerpts.fetched + self._fill(arena, prompt.ids, cancel)
+        restored = perf_counter()
+        computed = excerpts.computed + self._compose(arena, prompt.ids, cancel)
+        first = best = DecodedAnswer(self._context, arena, prompt, job.rule, job.limit, expected=job.expected)
+        if job.better_line:
+            decode(self._context, [first], at_line_end, cancel, draft=True)
+            best = self._alternatives.better_line(first, cancel)
+        decode(self._context, [best], at_end, cancel, draft=True)
+        best.stats.recomputed += computed
+        reused = prompt.tokens - best.stats.recomputed
+        approximate, decoded = self._approximate(arena, len(prompt.ids), reused), perf_counter()
+        others = self._others(job, best, cancel)
+        return Generation(
+            text=best.output.text,
+            choices=tuple(best.chosen),
+            confidence=best.output.confidence,
+            likelihood=best.output.likelihood,
+            reused=reused,
+            fetched=fetched,
+            approximate=approximate,
+            stats=best.stats,
+            restore_ms=(restored - readied) * 1e3,
+            prefill_ms=(first.first_at - restored + readied - started) * 1e3,
+            decode_ms=(decoded - first.first_at) * 1e3,
+            complete=best.output.complete,
+            others=others,
+            alternatives_ms=(perf_counter() - decoded) * 1e3,
+        )
+
+    def prepare(self, frame: FrameId, prompt: Prompt, cancel: Cancel) -> bool:
+        """Compute a prompt in advance until `cancel()` is true, its excerpts first; returns whether it is finished.
+
+        If only the arena of the last answer is left, nothing is done.
+        """
+        if self._last_owner is not None and frame != self._last_owner == self._pool.current_owner(frame):
+            return True
+        try:
+            self._ready(prompt.isolated, cancel, ahead=True)
+        except Cancelled:
+            return False
+        ids, arena = prompt.ids, self._pool.acquire(frame, prompt.ids, excerpts=prompt.isolated)
+        self._fill(arena, ids, cancel)
+        held = arena.common(ids)
+        if held < len(ids):
+            held = arena.truncate(held)
+        if self._composer is not None:
+            self._computed_ahead += self._composer.recompute(arena, held, cancel)
+        while arena.length < len(ids) and not cancel():
+            self._compute_ahead(arena, ids)
+        return arena.rows.first_below(Quality.LOSSY) >= len(ids)
+
+    def reusable(self, frame: FrameId, prompt: Prompt) -> Reusable:
+        """Count the tokens of the frame's prompt that are already computed or stored; changes nothing."""
+        ids, excerpts = prompt.ids, prompt.isolated
+        computed, ahead = self._pool.reusable(frame, ids, excerpts), self._pool.ahead(frame, ids, excerpts)
+        kept, stored = self._library.known(excerpts, self._storage) if self._library else (0, 0)
+        if self._storage is None:
+            return Reusable(computed + kept, 0, ahead)
+        reusable = max(computed, min(self._storage.filled(ids, computed, excerpts), len(ids) - 1))
+        return Reusable(reusable + kept + stored, reusable - computed + stored, ahead)
+
+    def approximate(self, frame: FrameId, prompt: Prompt) -> int:
+        """Count the tokens of a prompt, all of them reused, that may differ from what would be computed now."""
+        arena = self._pool.get(frame)
+        return self._approximate(arena, len(prompt.ids), prompt.tokens) if arena else 0
+
+    def save(self, document: str, frames: Sequence[SavedFrame], cancel: Cancel) -> bool:
+        """Save the frames' keys and values, and their excerpts', as far as these are computed; false if stopped."""
+        if self._storage is None:
+            return True
+        return self._storage.save(document, [self._held(each) for each in frames], cancel)
+
+    def release(self, document: str) -> None:
+        """Let the document's arenas be reused first."""
+        self._pool.release_document(document)
+
+    def describe(self) -> EngineDescription:
+        """Return what runs where, and why. On any thread."""
+        return self._description
+
+    def statistics(self) -> EngineStatistics:
+        """Return the counts since the start. On any thread."""
+        tiers = self._storage.stats() if self._storage else ()
+        return EngineStatistics(self._computed_ahead, self._pool.wasted, tiers)
+
+    def flush(self, seconds: float) -> bool:
+        """Wait up to `seconds` until all that was saved is written; return whether it is. On any thread."""
+        return self._storage is None or self._storage.flush(seconds)
+
+    def close(self, seconds: float) -> None:
+        """Write what was saved for up to `seconds`, and close the storage; the arenas go with the parts."""
+        if self._storage is not None:
+            self._storage.close(seconds)
+
+    def _others(self, job: GenerateJob, best: DecodedAnswer, cancel: Cancel) -> tuple[str, ...]:
+        """Return the texts of alternatives to an answer, none if one text is all that is wanted."""
+        if (count := job.wanted - 1) <= 0:
+            return ()
+        return tuple(self._alternatives.generate(job.prompt, best.chosen, job.rule, job.limit, count, cancel))
+
+    def _held(self, saved: SavedFrame) -> HeldFrame:
+        prompt, excerpts, library = saved.prompt, saved.prompt.isolated, self._library
+        computed = [library.get(text) if library else None for text in excerpts.texts]
+        return HeldFrame(prompt.ids, excerpts, prompt.origins, saved.private, self._pool.get(saved.frame), computed)
+
+    def _approximate(self, arena: Arena, length: int, reused: int) -> int:
+        """Count the tokens of an arena's prompt that may differ slightly from what an engine without a past computes.
+
+        Where a row's bits depend on its company, those are all that are `reused`: they were computed in other passes.
+        """
+        inexact = arena.approximate(length)
+        return inexact if self._decoder.batch_invariant else max(inexact, reused)
+
+    def _ready(self, excerpts: IsolatedExcerpts, cancel: Cancel, ahead: bool = False) -> Readied:
+        """Load or compute the keys and values of excerpts; raises Cancelled, ValueError if there is no room."""
+        if not excerpts.texts:
+            return Readied(True)
+        if self._library is None:
+            raise ValueError("the model was not trained with isolated excerpts: put their text into the prompt")
+        if excerpts.tokens > (room := self._decoder.config.room):
+            raise ValueError(f"excerpts of {excerpts.tokens} tokens exceed a room of {room}: choose fewer")
+
+        def compute(ids: Ids, arena: Arena) -> None:
+            began = perf_counter()
+            self._decoder.forward(ids, arena)
+            self._context.costs.record(len(ids), (perf_counter() - began) * 1e3)
+            self._computed_ahead += len(ids) * ahead
+
+        chunk = self._context.costs.background_chunk if ahead else self._context.costs.chunk
+        ready = self._library.ready(excerpts, self._storage, compute, chunk, cancel)
+        if not ready.complete:
+            raise Cancelled
+        return ready
+
+    def _fill(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
+        """Fill an arena from the storage if it lacks enough of `ids`; return how many tokens were fetched."""
+        storage = self._storage
+        if storage is None or len(ids) - arena.kept(ids) < storage.least:
+            return 0
+        return storage.fill(arena, ids, cancel)
+
+    def _compose(self, arena: Arena, ids: Ids, cancel: Cancel) -> int:
+        """Fill an arena with what others hold of `ids` elsewhere, if a setting allows it; return rows computed."""
+        if self._composer is None:
+            return 0
+        return self._composer.compose(arena, ids, self._pool.arenas, cancel).computed
+
+    def _compute_ahead(self, arena: Arena, ids: Ids) -> None:
+        began, start = perf_counter(), arena.length
+        chunk = ids[start : start + self._context.costs.background_chunk]
+        logits = self._decoder.forward(chunk, arena)
+        arena.rows.mark_unneeded(start)
+        arena.keep_logits(logits[0], arena.length)
+        self._computed_ahead += len(chunk)
+        self._context.costs.record(len(chunk), (perf_counter() - began) * 1e3)

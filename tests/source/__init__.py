@@ -1,0 +1,1 @@
+"""What is told from the source alone: imports, and the ways of parameters."""
