@@ -43,7 +43,7 @@ class Side:
             read_checkpoint(folder), local_cache=False, progress=lambda *_: None,
             device="cpu", weights="int8", threads=1, capacity=1400, kv_memory_mib=64,
         )  # fmt: skip
-        opened = open_for(self.model.kv, Settings(cache_folder=str(store)), str(folder))
+        opened = open_for(self.model.kv, Settings(cache_folder=str(store)), str(folder), 64)
         self.engine = LocalEngine(self.model.parts, KvPersistence(opened.store))
         self._frames: list[SavedFrame] = []
 

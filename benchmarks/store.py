@@ -29,7 +29,7 @@ MIB = 1 << 20
 # A window that fills the context of 2,048 tokens. Nothing is computed ahead, so that a cold start is cold; there is
 # only one arena, so that a second file takes it from the first.
 SETTINGS = {
-    "head_tokens": 800, "tail_tokens": 980, "ahead_seconds_per_minute": 0, "kv_memory_mib": 10, "shared": False,
+    "head_tokens": 1424, "prefetch_seconds_per_minute": 0, "memory_mib": 32, "shared": False,
 }  # fmt: skip
 TEXT, OTHER = inspect.getsource(textwrap), inspect.getsource(random)
 A, B = "file:///store/a.py", "file:///store/b.py"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from efim_ls.earlier_settings import REMOVED
+from efim_ls.memory_shares import LEAST_MEMORY
 
 SECTIONS = ("efim-ls", "efim_ls")
 TEXTS = tuple[str, ...]
+Approximation = Literal["int8_on_disk", "moved_text", "moved_text_carefully"]
 TABLE = tuple[tuple[str, str | TEXTS], ...]  # of names and what they mean, as a JSON object holds them
 NO_LIMIT = 1 << 30  # the highest number of settings that have no limit of their own
+MOST_CHARACTERS = 4096 * 1024  # of a file that gets suggestions
 MOST_DISK_MIB = 1 << 16  # 64 GiB: the table of the cache file takes a 750th of its size at once
 MOST_THREADS = 64  # with thousands of threads the process dies
 # Prose, logs and messages to a version control system, as VS Code, Neovim, Helix and Emacs name them.
@@ -21,22 +25,6 @@ PROSE = (
 )  # fmt: skip
 
 T = TypeVar("T")
-
-
-class Removed(NamedTuple):
-    """A setting of an earlier release: what users are told of it, and what it stands for where it is true."""
-
-    told: str
-    means: Mapping[str, Any] = MappingProxyType({})
-
-
-REMOVED = {
-    name: Removed("was removed and is ignored: delete it")
-    for name in ("niceness", "memory_codec", "adaptive_confidence")
-} | {
-    name: Removed("is part of 'other_files' now: set that and delete this", {"other_files": "on"})
-    for name in ("repository_signatures", "imported_signatures", "similar_code")
-}
 
 
 @dataclass(frozen=True)
@@ -74,13 +62,19 @@ class Settings:
     model: str = setting(
         "",
         "The model: a folder that holds a checkpoint, or a repository on the Hugging Face hub "
-        "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once. If empty, the small Python model that comes with the "
-        "server. `efim-ls models` lists what fits your machine.",
+        "(`Qwen/Qwen2.5-Coder-1.5B`), which is downloaded once; `@main` behind the name, or another branch, tag or "
+        "commit, asks for that one. If empty, the small Python model that comes with the server. `efim-ls models` "
+        "lists what fits your machine.",
         "Model",
         basic=True,
     )
     enabled: bool = setting(True, "Show suggestions.", "Suggestions", basic=True)
-    max_lines: int = setting(12, "The most lines a suggestion can have.", "Suggestions", basic=True)
+    max_lines: int = setting(
+        12,
+        "The most lines a suggestion can have. It ends earlier after five tokens for each, or 64 if that is more.",
+        "Suggestions",
+        basic=True,
+    )
     min_confidence: float = setting(
         0.2,
         "Show a suggestion only as far as the model is at least this sure of it (0 to 1). 0 shows all; so does a key "
@@ -112,9 +106,6 @@ class Settings:
         basic=True,
     )
     threads: int = setting(1, "CPU threads that the model uses.", "Model", basic=True, most=MOST_THREADS)
-    max_new_tokens: int = setting(
-        64, "The most tokens a suggestion can have, at about four characters each.", "Suggestions"
-    )
     alternatives: int = setting(
         3,
         "The most suggestions to choose from when you ask with a key. While you type there is one.",
@@ -131,11 +122,6 @@ class Settings:
             "always": "In every editor, next to any ghost text.",
             "never": "In no editor.",
         },
-    )
-    local_cache: bool = setting(
-        True,
-        "Prefer phrases that occur in this file, or in other open files of the same language.",
-        "Suggestions",
     )
     repository: bool = setting(
         True,
@@ -158,13 +144,6 @@ class Settings:
     disabled_workspaces: TEXTS = setting(
         (), "Folders without suggestions (`~/client`). Patterns are allowed.", "Files", basic=True
     )
-    max_file_kib: int = setting(4096, "Files larger than this, in KiB, get no suggestions.", "Files")
-    revision: str = setting(
-        "",
-        "Branch, tag or commit of a model from the hub. If empty, the main branch as it was when the model was "
-        "downloaded.",
-        "Model",
-    )
     model_languages: TEXTS = setting(
         (),
         'The languages that the model knows, by the same identifiers as in `disabled_languages`; `["*"]` means all. '
@@ -179,10 +158,10 @@ class Settings:
         "Model",
     )
     head_tokens: int = setting(
-        1536, "How much text before the cursor the model reads, in tokens, if its context has room for it.", "Model"
-    )
-    tail_tokens: int = setting(
-        384, "How much text after the cursor the model reads, in tokens, if its context has room for it.", "Model"
+        1536,
+        "How much text before the cursor the model reads, in tokens, if its context has room for it. Of the text "
+        "after the cursor it reads a quarter as much.",
+        "Model",
     )
     device: Literal["auto", "cpu", "cuda"] = setting(
         "auto",
@@ -202,38 +181,33 @@ class Settings:
             "int8": "8 bits for each number: an approximation.",
         },
     )
-    compose: Literal["off", "epic", "repair"] = setting(
-        "off",
-        "What becomes of text that has moved, by a formatter, another branch or a jump of the cursor; on a CPU.",
+    approximations: tuple[Approximation, ...] = setting(
+        (),
+        "What may be approximated to save space or time. If empty, nothing: all is exact but for the format of "
+        "`weights`.",
         "Model",
         choices={
-            "off": "It is computed again: exact.",
-            "epic": "What was computed where it stood is reused, but for its first 16 tokens: an approximation, "
-            "which is replaced when the server is idle.",
-            "repair": "The same, but for its first 32 tokens.",
+            "int8_on_disk": "Keys and values take a third of the space on disk, in a cache of their own.",
+            "moved_text": "Text that has moved, by a formatter, another branch or a jump of the cursor, is "
+            "reused as it was computed, but for its first 16 tokens, until the server is idle; on a CPU.",
+            "moved_text_carefully": "The same, but for its first 32 tokens. It wins over `moved_text`.",
         },
     )
-    ahead_seconds_per_minute: int = setting(
+    prefetch_seconds_per_minute: int = setting(
         6,
         "How many seconds of each minute the model may spend on preparing suggestions before you type. 0 turns this "
         "off.",
         "Model",
         least=0,
     )
-    kv_memory_mib: int = setting(
-        128,
-        "Memory, in MiB, for the keys and values of the places where you work. One place always has room; the least "
-        "recently used ones are dropped. A larger model makes good use of more than the default.",
-        "Memory and disk",
-    )
-    host_memory_mib: int = setting(
-        64, "Memory, in MiB, for keys and values of places that were dropped.", "Memory and disk"
-    )
     memory_mib: int = setting(
-        32,
-        "Memory, in MiB, for the phrases of the workspace's files: up to 6 bytes for each of their tokens. If that "
-        "is not enough for all, those in the nearest folders count.",
+        224,
+        "Memory, in MiB, for all that is kept beside the model: four parts of seven for the keys and values of the "
+        "places where you work, two for those of places that were dropped, one for the phrases of the workspace's "
+        "files. One place always has room. A larger model makes good use of more than the default.",
         "Memory and disk",
+        basic=True,
+        least=LEAST_MEMORY,
     )
     private_files: TEXTS = setting(
         (),
@@ -249,17 +223,11 @@ class Settings:
     )
     disk_mib: int = setting(
         2048,
-        "Disk space, in MiB, for each model and `disk_codec`. A new value starts with an empty cache.",
+        "Disk space, in MiB, for each model's cache; `int8_on_disk` has one of its own. A new value starts with an "
+        "empty cache.",
         "Memory and disk",
         most=MOST_DISK_MIB,
     )
-    disk_codec: Literal["raw", "int8"] = setting(
-        "raw",
-        "How keys and values are stored on disk.",
-        "Memory and disk",
-        choices={"raw": "Exact.", "int8": "A third of the space: an approximation."},
-    )
-
     shared: bool = setting(
         True,
         "Share one server process, and one model in memory, between all editors and windows. If off, this editor "
@@ -274,6 +242,16 @@ class Settings:
     )
 
     @property
+    def tail_tokens(self) -> int:
+        """How many tokens after the cursor the model reads, if its context has room for them."""
+        return max(1, self.head_tokens // 4)
+
+    @property
+    def max_new_tokens(self) -> int:
+        """The most tokens of a suggestion."""
+        return max(64, 5 * self.max_lines)
+
+    @property
     def of_model(self) -> Settings:
         """The same settings as far as a loaded model depends on them: if two are equal here, no reload is needed."""
         of_server = {name: getattr(DEFAULTS, name) for name in OF_SERVER}
@@ -285,9 +263,8 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 DESCRIPTIONS: Mapping[str, Description] = {each.name: each.metadata["description"] for each in fields(Settings)}
 # Read at each request, or when a client connects: a change takes effect without loading a model.
 OF_SERVER = (
-    "enabled", "menu", "alternatives", "min_confidence", "max_file_kib",
-    "ahead_seconds_per_minute", "disabled_languages", "disabled_files", "disabled_workspaces", "repository",
-    "memory_mib", "shared", "idle_minutes",
+    "enabled", "menu", "alternatives", "min_confidence", "prefetch_seconds_per_minute",
+    "disabled_languages", "disabled_files", "disabled_workspaces", "repository", "shared", "idle_minutes",
 )  # fmt: skip
 
 
@@ -296,17 +273,18 @@ def parse(*layers: object) -> tuple[Settings, list[str]]:
 
     A layer is what a client sends: an object of settings, bare or under our section's name, or null. Later ones win.
     """
-    valid, meant = dict[str, Any](), dict[str, Any]()
+    valid = dict[str, Any]()
     problems: list[str] = []
-    for layer in layers:
-        for name, value in _section(layer, problems).items():
-            if name in REMOVED and value is True:
-                meant |= REMOVED[name].means
+    given = [_section(layer, problems) for layer in layers]
+    merged = {name: value for layer in given for name, value in layer.items()}
+    meant = [REMOVED[name].means(merged) for name in merged if name in REMOVED]
+    for layer in (*given, *meant):
+        for name, value in layer.items():
             if (problem := _problem(name, value)) is None:
                 valid[name] = _frozen(value, TYPES[name])
             elif problem not in problems:
                 problems.append(problem)
-    return replace(DEFAULTS, **meant | valid), problems
+    return replace(DEFAULTS, **valid), problems
 
 
 def _problem(name: str, value: object) -> str | None:
@@ -336,7 +314,7 @@ def _is_absolute(path: str) -> bool:
 def _frozen(value: Any, kind: Any) -> Any:
     if kind == TABLE:
         return tuple((name, _frozen(each, None if isinstance(each, str) else TEXTS)) for name, each in value.items())
-    return tuple(value) if kind == TEXTS else value
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
 def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
@@ -351,6 +329,11 @@ def _section(layer: object, problems: list[str]) -> Mapping[str, object]:
     return {}
 
 
+def words_of(kind: Any) -> tuple[str, ...]:
+    """Return the words that a list of fixed words may hold; none for any other kind."""
+    return get_args(get_args(kind)[0]) if get_origin(kind) is tuple and kind not in (TEXTS, TABLE) else ()
+
+
 def _fits(value: object, kind: Any, bounds: Description) -> bool:
     if kind == TEXTS:
         return isinstance(value, list) and all(_fits(each, str, bounds) for each in cast("list[object]", value))
@@ -359,6 +342,8 @@ def _fits(value: object, kind: Any, bounds: Description) -> bool:
             _fits(each, str, bounds) or _fits(each, TEXTS, bounds)
             for each in cast("Mapping[str, object]", value).values()
         )
+    if choices := words_of(kind):
+        return isinstance(value, list) and all(each in choices for each in cast("list[object]", value))
     if choices := get_args(kind):
         return value in choices
     if kind is str:
@@ -374,9 +359,11 @@ def _expected(kind: Any, bounds: Description) -> str:
         return "a list of texts"
     if kind == TABLE:
         return "an object of texts and lists of texts"
+    if choices := words_of(kind):
+        return f"a list of {', '.join(map(repr, choices))}"
     if choices := get_args(kind):
         return " or ".join(repr(choice) for choice in choices)
-    number = "a whole number, 0 or more" if bounds.least == 0 else "a positive whole number"
+    number = "a positive whole number" if bounds.least == 1 else f"a whole number, {bounds.least} or more"
     number += f" up to {bounds.most}" if bounds.most != NO_LIMIT else ""
     unit = f"a number from {bounds.least} to {bounds.most}"
     return {str: "a text", bool: "true or false", float: unit, int: number}[kind]

@@ -20,8 +20,7 @@ POLICIES = ("none", "psm", "spm", "efim-paper", "efim")
 REPLAY_NUMBERS = (
     ("--skip", 0, 0, "apply the first N transactions without asking for completions (default: 0)"),
     ("--limit", 0, None, "stop after N requests (default: never)"),
-    ("--head", 1, 1536, "at most N tokens before the anchor (default: 1536)"),
-    ("--tail", 1, 384, "at most N tokens after the cursor's line (default: 384)"),
+    ("--head", 1, 1536, "at most N tokens before the anchor, and a quarter as many after it (default: 1536)"),
 )  # name, least, default, help
 
 
@@ -74,12 +73,16 @@ def _replay_excerpts(arguments: argparse.Namespace, recorded: Trace) -> int:
     from efim_lab.replay import report
     from efim_lab.replay.layouts import count_layouts
     from efim_ls.completion.planning.window import Budget
+    from efim_ls.settings import Settings
     from model_runtime.checkpoint.hub.names import model_folder
 
     if arguments.excerpts and not Path(arguments.excerpts).is_dir():
         raise Mistake(f"{arguments.excerpts} is no folder: name one with source files, or none")
     other = Path(arguments.excerpts) if arguments.excerpts else None
-    budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
+    budget, folder = (
+        Budget(arguments.head, Settings(head_tokens=arguments.head).tail_tokens),
+        model_folder(arguments.model),
+    )
     for layout, rows in count_layouts(recorded, budget, folder, other):
         if not rows:
             raise Mistake("the trace has no keystroke left to replay: lower --skip or raise --limit")
@@ -114,10 +117,13 @@ def _replayed(arguments: argparse.Namespace, recorded: Trace) -> list[KeystrokeR
     from model_runtime.checkpoint.hub.names import model_folder
     from model_runtime.errors import ModelError
 
-    settings = {"model": arguments.model, "head_tokens": arguments.head, "tail_tokens": arguments.tail}
+    settings = {"model": arguments.model, "head_tokens": arguments.head}
     try:
         if arguments.count_only:
-            budget, folder = Budget(arguments.head, arguments.tail), model_folder(arguments.model)
+            budget, folder = (
+                Budget(arguments.head, Settings(head_tokens=arguments.head).tail_tokens),
+                model_folder(arguments.model),
+            )
             return list(count_rows(keystrokes(recorded), arguments.policy, budget, folder))
         if arguments.policy == "efim":
             return replay(recorded, arguments.trace.name, settings)

@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description
+from efim_ls.settings import DEFAULTS, DESCRIPTIONS, NO_LIMIT, REMOVED, TABLE, TEXTS, TYPES, Description, words_of
 
 CONFIGURATION = '"configuration": '  # in the manifest, before the list of groups of settings
 ADVANCED = "Advanced"  # VS Code's group of the settings that few users need, shown last
 JSON_TYPES: Mapping[Any, str] = {bool: "boolean", int: "integer", float: "number", TEXTS: "array", TABLE: "object"}
 # Settings that VS Code does not carry from one machine to another.
 OF_THE_MACHINE = (
-    "model", "revision", "template", "device", "weights", "threads", "ahead_seconds_per_minute",
-    "kv_memory_mib", "host_memory_mib", "cache_folder", "disk_mib", "disk_codec",
+    "model", "template", "device", "weights", "threads", "prefetch_seconds_per_minute", "approximations",
+    "memory_mib", "cache_folder", "disk_mib",
 )  # fmt: skip
 INTRODUCTION = """\
 # Settings
@@ -47,8 +47,7 @@ def _removed() -> str:
     """Return what becomes of settings of earlier releases, a line for each outcome."""
     by_outcome = dict[str, list[str]]()
     for name, removed in REMOVED.items():
-        means = " and ".join(f"`{other}` `{value}`" for other, value in removed.means.items())
-        outcome = f"`true` means {means}, until the next release" if means else "the value is ignored"
+        outcome = f"{removed.meaning}, until the next release" if removed.meaning else "the value is ignored"
         by_outcome.setdefault(outcome, []).append(f"`{name}`")
     lines = (f"- {', '.join(names)}: {outcome}." for outcome, names in by_outcome.items())
     return "A client that still sends one of these is told once.\n\n" + "\n".join(lines)
@@ -113,6 +112,9 @@ def _schema(kind: Any, about: Description) -> dict[str, Any]:
         schema |= {"items": {"type": "string"}, "uniqueItems": True}
     if kind == TABLE:
         schema["additionalProperties"] = {"type": ["string", "array"], "items": {"type": "string"}}
+    if words := words_of(kind):
+        items = {"type": "string", "enum": list(words), "enumDescriptions": [about.choices[word] for word in words]}
+        return {"type": "array", "items": items, "uniqueItems": True}
     if about.choices:
         schema |= {"enum": list(about.choices), "enumDescriptions": list(about.choices.values())}
     return schema

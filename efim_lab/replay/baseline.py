@@ -7,7 +7,7 @@ they only affect decoding after the first token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from time import perf_counter
 
 import numpy as np
@@ -33,8 +33,8 @@ ONE_LINE = StopRule(multiline=False, indent=0, max_lines=1)
 
 def baseline_rows(keystrokes: Iterable[Keystroke], policy: str, settings: Settings) -> Iterator[KeystrokeRow]:
     """Answer each keystroke under one of POLICIES; raises ModelError."""
-    model, budget = load_model(replace(settings, local_cache=False), lambda message, percent: None)
-    engine = LocalEngine(model.parts)
+    model, budget = load_model(settings, lambda message, percent: None)
+    engine = LocalEngine(model.parts.with_ngram_cache(None))
     prompts = POLICIES[policy](model.tokenizer, model.template, budget)
     for key in keystrokes:
         if policy == "none":

@@ -25,7 +25,7 @@ UNASKED = (
 # earlier replay left on disk or in a shared server, nor on the language that the trace's name suggests: the model is
 # asked in all of them.
 REPLAY_SETTINGS: dict[str, object] = {
-    "ahead_seconds_per_minute": 60,
+    "prefetch_seconds_per_minute": 60,
     "persist": False,
     "shared": False,
     "disabled_languages": [],

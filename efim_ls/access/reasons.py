@@ -17,8 +17,8 @@ SENTENCES: dict[Reason, str] = {
     "remove it to turn them on",
     "secret file": "the name of this file or of a folder above it suggests secrets, so its text is never used: "
     "rename it if it holds none",
-    "file too large": "this file has {size:,} characters, more than the {most:,} that 'max_file_kib' allows: "
-    "raise that setting",
+    "file too large": "this file has {size:,} characters, more than the {most:,} with which suggestions "
+    "are fast enough: split it",
     "loading": "the model is still loading: suggestions start once it is ready",
     "no model": "no model is loaded: {cause}",
     "unknown document": "the editor has not opened this document on the server: open it again",

@@ -16,7 +16,7 @@ from efim_ls.access.patterns import first_match, path_variants
 from efim_ls.access.reasons import Refusal, refusal
 from efim_ls.access.secrets import is_secret_data, looks_secret
 from efim_ls.paths import file_path
-from efim_ls.settings import Settings
+from efim_ls.settings import MOST_CHARACTERS, Settings
 
 Paths = frozenset[str]
 
@@ -66,7 +66,7 @@ class Rules:
     def _judged(self, paths_of: Callable[[], Paths], language: str) -> Verdict:
         try:
             paths = paths_of()
-            return Verdict(self._off(paths, language), looks_secret(paths), self._settings.max_file_kib * 1024)
+            return Verdict(self._off(paths, language), looks_secret(paths), MOST_CHARACTERS)
         except Exception as error:  # a document that cannot be judged must not stop the others
             logger.error("a document could not be judged, so it is off", exc_info=error)
             return Verdict(refusal("error"), secret=True, most_characters=0)

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from efim_ls.completion.models.open import capacity, fit_budget
+from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import EMBEDDED, ModelConfig, read_config
 from model_runtime.checkpoint.hub.names import CachedModel, cached_models
@@ -120,7 +121,7 @@ def _machine(times: PassTimes | None) -> Machine:
         available_memory(),
         memory_bandwidth(),
         [*supported_formats(config)],
-        DEFAULTS.kv_memory_mib << 20,
+        share_out(DEFAULTS.memory_mib).arenas << 20,
         None if times is None else times.row / _computed(model_size(config)),
     )
 
@@ -178,7 +179,7 @@ def _costs(
     machine: Machine, size: ModelSize, config: ModelConfig | None = None, times: PassTimes | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...], KeyCosts | NoCosts]:
     """Return the formats that fit on CPU and GPU, and what keys cost on the CPU, by `times` if they were measured."""
-    frame = _frame(config) if config else 0  # there is always room for one, however small kv_memory_mib is
+    frame = _frame(config) if config else 0  # there is always room for one, however small memory_mib is
     fits = fitting_formats(
         size, supported_formats(config) if config else machine.formats, max(machine.kv, frame), machine.free
     )

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from efim_ls.completion.answerers.answerer import Answerer, Preparation
 from efim_ls.completion.answerers.model import ModelAnswerer
-from efim_ls.completion.answerers.phrases import NoPhrases, PhraseAnswerer
+from efim_ls.completion.answerers.phrases import PhraseAnswerer
 from efim_ls.completion.document_state import DocumentState
 from efim_ls.completion.models.open import OpenedModel, open_model
 from efim_ls.completion.planning.planner import Frame
@@ -48,8 +48,8 @@ class Completer:
         limits = settings.max_new_tokens, settings.max_lines
         self._model_answerer = ModelAnswerer(opened, languages, limits, client)
         tokenizer = opened.model.tokenizer
-        phrases = PhraseAnswerer(tokenizer, *limits) if settings.local_cache else NoPhrases(tokenizer)
-        self.answerers: list[Answerer] = [self._model_answerer, phrases]
+        # The first one for a language answers.
+        self.answerers: list[Answerer] = [self._model_answerer, PhraseAnswerer(tokenizer, *limits)]
 
     @classmethod
     def load(cls, settings: Settings, progress: Callable[[str, int], None]) -> Completer:
@@ -159,10 +159,9 @@ class Completer:
         return described | self._budget.describe() | self._saved.describe()
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, None if nothing reads the repository; on any thread."""
-        reads = self._model.ngram_cache or self._settings.local_cache or any(self.excerpt_budget)
-        return self._model.tokenizer if reads else None
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; on any thread."""
+        return self._model.tokenizer
 
     @property
     def excerpt_budget(self) -> ExcerptBudget:

@@ -61,7 +61,7 @@ class Session:
     def configure(self, settings: Settings) -> bool:
         """Adopt settings; return whether the model must be loaded for them."""
         self.settings = settings
-        self.engine.allow(settings.ahead_seconds_per_minute if settings.enabled else 0)
+        self.engine.allow(settings.prefetch_seconds_per_minute if settings.enabled else 0)
         self._adopt_rules()
         return settings.enabled and self._model.must_load(settings)
 

@@ -17,6 +17,7 @@ from typing import Literal
 from efim_ls.access.rules import Rules
 from efim_ls.access.secrets import may_reach_disk
 from efim_ls.languages import family_of
+from efim_ls.memory_shares import share_out
 from efim_ls.paths import cache_folder
 from efim_ls.settings import DEFAULTS, Settings
 from efim_ls.workspace.content import IndexedFile, content_of, digest_of
@@ -112,7 +113,7 @@ class WorkspaceIndex:
         self._ids: dict[bytes, Ids] = {}  # by digest: of what is open, or read and not yet published
         self._unwritten: dict[str, IndexedFile] = {}  # by path: read, and not yet in the index file
         self._focus = ""
-        room = scope.settings.memory_mib * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
+        room = share_out(scope.settings.memory_mib).counts * MIB // BYTES_A_TOKEN if scope.settings.repository else 0
         self._memory = WorkspaceMemory((scope.folders, scope.settings, scope.digest), room)
         self.excerpts: WorkspaceExcerpts | None = None  # while prompts show no text of other files
         if any(scope.excerpts):

@@ -114,7 +114,7 @@ class Pool(Generic[S]):
                 self.size = len(self._all)
                 logger.warning(
                     "there is no memory for more than the keys and values of %d places, so others wait for theirs: "
-                    "lower kv_memory_mib or end other programs",
+                    "lower memory_mib or end other programs",
                     self.size,
                 )
                 break

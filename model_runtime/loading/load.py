@@ -325,7 +325,7 @@ def _composer(decoder: AnyDecoder, name: str, choice: DeviceChoice) -> tuple[Com
         return None, "switched off"
     if choice.device == "cuda" or decoder.rotations is None:
         where = "on a GPU" if choice.device == "cuda" else "by transformers"
-        logger.warning("text that moved is computed again: the model is computed %s; set compose to 'off'", where)
+        logger.warning("text that moved is computed again: the model is computed %s; shorten 'approximations'", where)
         return None, f"the model is computed {where}, where keys cannot be moved"
     return Composer(decoder, METHODS[name]), "an approximation that the setting asks for"
 
@@ -334,5 +334,5 @@ def _arena_count(config: ModelConfig, capacity: int, mib: int, element: int) -> 
     """Return how many arenas with elements of `element` bytes fit, at least the one that an answer needs."""
     size = arena_bytes(config, capacity, element)
     if size > mib * MIB:
-        logger.info("kv_memory_mib is %d, but the one arena needs %d MiB", mib, -(-size // MIB))
+        logger.info("memory_mib leaves %d MiB to arenas, but the one arena needs %d", mib, -(-size // MIB))
     return max(1, min(MOST_ARENAS, mib * MIB // size))

@@ -136,7 +136,7 @@ def _advice(size: ModelSize, forms: Collection[Format], kv: int, free: int) -> s
     least = min((memory_need(size, form, kv) for form in forms), key=lambda each: each.total)
     most = size.parameters * (free - least.kv) // (least.weights + least.working)
     if (known := largest_within(most)) is None:
-        return "use the embedded model, lower kv_memory_mib or end other programs"
+        return "use the embedded model, lower memory_mib or end other programs"
     return f"use a model of up to {most / 1e9:.1f} billion parameters, such as {known.name}"
 
 

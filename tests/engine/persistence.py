@@ -20,12 +20,12 @@ from model_runtime.loading.load import LoadedModel, Model
 
 def in_memory(model: LoadedModel, mib: int = 16) -> OpenedStore:
     """One that writes nothing to disk."""
-    return open_for(model.kv, Settings(persist=False, host_memory_mib=mib), "tiny")
+    return open_for(model.kv, Settings(persist=False), "tiny", mib)
 
 
 def on_disk(model: LoadedModel, folder: Path) -> OpenedStore:
     """One below a folder."""
-    return open_for(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny")
+    return open_for(model.kv, Settings(cache_folder=str(folder), disk_mib=16), "tiny", 64)
 
 
 def completer_over(engine: Engine, model: Model, settings: Settings, budget: Budget, store: OpenedStore) -> Completer:

@@ -62,9 +62,9 @@ class Home(NamedTuple):
 
     def settings(self, **more: object) -> dict[str, object]:
         """Nothing is computed ahead or chosen by speed, and texts are cut only where they are longer than these."""
-        sizes = {"head_tokens": 1200, "max_new_tokens": 8, "disk_mib": 8, "host_memory_mib": 8}
+        sizes = {"head_tokens": 1200, "disk_mib": 8, "memory_mib": 32}
         where = {"model": str(self.model), "cache_folder": str(self.cache), "persist": True}
-        return {**sizes, **where, "weights": "fp32", "ahead_seconds_per_minute": 0, **more}
+        return {**sizes, **where, "weights": "fp32", "prefetch_seconds_per_minute": 0, **more}
 
     @property
     def blocks(self) -> Path:

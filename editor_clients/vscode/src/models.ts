@@ -28,7 +28,7 @@ interface Choice extends QuickPickItem {
 }
 
 const PATIENCE = 60_000; // ms: the server measures how fast this machine reads memory
-const HUB_NAME = /^[\w.-]+\/[\w.-]+$/;
+const HUB_NAME = /^[\w.-]+\/[\w.-]+(@[\w./+-]+)?$/;
 
 /** Let the user choose a model, and write it into the settings. */
 export async function chooseModel(service: Service, ownEnvironment: string): Promise<void> {
@@ -160,14 +160,12 @@ async function hubName(): Promise<string | undefined> {
     });
 }
 
-/** Write the setting where it is set now, else for all workspaces. The revision belongs to the model before. */
+/** Write the setting where it is set now, else for all workspaces. The template belongs to the model before. */
 async function write(value: string): Promise<void> {
     const ours = configuration();
     const place = ours.inspect(MODEL)?.workspaceValue === undefined ? ConfigurationTarget.Global : ConfigurationTarget.Workspace;
-    for (const name of ["revision", "template"]) {
-        if (ours.inspect(name)?.globalValue !== undefined) {
-            await ours.update(name, undefined, ConfigurationTarget.Global);
-        }
+    if (ours.inspect("template")?.globalValue !== undefined) {
+        await ours.update("template", undefined, ConfigurationTarget.Global);
     }
     await ours.update(MODEL, value === "" && place === ConfigurationTarget.Global ? undefined : value, place);
 }

@@ -31,43 +31,14 @@ SHORTEST = 2  # characters: accepting one takes as many keys as typing it
 LONGEST_LINE = 4000  # characters before the cursor on its line; a longer one is data
 
 
-class NoPhrases:
-    """Suggests nothing, in any language: for settings by which no text of the user is counted."""
+class PhraseAnswerer:
+    """Answers requests from counts over the user's own texts, in any language. Used on the engine thread only."""
 
     languages = (ANY,)
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Explain earlier answers in the tokens of a tokenizer."""
-        self._tokenizer = tokenizer
-
-    def complete(self, document: DocumentState, asked: Asked, cancel: Cancel) -> Answer:
-        """Answer that there is no phrase."""
-        return Answer("", reason="no phrase")
-
-    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
-        """Return work that does nothing: no frame is planned."""
-        return nothing_to_prepare
-
-    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
-        """Return work that does nothing: no frame is planned."""
-        return nothing_to_prepare
-
-    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
-        """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
-        told = suggestion(self._tokenizer, answered, document.spoken)
-        return without_prompt() | {"reason": self.refusal(request), "suggestion": told}
-
-    def refusal(self, request: Request) -> Reason | None:
-        """Return why no phrase is looked for at a place, None if one is."""
-        return "no phrase"
-
-
-class PhraseAnswerer(NoPhrases):
-    """Answers requests from counts over the user's own texts, in any language. Used on the engine thread only."""
-
     def __init__(self, tokenizer: Tokenizer, max_new_tokens: int, max_lines: int, sure: float = SURE) -> None:
         """Count in the tokens of a tokenizer; `sure` is the least probability of what is shown unasked."""
-        super().__init__(tokenizer)
+        self._tokenizer = tokenizer
         self._phrases = Phrases(tokenizer)
         self._max_new_tokens, self._max_lines, self._sure = max_new_tokens, max_lines, sure
 
@@ -87,6 +58,19 @@ class PhraseAnswerer(NoPhrases):
             return Answer("", meter.total(), "no phrase", confidence=confidence)
         document.suggestions.add(asked, text)
         return Answer(text, meter.total(), confidence=confidence)
+
+    def prefetch(self, document: DocumentState, request: Request, rested: bool) -> Preparation:
+        """Return work that does nothing: no frame is planned."""
+        return nothing_to_prepare
+
+    def prefetch_opened(self, document: DocumentState, opened: Request) -> Preparation:
+        """Return work that does nothing: no frame is planned."""
+        return nothing_to_prepare
+
+    def explain(self, document: DocumentState, request: Request, answered: Answer | None) -> dict[str, object]:
+        """Return why nothing is suggested, if so, and what was `answered` last, without a prompt."""
+        told = suggestion(self._tokenizer, answered, document.spoken)
+        return without_prompt() | {"reason": self.refusal(request), "suggestion": told}
 
     def refusal(self, request: Request) -> Reason | None:
         """Return why no phrase is looked for at a place, None if one is."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from efim_ls.access.secrets import may_reach_disk
+from efim_ls.completion.models.saving import is_int8
 from efim_ls.completion.planning.notes import note_of, plans_of
 from efim_ls.completion.planning.planner import Plan
 from efim_ls.completion.planning.window import Budget
@@ -62,7 +63,7 @@ class SavedDocuments:
         """Return where keys and values are stored, and why."""
         folder, settings = self._opened.folder, self._settings
         if folder is not None:
-            reason = f"at most {settings.disk_mib} MiB for each model, {settings.disk_codec}"
+            reason = f"at most {settings.disk_mib} MiB for each model, {'int8' if is_int8(settings) else 'raw'}"
         else:
             reason = next(iter(self._opened.warnings.messages), "turned off by the setting persist")
         store = str(folder) if folder else "memory only"

@@ -11,20 +11,23 @@ from efim_ls.completion.models.cache_file import CacheFile
 from efim_ls.completion.models.documents import SavedDocuments
 from efim_ls.completion.models.saving import KvPersistence, open_for
 from efim_ls.completion.planning.window import MARKERS, Budget
+from efim_ls.memory_shares import MemoryShares, share_out
 from efim_ls.paths import HASHES, cache_folder
-from efim_ls.settings import Settings
+from efim_ls.settings import Approximation, Settings
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.checkpoint.hub.fetch import fetch_folder
-from model_runtime.checkpoint.hub.names import cached_folder, local_folder
+from model_runtime.checkpoint.hub.names import cached_folder, hub_name, local_folder
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.local import LocalEngine
 from model_runtime.errors import ModelError
+from model_runtime.kv.arena import arena_bytes
 from model_runtime.loading.checkpoint_reader import Checkpoint, read_checkpoint
 from model_runtime.loading.load import LoadedModel, LoadOptions, Model, load, plan_load
 from model_runtime.loading.memory_fit import model_size, usable_formats
 from model_runtime.machine import cuda_missing, releasable_memory
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
 
+MIB = 1 << 20
 LEAST_PROMPT = 16  # tokens; a shorter prompt is useless
 # Tokens of other files' text. The volatile part is short because every new frame computes it again.
 FULL_EXCERPTS = ExcerptBudget(preamble=512, definitions=384, volatile=256)
@@ -68,8 +71,8 @@ def load_model(settings: Settings, progress: Progress) -> tuple[LoadedModel, Bud
     folder, progress = _found(settings, progress)
     progress("reading the tokenizer", 5)
     checkpoint, budget = _read(settings, folder)
-    options = _load_options(settings, budget)
-    return load(checkpoint, local_cache=settings.local_cache, progress=progress, **options), budget
+    options = _load_options(settings, budget, checkpoint.config)
+    return load(checkpoint, local_cache=True, progress=progress, **options), budget
 
 
 def open_model(settings: Settings, progress: Progress) -> OpenedModel:
@@ -81,7 +84,8 @@ def open_model(settings: Settings, progress: Progress) -> OpenedModel:
 
 def with_store(model: LoadedModel, budget: Budget, settings: Settings) -> OpenedModel:
     """Return a model with its engine, over the configured store; raises ModelError if that needs too much memory."""
-    opened = open_for(model.kv, settings, model.parts.description.model)
+    arena = model.kv.row_bytes * (model.excerpt_rows + model.parts.capacity)
+    opened = open_for(model.kv, settings, model.parts.description.model, _shares(settings, arena).held)
     engine = LocalEngine(model.parts, KvPersistence(opened.store))
     return OpenedModel(model, engine, budget, SavedDocuments(opened, budget, settings))
 
@@ -108,16 +112,28 @@ def shows_other_files(settings: Settings, checkpoint: Checkpoint) -> tuple[bool,
     return True, f"the model was trained on repositories and has {parameters / 1e9:.1f} billion parameters"
 
 
-def _load_options(settings: Settings, budget: Budget) -> LoadOptions:
+def _shares(settings: Settings, arena: int) -> MemoryShares:
+    """Return what each use of memory gets if an arena takes this many bytes."""
+    return share_out(settings.memory_mib, -(-arena // MIB))
+
+
+def _moved_text(settings: Settings) -> str:
+    """Return the name of the method that composes prompts out of text that moved, or "off"."""
+    methods: dict[Approximation, str] = {"moved_text_carefully": "repair", "moved_text": "epic"}
+    return next((method for word, method in methods.items() if word in settings.approximations), "off")
+
+
+def _load_options(settings: Settings, budget: Budget, config: ModelConfig) -> LoadOptions:
+    arena = arena_bytes(config, min(capacity(settings, budget), config.context))
     hashes = cache_folder(settings.cache_folder) / HASHES
     return LoadOptions(
         device=settings.device,
         weights=settings.weights,
         threads=settings.threads,
         capacity=capacity(settings, budget),
-        kv_memory_mib=settings.kv_memory_mib,
+        kv_memory_mib=_shares(settings, arena).arenas,
         hash_notes=CacheFile(hashes) if settings.persist else None,
-        compose=settings.compose,
+        compose=_moved_text(settings),
     )
 
 
@@ -131,8 +147,10 @@ def fetch(settings: Settings, progress: Progress, beside: bool) -> None:
 
 def _found(settings: Settings, progress: Progress, beside: bool = False) -> tuple[Path, Progress]:
     """Return the configured model's folder, downloaded if needed, and a callback for the remaining progress."""
-    name, revision = settings.model, settings.revision
-    if folder := local_folder(name) or cached_folder(name, revision):
+    if folder := local_folder(settings.model):
+        return folder, progress
+    name, revision = hub_name(settings.model)
+    if folder := cached_folder(name, revision):
         return folder, progress
     folder = fetch_folder(name, revision, partial(_between, progress, 0, FETCHED), partial(_check, settings, beside))
     return folder, partial(_between, progress, FETCHED, LOADED)
@@ -149,7 +167,7 @@ def _check(settings: Settings, beside: bool, folder: Path, _: int) -> None:
     """
     checkpoint, budget = _read(settings, folder)
     if not beside:
-        plan_load(checkpoint, **_load_options(settings, budget))
+        plan_load(checkpoint, **_load_options(settings, budget, checkpoint.config))
     elif settings.device == "cpu" or checkpoint.config.foreign or cuda_missing():
         usable_formats(checkpoint.config, settings.weights, 0, folder, releasable_memory())
 
@@ -169,8 +187,8 @@ def fit_budget(
     wanted = Budget(settings.head_tokens, settings.tail_tokens, markers, excerpts, apart=config.room > 0)
     room = config.context - markers - settings.max_new_tokens
     if room < LEAST_PROMPT:
-        limits = f"a context of {config.context} tokens has no room for max_new_tokens {settings.max_new_tokens}"
-        raise ModelError(f"{limits}: lower the setting or use a model with a longer context")
+        limits = f"a context of {config.context} tokens has no room for a suggestion of {settings.max_new_tokens}"
+        raise ModelError(f"{limits}: lower max_lines or use a model with a longer context")
     share = min(1.0, room / (wanted.head + wanted.tail + wanted.typed + wanted.excerpt_tokens))
     shared = excerpts if wanted.apart else ExcerptBudget(*(int(tokens * share) for tokens in excerpts))
     return replace(wanted, head=int(wanted.head * share), tail=int(wanted.tail * share), excerpts=shared)

@@ -34,15 +34,15 @@ MIB = 1 << 20
 logger = logging.getLogger(__name__)
 
 
-def open_for(kv: KvFormat, settings: Settings, model: str) -> OpenedStore:
-    """Open the configured store for a model's keys and values; raises ModelError if its memory is not there."""
+def open_for(kv: KvFormat, settings: Settings, model: str, held_mib: int) -> OpenedStore:
+    """Open the configured store with `held_mib` of memory; raises ModelError if that is not there."""
     exact = Form.BF16 if kv.bf16 else Form.RAW
     codec = KvCodec(kv.layout, BLOCK_TOKENS, kv.rotations, exact)
     try:
-        return open_store(kv.fingerprint, codec, model, _options(settings, exact), logger.warning)
+        return open_store(kv.fingerprint, codec, model, _options(settings, exact, held_mib), logger.warning)
     except MemoryError:
-        wanted = f"host_memory_mib asks for {settings.host_memory_mib} MiB"
-        raise ModelError(f"{wanted}, more than this system can allocate: lower it") from None
+        wanted = f"memory_mib leaves {held_mib} MiB to places that were dropped"
+        raise ModelError(f"{wanted}, more than this system can allocate: lower memory_mib") from None
 
 
 class KvPersistence:
@@ -178,9 +178,14 @@ def _alone(made: ComputedExcerpt, names: Sequence[bytes]) -> ComputedBlocks:
     return ComputedBlocks(names, rows, len(names) if made.quality is Quality.EXACT else 0, made.numbers.shape[3])
 
 
-def _options(settings: Settings, exact: Form) -> StoreOptions:
-    levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": settings.host_memory_mib * MIB}}
+def is_int8(settings: Settings) -> bool:
+    """Return whether keys and values are approximated on disk."""
+    return "int8_on_disk" in settings.approximations
+
+
+def _options(settings: Settings, exact: Form, held_mib: int) -> StoreOptions:
+    levels: dict[str, dict[str, object]] = {MEMORY: {"bytes": held_mib * MIB}}
     if settings.persist:
-        form = Form.INT8 if settings.disk_codec == "int8" else exact
+        form = Form.INT8 if is_int8(settings) else exact
         levels[DISK] = {"bytes": settings.disk_mib * MIB, "form": form}
     return StoreOptions(levels, cache_folder(settings.cache_folder) if settings.persist else None)

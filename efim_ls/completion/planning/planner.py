@@ -16,7 +16,7 @@ R6   Text is cut where the tokenizer cuts anyway, so that an edit changes the to
      the first new tokens instead, so that typing on inside a word changes no prompt token.
 R7   The logits after a prompt are kept with its keys and values.
 R8   Suggestions are remembered with their likelihood, and their keys, values and choices stay in the arena.
-R9   What comes next is known before it is asked for. It is bounded by `ahead_seconds_per_minute`, and nothing is
+R9   What comes next is known before it is asked for. It is bounded by `prefetch_seconds_per_minute`, and nothing is
      computed where completion is off.
 R10  Costs are judged by remembered prompts, not by arenas: eviction and interruption change no prompt.
 R11  What changes seldom stands in front, so that a change costs what stands behind it alone. The preamble is the same

@@ -14,8 +14,7 @@ from efim_ls.settings import DEFAULTS, Settings, parse
 
 # The settings that decide which files are read and kept, and with which tokenizer.
 OF_INDEX = (
-    "enabled", "disabled_languages", "disabled_files", "disabled_workspaces", "max_file_kib", "persist",
-    "private_files", "model", "revision",
+    "enabled", "disabled_languages", "disabled_files", "disabled_workspaces", "persist", "private_files", "model",
 )  # fmt: skip
 COUNT_FILES = """SELECT language, count(*) FROM files JOIN contents ON id = content WHERE NOT gone
     GROUP BY language ORDER BY count(*) DESC, language"""

@@ -36,11 +36,18 @@ def local_folder(name: str) -> Path | None:
     folder = Path(os.path.expanduser(name)) if name else EMBEDDED  # Path's own raises for an unknown user
     if os.path.exists(folder):  # Path's own raises for a name that no file system accepts
         return folder
-    if REPOSITORY_NAME.fullmatch(name):
+    if REPOSITORY_NAME.fullmatch(hub_name(name)[0]):
         return None
     raise ModelError(
-        f"{name!r} is not a folder here, and models of the hub are named owner/name: name one or the other"
+        f"{name!r} is not a folder here, and models of the hub are named owner/name or owner/name@revision: "
+        "name one or the other"
     )
+
+
+def hub_name(model: str) -> tuple[str, str]:
+    """Return the name and the revision, empty for the default one, of `owner/name@revision`."""
+    name, _, revision = model.partition("@")
+    return name, revision
 
 
 def cached_folder(name: str, revision: str) -> Path | None:
@@ -59,7 +66,7 @@ def cached_folder(name: str, revision: str) -> Path | None:
 
 def model_folder(name: str) -> Path:
     """Return the folder of a model on this machine; ModelError if it would have to be fetched."""
-    if folder := local_folder(name) or cached_folder(name, ""):
+    if folder := local_folder(name) or cached_folder(*hub_name(name)):
         return folder
     raise ModelError(f"{name} is not on this machine: name it in the setting model once, which fetches it")
 
@@ -96,7 +103,8 @@ def hub_origin(folder: Path) -> tuple[str, str]:
 def checked_revision(revision: str) -> str:
     """Return the revision that a setting names, main by default; ModelError if it cannot be one."""
     if revision and not REVISION_NAME.fullmatch(revision):
-        raise ModelError(f"{revision!r} is not a valid revision: set revision to a branch, a tag or a commit")
+        how = "write a branch, a tag or a commit behind the @ of the setting model"
+        raise ModelError(f"{revision!r} is not a valid revision: {how}")
     return revision or "main"
 
 

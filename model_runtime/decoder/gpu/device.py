@@ -124,7 +124,7 @@ def _too_large(config: ModelConfig, kv_memory_mib: int, form: GpuFormat, gpu: in
     if needed <= free:
         return None
     weights = f"{form} weights {_mib(weight_bytes(config, form))}"
-    parts = f"{weights}, kv_memory_mib {kv_memory_mib}, {_mib(GPU_RESERVE)} for computing"
+    parts = f"{weights}, keys and values {kv_memory_mib}, {_mib(GPU_RESERVE)} for computing"
     return f"the model needs {_mib(needed)} MiB of GPU memory ({parts}) and {_mib(free)} are free"
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
-from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.kv.pool import FrameId
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
+from tests.sized import ONE_PLACE, Sized
 
 A, B = "file:///a.py", "file:///b.py"
 CURSOR = CODE.index("name, value = line")
@@ -42,7 +42,7 @@ def start(long_folder: Path, cache: Path) -> Start:
     """Starts servers' models, as a user with these settings would."""
 
     def load(**wanted: object) -> Completer:
-        settings = Settings(model=str(long_folder), head_tokens=1200, max_new_tokens=8, kv_memory_mib=1)
+        settings = Sized(model=str(long_folder), head_tokens=1200, max_new_tokens=8, memory_mib=ONE_PLACE)
         return Completer.load(replace(settings, cache_folder=str(cache), **wanted), lambda *_: None)
 
     return load
@@ -222,11 +222,11 @@ def test_another_model_finds_nothing(start: Start, qwen_folder: Path) -> None:
 
 
 def test_int8_says_how_much_is_approximate_and_raw_servers_never_see_it(start: Start) -> None:
-    first = start(disk_codec="int8")
+    first = start(approximations=("int8_on_disk",))
     assert first.describe()["store_approximate"] is True
     cold = ask(first)
     first.close(10)
-    second = start(disk_codec="int8")
+    second = start(approximations=("int8_on_disk",))
     warm = ask(second)
     assert cold.costs.approximate == 0 and warm.costs.fetched > 0
     assert 0 < warm.costs.approximate < warm.costs.fetched + warm.costs.recomputed  # the beginning is raw
@@ -298,10 +298,10 @@ def test_settings_that_forbid_it_keep_what_is_not_written_yet_from_the_disk(
 
 
 def test_typing_through_an_approximation_says_so(start: Start) -> None:
-    first = start(disk_codec="int8")
+    first = start(approximations=("int8_on_disk",))
     ask(first)
     first.close(10)
-    second = start(disk_codec="int8")
+    second = start(approximations=("int8_on_disk",))
     there = ask(second)
     request, document = Request(A, CODE, CURSOR), second._document(A)
     document.suggestions.add(document.ask(request), "xyz")

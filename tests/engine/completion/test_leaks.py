@@ -17,10 +17,10 @@ from efim_ls.completion.planning.planner import FRAMES
 from efim_ls.completion.suggestions.recent import MOST_SUGGESTIONS
 from efim_ls.request import Answer, Request
 from efim_ls.session.session import Session
-from efim_ls.settings import Settings
 from model_runtime.kv.arena import Arena
 from model_runtime.prompt.prompt import Prompt
 from tests.models import CODE
+from tests.sized import ONE_PLACE, Sized
 
 STORM = 1000
 EARLIER: list[object] = []
@@ -29,8 +29,8 @@ EARLIER: list[object] = []
 @pytest.fixture
 async def session(folder: Path) -> AsyncIterator[Session]:
     session = Session(Completer.load)
-    settings = Settings(model=str(folder), head_tokens=200, tail_tokens=50, max_new_tokens=8, kv_memory_mib=1)
-    session.configure(replace(settings, ahead_seconds_per_minute=60))
+    settings = Sized(model=str(folder), head_tokens=200, tail_tokens=50, max_new_tokens=8, memory_mib=ONE_PLACE)
+    session.configure(replace(settings, prefetch_seconds_per_minute=60))
     await session.load(lambda *_: None)
     assert session.status.state == "ready", session.status.message
     yield session

@@ -197,14 +197,6 @@ def test_an_explanation_names_the_languages_and_the_remedy(made: Make) -> None:
     assert completer.explain(replace(asked(CODE, 200), language="python"))["notice"] is None
 
 
-def test_without_the_local_cache_nothing_speaks(folder: Path) -> None:
-    completer = completer_of(folder, model_languages=("python",), local_cache=False)
-    text = LINES[0] * 5
-    answer = completer.complete(asked(text, len(text) - 3), NEVER)
-    assert (answer.text, answer.reason) == ("", "no phrase")
-    assert completer.explain(asked(text, 3))["reason"] == "no phrase"
-
-
 def test_the_embedded_model_knows_python_and_a_setting_brings_the_others_back() -> None:
     for wanted, known in (((), ["python"]), (("*",), ["*"]), (("python", "go"), ["python", "go"])):
         completer = completer_of(EMBEDDED, model="", model_languages=wanted)

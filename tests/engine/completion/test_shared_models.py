@@ -15,6 +15,7 @@ from efim_ls.request import Answer, Request
 from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import EMBEDDED
+from tests.sized import Sized
 
 URI = "file:///same.py"
 ONE = "import os\n\n\ndef size_of(path):\n    return os.path.getsize(path)\n\n\ndef is_large(path):\n    return "
@@ -28,7 +29,7 @@ def models() -> SharedModels:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(cache_folder=str(tmp_path / "cache"), max_new_tokens=16)
+    return Sized(cache_folder=str(tmp_path / "cache"), max_new_tokens=16)
 
 
 def load(models: SharedModels, settings: Settings) -> Completer:

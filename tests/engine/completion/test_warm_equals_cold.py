@@ -17,7 +17,6 @@ from efim_ls.completion.models.saving import KvPersistence
 from efim_ls.completion.planning.window import Budget
 from efim_ls.request import Answer, Request
 from efim_ls.session.prefetch import accepted
-from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER, Cancel
 from model_runtime.checkpoint.config import read_config
 from model_runtime.checkpoint.weights import read_weights
@@ -34,6 +33,7 @@ from tests.compiled import require_compiled
 from tests.engine.doubles import CACHE, Log, Surer, Watched, fetched, memory_of
 from tests.engine.persistence import adopt_frames, completer_over, in_memory, on_disk
 from tests.models import CODE, Tiny, make
+from tests.sized import Sized
 
 MEMORIES = 4
 BUDGET = Budget(head=96, tail=32)  # so small that windows slide and frames change all the time
@@ -232,7 +232,7 @@ class Bench:
         config = read_config(folder)
         way = CpuMethod(form, compiled=form == "int8")
         decoder = way.decoder(config, read_weights(folder, config), threads=1)
-        self.settings = Settings(max_new_tokens=10, weights=form)
+        self.settings = Sized(max_new_tokens=10, weights=form)
         self._model = load(
             read_checkpoint(folder),
             weights=form,

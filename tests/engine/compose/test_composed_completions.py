@@ -1,4 +1,4 @@
-"""The setting `compose` through a completer: what it counts, what it saves, and what becomes of it at rest."""
+"""Reuse of moved text through a completer: what it counts, what it saves, and what becomes of it at rest."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Answer, Request
-from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.kv.pool import FrameId
 from tests.engine.persistence import arena_of
 from tests.models import CODE, Tiny, make
+from tests.sized import Sized
 
 A = "file:///a.py"
 OTHER_LAYOUT = CODE.replace('encoding="utf-8"', "encoding='utf-8'").replace('"""One entry', '"""  One entry')
@@ -32,7 +32,7 @@ def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def start(long_folder: Path, tmp_path: Path) -> Start:
     def load(**wanted: object) -> Completer:
-        settings = Settings(model=str(long_folder), head_tokens=1200, max_new_tokens=8, weights="int8")
+        settings = Sized(model=str(long_folder), head_tokens=1200, max_new_tokens=8, weights="int8")
         settings = replace(settings, cache_folder=str(tmp_path))
         return Completer.load(replace(settings, **wanted), lambda *_: None)
 
@@ -58,9 +58,9 @@ def assert_same_numbers(completer: Completer, frame: int, other: Completer, its:
 
 
 @pytest.mark.parametrize("text", [OTHER_LAYOUT, OTHER_BRANCH])
-@pytest.mark.parametrize("name", ["epic", "repair"])
+@pytest.mark.parametrize("name", ["moved_text", "moved_text_carefully"])
 def test_after_a_formatter_or_a_branch_most_tokens_are_reused(start: Start, text: str, name: str) -> None:
-    completer, exact = start(compose=name, persist=False), start(persist=False)
+    completer, exact = start(approximations=(name,), persist=False), start(persist=False)
     for each in (completer, exact):
         ask(each, CODE)
     costs, other = ask(completer, text).costs, ask(exact, text).costs
@@ -69,7 +69,7 @@ def test_after_a_formatter_or_a_branch_most_tokens_are_reused(start: Start, text
 
 
 def test_at_rest_what_was_composed_is_replaced_by_what_is_exact(start: Start) -> None:
-    completer, exact = start(compose="repair", persist=False), start(persist=False)
+    completer, exact = start(approximations=("moved_text_carefully",), persist=False), start(persist=False)
     ask(completer, CODE)
     assert ask(completer, OTHER_BRANCH).costs.approximate > 0
     assert completer.prefetch(request(OTHER_BRANCH))(NEVER)
@@ -79,12 +79,12 @@ def test_at_rest_what_was_composed_is_replaced_by_what_is_exact(start: Start) ->
 
 
 def test_nothing_composed_is_stored(start: Start) -> None:
-    first = start(compose="epic")
+    first = start(approximations=("moved_text",))
     ask(first, CODE)
     assert ask(first, OTHER_BRANCH).costs.approximate > 0
     assert first.save(A, NEVER)
     first.close(10)
-    second = start(compose="off")
+    second = start()
     exact = start(persist=False)
     warm, cold = ask(second, OTHER_BRANCH), ask(exact, OTHER_BRANCH)
     assert warm.costs.approximate == 0 and warm.costs.fetched <= 64  # up to the first row that was composed
@@ -94,6 +94,6 @@ def test_nothing_composed_is_stored(start: Start) -> None:
 
 
 def test_the_description_says_what_composes_and_why(start: Start) -> None:
-    on, off = start(compose="epic", persist=False).describe(), start(persist=False).describe()
+    on, off = start(approximations=("moved_text",), persist=False).describe(), start(persist=False).describe()
     assert (on["compose"], on["compose_reason"]) == ("epic", "an approximation that the setting asks for")
     assert (off["compose"], off["compose_reason"]) == ("off", "switched off")

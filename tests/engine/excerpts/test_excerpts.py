@@ -54,7 +54,7 @@ class Served:
         self.model = load(read_checkpoint(folder(mask)), progress=lambda *_: None, weights=form, **OPTIONS)  # pyright: ignore[reportArgumentType]
         self.persistence: KvPersistence | None = None
         if store:
-            opened = open_for(self.model.kv, Settings(cache_folder=str(store), disk_mib=16), "tiny")
+            opened = open_for(self.model.kv, Settings(cache_folder=str(store), disk_mib=16), "tiny", 64)
             self.persistence = KvPersistence(opened.store)
         self.engine = LocalEngine(self.model.parts, self.persistence)
         self._frames: dict[int, SavedFrame] = {}

@@ -166,7 +166,9 @@ def test_a_gpu_is_taken_where_the_model_fits(folder: Path, monkeypatch: pytest.M
 
 def test_memory_that_does_not_suffice_is_told_in_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, 1530)
-    numbers = "needs 1537 MiB of GPU memory .bf16 weights 1, kv_memory_mib 512, 1024 for computing. and 1530 are free"
+    numbers = (
+        "needs 1537 MiB of GPU memory .bf16 weights 1, keys and values 512, 1024 for computing. and 1530 are free"
+    )
     with pytest.raises(ModelError, match=numbers):
         choice(folder, "cuda")
     assert choice(folder, "auto").device == "cpu" and choice(folder, "auto", 500).device == "cuda"
@@ -177,7 +179,7 @@ def test_int8_fits_where_bf16_does_not(folder: Path, monkeypatch: pytest.MonkeyP
     large = reshaped(read_config(folder), hidden=4096, intermediate=11008, layers=32, heads=256)
     assert "bf16 weights 10324" in device.choose_device("auto", large, 512, device.gpu_format("auto")).reason
     assert device.choose_device("auto", large, 512, device.gpu_format("int8")).device == "cuda"
-    with pytest.raises(ModelError, match=r"int8 weights 5337, kv_memory_mib 2048"):
+    with pytest.raises(ModelError, match=r"int8 weights 5337, keys and values 2048"):
         device.choose_device("cuda", large, 2048, device.gpu_format("int8"))
 
 
@@ -200,7 +202,7 @@ def test_what_a_user_is_told_of_an_answer_on_a_gpu_counts_reused_tokens_as_appro
     """Typed through as well: its text rests on what was reused."""
     pretend(monkeypatch, 80_000)
     monkeypatch.setattr(gpu_loading, "load_on_gpu", lambda *given: gpu_runtime(*given[:4]))
-    settings = Settings(str(folder), device="cuda", persist=False, min_confidence=0.0, kv_memory_mib=8)
+    settings = Settings(str(folder), device="cuda", persist=False, min_confidence=0.0)
     completer = Completer.load(replace(settings, head_tokens=120, tail_tokens=40), lambda stage, percent: None)
     text = CODE[:300]
     cold, warm = (completer.complete(Request("a", text, len(text), explicit=True), NEVER) for _ in range(2))

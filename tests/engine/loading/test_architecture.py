@@ -12,15 +12,15 @@ import pytest
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
-from efim_ls.settings import Settings
 from model_runtime.cancel import NEVER
 from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_architecture
 from tests.engine.hf import FAMILIES, make
 from tests.models import CODE, tokenizer_json
 from tests.models import make as make_own
+from tests.sized import Sized
 
-SETTINGS = Settings(max_new_tokens=12, head_tokens=120, tail_tokens=40, kv_memory_mib=64, min_confidence=0.0)
+SETTINGS = Sized(max_new_tokens=12, head_tokens=120, tail_tokens=40, memory_mib=112, min_confidence=0.0)
 HEAVY = {"transformers", "huggingface_hub", "peft", "xformers"}
 
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
-from efim_ls.settings import Settings, parse
+from efim_ls.settings import parse
 from model_runtime.cancel import NEVER
 from model_runtime.checkpoint.config import ModelConfig, parse_config
 from model_runtime.engine.ngram_cache import LOCAL_CACHE_FILE
@@ -30,6 +30,7 @@ from model_runtime.errors import ModelError
 from model_runtime.loading.checkpoint_reader import read_tokenizer
 from model_runtime.prompt.tokenizer import Tokenizer as ByteLevel
 from tests.models import CODE, SPECIAL, Tiny, config, make, shard
+from tests.sized import Sized
 
 REMEDY = re.compile(r"(: |; )(fetch|use|name|choose|convert|set) (the|a|an|another|one|it) ")
 # Numbers that no model has, and what is not a number at all. 10**12 is left out: it would be tried.
@@ -37,7 +38,7 @@ WRONG = [0, -1, -48, 1.5, "x", "", None, True, [], [1], {}, {"a": 1}, float("nan
 
 
 def load(folder: Path) -> Completer:
-    return Completer.load(Settings(model=str(folder), max_new_tokens=4), lambda stage, percent: None)
+    return Completer.load(Sized(model=str(folder), max_new_tokens=4), lambda stage, percent: None)
 
 
 def refusal(folder: Path) -> str:
@@ -303,7 +304,7 @@ def test_markers_that_the_tokenizer_does_not_tell_are_those_of_the_setting(tmp_p
     drop_markers(folder)
     template, problems = parse({"template": {part: f"<|xyz_{part}|>" for part in ("prefix", "suffix", "middle")}})
     assert problems == []
-    loaded = Completer.load(replace(template, model=str(folder), max_new_tokens=4), lambda stage, percent: None)
+    loaded = Completer.load(replace(template, model=str(folder)), lambda stage, percent: None)
     explained = loaded.explain(Request("a", "x = 1\ny = ", 10))
     assert explained["prompt"] == "<|xyz_prefix|><|xyz_suffix|><|xyz_middle|>x = 1\ny ="
 

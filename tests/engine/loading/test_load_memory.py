@@ -61,7 +61,7 @@ def test_one_frame_is_kept_whatever_the_setting_says_and_the_log_tells(
     assert not caplog.records
     assert load_within(folder, 1, ROOMY.context // 2 + 1).parts.description.arenas == 1
     (record,) = caplog.records
-    assert record.getMessage() == "kv_memory_mib is 1, but the one arena needs 2 MiB"
+    assert record.getMessage() == "memory_mib leaves 1 MiB to arenas, but the one arena needs 2"
 
 
 def test_a_frame_for_which_there_is_no_memory_is_refused_before_the_weights_are_read(

@@ -13,11 +13,11 @@ import pytest
 from efim_ls.commands.arguments import model_name
 from efim_ls.completion.completer import Completer
 from efim_ls.request import Request
-from efim_ls.settings import Settings
 from kv_store.notes import Notes
 from model_runtime.cancel import NEVER
 from tests.lsp.wire import ENV, HANG
 from tests.models import CODE, make
+from tests.sized import Sized
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def cache(tmp_path: Path, model: Path) -> Path:
 
 def serve(model: Path, folder: Path) -> Completer:
     """Load a model, in one format always: each has keys and values of its own, and clearing forgets the fastest."""
-    settings = Settings(model=str(model), cache_folder=str(folder), max_new_tokens=4, weights="fp32")
+    settings = Sized(model=str(model), cache_folder=str(folder), max_new_tokens=4, weights="fp32")
     return Completer.load(settings, lambda *_: None)
 
 

@@ -13,6 +13,7 @@ import pytest
 from huggingface_hub import constants
 
 from efim_ls.commands.models import show
+from efim_ls.memory_shares import share_out
 from efim_ls.settings import DEFAULTS
 from model_runtime.checkpoint.config import ModelConfig
 from model_runtime.errors import ModelError
@@ -212,7 +213,10 @@ def test_nothing_is_cut_in_a_narrow_terminal(home: Path) -> None:
 def test_an_estimate_is_one_reading_of_the_weights_that_fit_beside_the_arenas(
     shown: Callable[[], Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    size, kv = ModelSize(KNOWN_MODELS[1].parameters, KNOWN_MODELS[1].matrix), DEFAULTS.kv_memory_mib << 20
+    size, kv = (
+        ModelSize(KNOWN_MODELS[1].parameters, KNOWN_MODELS[1].matrix),
+        share_out(DEFAULTS.memory_mib).arenas << 20,
+    )
     monkeypatch.setattr("efim_ls.commands.models.available_memory", lambda: memory_need(size, "fp16", kv).total - 1)
     monkeypatch.setattr("efim_ls.commands.models.memory_bandwidth", lambda: 1e9)
     monkeypatch.setattr("efim_ls.commands.models.supported_formats", lambda config: ["fp32", "fp16", "int8"])

@@ -8,6 +8,7 @@ import os
 import pytest
 from pygls.exceptions import JsonRpcException
 
+from efim_ls.settings import MOST_CHARACTERS
 from tests.lsp.wire import GHOST_TEXT, HANG, REAL, Editor, launched, started
 
 CONFIGURATION = {**GHOST_TEXT, "workspace": {"configuration": True}}
@@ -40,14 +41,14 @@ async def test_the_embedded_model_replaces_one_that_is_not_there():
         )
         item = await page.item(kind=1)
         assert item is not None and item["insertText"] == "urn width * height"
-        change(editor, {"max_file_kib": 5})
+        change(editor, {"alternatives": 5})
         item = await page.item(kind=1)
         assert item is not None and item["insertText"] == "urn width * height"
         assert len(editor.messages) == 1
 
 
 async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
-    async with started(REAL, settings={"model": "/no/such/folder", "max_new_tokens": 1 << 20}) as editor:
+    async with started(REAL, settings={"model": "/no/such/folder", "head_tokens": 1 << 20}) as editor:
         [message] = editor.messages
         assert "/no/such/folder" in message
         status = await editor.ask("efim/status")
@@ -56,7 +57,7 @@ async def test_without_any_model_the_error_is_told_once_and_the_server_stays():
         assert await page.item() is None
         assert (await editor.stats())["last_reason"] == "no model"
         assert (await page.explain())["reason"] == "no model"
-        change(editor, {"max_file_kib": 5, "max_new_tokens": 1 << 20})
+        change(editor, {"alternatives": 5, "head_tokens": 1 << 20})
         assert await page.item() is None
         assert len(editor.messages) == 1
 
@@ -96,7 +97,7 @@ async def test_a_loader_that_breaks_is_told_without_its_details():
 
 async def test_only_settings_of_the_model_load_it_again():
     async with started(settings={"threads": 2}) as editor:
-        for settings in ({"enabled": False}, {"max_file_kib": 1}, {"menu": "never"}, {}, None):
+        for settings in ({"enabled": False}, {"alternatives": 1}, {"menu": "never"}, {}, None):
             change(editor, settings)
         assert (await editor.ask("efim/status"))["threads"] == 2
         change(editor, {"threads": 3})
@@ -157,8 +158,8 @@ async def test_while_the_model_loads_the_answer_is_null(tmp_path):
 
 
 async def test_a_file_over_the_limit_gets_none():
-    async with started(settings={"max_file_kib": 1}) as editor:
-        page = editor.open("# say more\n" + "x" * 1013 + "‸")
+    async with started() as editor:
+        page = editor.open("# say more\n" + "x" * (MOST_CHARACTERS - 11) + "‸")
         assert await page.ghost() == "more"
         page.type("x")
         assert await page.item() is None

@@ -21,7 +21,6 @@ RULES = [
     ({"disabled_workspaces": ["/home/me/job"]}, "workspace off"),
     ({"disabled_languages": ["python"]}, "language off"),
     ({"disabled_files": ["rules/*.py"]}, "file off"),
-    ({"max_file_kib": 1}, "file too large"),
 ]
 STORE = "def load(path):\n    zebra = Quagga(path)\n    zebra.brushed_by_keeper(path)\n    return zebra‸\n"
 VISIT = "def visit(path):\n    zebra = Quagga(path)\n    zebra.‸\n"

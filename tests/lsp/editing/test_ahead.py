@@ -80,7 +80,9 @@ async def test_of_a_closed_document_nothing_is_prepared(editor: Editor):
     assert await foreseen(other)
 
 
-@pytest.mark.parametrize("settings", [{"enabled": False}, {"ahead_seconds_per_minute": 0}, {"max_file_kib": 1}])
+@pytest.mark.parametrize(
+    "settings", [{"enabled": False}, {"prefetch_seconds_per_minute": 0}, {"disabled_files": ["*"]}]
+)
 async def test_nothing_is_prepared_where_completion_or_work_ahead_is_off(editor: Editor, settings: dict[str, Any]):
     editor.tell("workspace/didChangeConfiguration", {"settings": settings})
     page = editor.open("# say rest\n" + "#" * 2000 + "\n‸")

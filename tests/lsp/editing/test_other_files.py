@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import pytest_asyncio
 
+from efim_ls.settings import MOST_CHARACTERS
 from tests.lsp.wire import REAL, Editor, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -71,12 +72,5 @@ async def test_a_file_of_another_language_contributes_nothing(editor: Editor):
 
 
 async def test_a_file_too_large_to_be_completed_contributes_nothing(editor: Editor):
-    await change(editor, max_file_kib=1)
-    editor.open("#" * 1024 + "\n" + STORE)
-    assert "brushed" not in (await editor.open(VISIT).ghost() or "")
-
-
-async def test_without_the_local_cache_other_files_contribute_nothing(editor: Editor):
-    await change(editor, local_cache=False)
-    editor.open(STORE)
+    editor.open("#" * MOST_CHARACTERS + "\n" + STORE)
     assert "brushed" not in (await editor.open(VISIT).ghost() or "")

@@ -12,7 +12,7 @@ from efim_ls.request import Answer, Costs, Milliseconds, Request
 from efim_ls.session.documents import MOST_CHARACTERS_OF_OTHERS, MOST_OTHERS
 from efim_ls.session.prefetch import accepted
 from efim_ls.session.session import Session
-from efim_ls.settings import Settings
+from efim_ls.settings import MOST_CHARACTERS
 from efim_ls.usage.counters import Counters
 
 
@@ -95,8 +95,7 @@ def test_a_document_of_another_language_is_not_read() -> None:
 
 
 def test_a_document_too_large_to_be_completed_is_not_read() -> None:
-    session = session_of("x" * 1025, "y" * 1024, "c")
-    session.configure(Settings(max_file_kib=1))
+    session = session_of("x" * (MOST_CHARACTERS + 1), "y" * 1024, "c")
     assert others_of(session, "2") == ["y" * 1024]
 
 

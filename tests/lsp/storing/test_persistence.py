@@ -132,12 +132,13 @@ async def test_after_a_restart_only_what_no_block_holds_is_computed(home: Home):
 
 @pytest.mark.parametrize("persist", [True, False])
 async def test_a_closed_file_whose_arena_was_taken_comes_back(server: Server, home: Home, persist: bool):
-    editor = await server.open(home, kv_memory_mib=1, persist=persist)
-    assert (await editor.ask("efim/status"))["arenas"] == 1
+    editor = await server.open(home, memory_mib=32, persist=persist)
+    arenas = (await editor.ask("efim/status"))["arenas"]
     there = await complete(editor)
     editor.close_pages()
     await settled(editor)
-    await complete(editor, OTHER, B)
+    for number in range(arenas):
+        await complete(editor, OTHER, f"{B}.{number}.py")
     back = await complete(editor)
     assert (back.text, back.frame) == (there.text, "kept")
     assert back.fetched > 100 and back.recomputed <= BLOCK_TOKENS
@@ -295,7 +296,7 @@ async def test_a_file_is_the_same_however_its_uri_is_spelled(server: Server, hom
 
 
 async def test_int8_is_told_and_exact_servers_never_see_it(server: Server, home: Home):
-    int8 = {"disk_codec": "int8"}
+    int8 = {"approximations": ["int8_on_disk"]}
     cold = await complete(await server.open(home, **int8))
     editor = await server.open(home, **int8)
     assert (await editor.ask("efim/status"))["store_approximate"] is True

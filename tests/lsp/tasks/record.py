@@ -12,7 +12,7 @@ from tests.lsp.wire import GHOST_TEXT, REAL, Editor, launched
 
 # With these the same text gets the same answer on a busy machine: by default a server times which weights are the
 # fastest, computes ahead if there is time, and takes up what it kept. All other settings are the defaults.
-REPEATABLE: dict[str, object] = {"weights": "int8", "ahead_seconds_per_minute": 0, "persist": False}
+REPEATABLE: dict[str, object] = {"weights": "int8", "prefetch_seconds_per_minute": 0, "persist": False}
 
 
 def write_project(folder: Path, files: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from efim_ls.access.rules import Rules
 from efim_ls.session.documents import OpenDocuments
-from efim_ls.settings import PROSE, Settings
+from efim_ls.settings import MOST_CHARACTERS, PROSE, Settings
 from efim_ls.usage.counters import Counters
 
 CODE = "file:///home/me/job/app.py"
@@ -41,13 +41,13 @@ def test_code_gets_suggestions() -> None:
         ),
         ({"disabled_languages": ("rust", "Python")}, "language off", ["'disabled_languages'", "'python'"]),
         ({"disabled_files": ("*.rs", "*.PY")}, "file off", ["'disabled_files'", "'*.PY'"]),
-        ({"max_file_kib": 1}, "file too large", ["'max_file_kib'", "1,025", "1,024"]),
+        ({}, "file too large", ["4,194,305", "4,194,304"]),
     ],
 )
 def test_each_rule_leaves_out_and_names_its_setting(
     settings: dict[str, Any], expected: str, words: list[str]
 ) -> None:
-    off = Rules(Settings(**settings)).verdict(CODE, "python").refusal(1025)
+    off = Rules(Settings(**settings)).verdict(CODE, "python").refusal(MOST_CHARACTERS + 1)
     assert off is not None and off.reason == expected
     assert all(word in off.why for word in words), off.why
 
@@ -58,7 +58,6 @@ def test_the_first_rule_of_the_order_is_told() -> None:
         disabled_workspaces=("/home",),
         disabled_languages=("dotenv",),
         disabled_files=("*",),
-        max_file_kib=1,
     )
     uri = "file:///home/me/.env"
     for lifted, expected in [
@@ -70,10 +69,10 @@ def test_the_first_rule_of_the_order_is_told() -> None:
         ({"disabled_files": ()}, "file too large"),
     ]:
         settings = replace(settings, **lifted)
-        off = Rules(settings).verdict(uri, "dotenv").refusal(1025)
+        off = Rules(settings).verdict(uri, "dotenv").refusal(MOST_CHARACTERS + 1)
         assert off is not None and off.reason == expected
         uri = uri.replace(".env", "app.py") if expected == "secret file" else uri
-    assert Rules(settings).verdict(uri, "dotenv").refusal(1024) is None
+    assert Rules(settings).verdict(uri, "dotenv").refusal(MOST_CHARACTERS) is None
 
 
 @pytest.mark.parametrize("language", ["plaintext", "Markdown", "git-commit", "gitcommit", "scminput", "text", "rst"])
@@ -228,7 +227,7 @@ def test_what_is_off_is_not_read_for_others() -> None:
         Settings(enabled=False),
     ):
         assert not Rules(settings).verdict(CODE, "python").may_be_read(9)
-    assert not Rules(Settings(max_file_kib=1)).verdict(CODE, "python").may_be_read(1025)
+    assert not Rules(Settings()).verdict(CODE, "python").may_be_read(MOST_CHARACTERS + 1)
 
 
 NAMES = st.sampled_from(

@@ -5,7 +5,10 @@ from dataclasses import fields, replace
 
 import pytest
 
+from efim_ls.earlier_settings import REMOVED
 from efim_ls.settings import OF_SERVER, Settings, parse
+
+MOST_SETTINGS = 26
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -55,28 +58,79 @@ def test_a_removed_setting_is_named_once_and_changes_nothing(name, value) -> Non
 
 
 @pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ({"revision": "v1", "model": "a/b"}, {"model": "a/b@v1"}),
+        ({"revision": "v1", "model": "a/b@v2"}, {"model": "a/b@v2"}),
+        ({"revision": "v1"}, {}),
+        ({"revision": "", "model": "a/b"}, {"model": "a/b"}),
+        ({"kv_memory_mib": 1024}, {"memory_mib": 1024 + 64 + 32}),
+        ({"kv_memory_mib": 1024, "host_memory_mib": 16, "memory_mib": 48}, {"memory_mib": 1024 + 16 + 48}),
+        ({"host_memory_mib": 1}, {"memory_mib": 128 + 1 + 32}),
+        ({"compose": "epic"}, {"approximations": ("moved_text",)}),
+        ({"compose": "repair", "disk_codec": "int8"}, {"approximations": ("int8_on_disk", "moved_text_carefully")}),
+        ({"compose": "off", "disk_codec": "raw"}, {}),
+        ({"compose": "epic", "approximations": []}, {}),
+        ({"ahead_seconds_per_minute": 0}, {"prefetch_seconds_per_minute": 0}),
+        ({"ahead_seconds_per_minute": 0, "prefetch_seconds_per_minute": 5}, {"prefetch_seconds_per_minute": 5}),
+        ({"max_file_kib": 1, "local_cache": False, "tail_tokens": 1, "max_new_tokens": 1}, {}),
+    ],
+)
+def test_a_setting_of_the_release_before_is_understood_and_told(
+    sent: dict[str, object], meant: dict[str, object]
+) -> None:
+    settings, problems = parse({"max_lines": 3}, sent)
+    assert settings == Settings(max_lines=3, **meant)  # pyright: ignore[reportArgumentType]
+    removed = [name for name in sent if name in REMOVED]
+    assert [problem.split("'")[1] for problem in problems] == removed
+    assert parse(sent, sent)[1] == problems, "once"
+
+
+def test_what_a_removed_setting_cannot_mean_leaves_the_default() -> None:
+    sent: dict[str, object] = {"ahead_seconds_per_minute": -1, "kv_memory_mib": "1 GiB", "compose": 5, "revision": 5}
+    assert parse(sent)[0].prefetch_seconds_per_minute == Settings().prefetch_seconds_per_minute
+    assert parse({**sent, "model": "a/b"})[0].approximations == ()
+
+
+def test_a_user_has_few_settings_to_read_about() -> None:
+    assert len(fields(Settings)) <= MOST_SETTINGS
+
+
+@pytest.mark.parametrize(("lines", "tokens"), [(1, 64), (12, 64), (13, 65), (40, 200)])
+def test_a_suggestion_has_room_for_its_lines(lines: int, tokens: int) -> None:
+    assert Settings(max_lines=lines).max_new_tokens == tokens
+
+
+@pytest.mark.parametrize(("head", "tail"), [(1, 1), (400, 100), (1536, 384)])
+def test_a_quarter_as_much_is_read_after_the_cursor(head: int, tail: int) -> None:
+    assert Settings(head_tokens=head).tail_tokens == tail
+
+
+@pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
         ("model", 5, "a text"),
         ("model", None, "a text"),
         ("enabled", 1, "true or false"),
         ("enabled", "yes", "true or false"),
-        ("local_cache", None, "true or false"),
-        ("max_new_tokens", 0, "a positive whole number"),
+        ("repository", None, "true or false"),
+        ("max_lines", 0, "a positive whole number"),
         ("max_lines", -1, "a positive whole number"),
         ("head_tokens", 1.5, "a positive whole number"),
-        ("tail_tokens", "384", "a positive whole number"),
+        ("head_tokens", "384", "a positive whole number"),
         ("threads", True, "a positive whole number"),
-        ("max_file_kib", [], "a positive whole number"),
-        ("kv_memory_mib", 0, "a positive whole number"),
-        ("kv_memory_mib", "1 GiB", "a positive whole number"),
-        ("ahead_seconds_per_minute", -1, "a whole number, 0 or more"),
-        ("ahead_seconds_per_minute", 0.5, "a whole number, 0 or more"),
-        ("ahead_seconds_per_minute", False, "a whole number, 0 or more"),
+        ("disk_mib", [], "a positive whole number"),
+        ("memory_mib", 31, "a whole number, 32 or more"),
+        ("memory_mib", "1 GiB", "a whole number, 32 or more"),
+        ("prefetch_seconds_per_minute", -1, "a whole number, 0 or more"),
+        ("prefetch_seconds_per_minute", 0.5, "a whole number, 0 or more"),
+        ("prefetch_seconds_per_minute", False, "a whole number, 0 or more"),
         ("weights", "int4", "'auto' or 'fp32' or 'fp16'"),
         ("weights", ["auto"], "'auto' or 'fp32' or 'fp16'"),
         ("menu", True, "'auto' or 'always' or 'never'"),
-        ("disk_codec", "int4", "'raw' or 'int8'"),
+        ("approximations", "int8_on_disk", "a list of 'int8_on_disk', 'moved_text', 'moved_text_carefully'"),
+        ("approximations", ["int4_on_disk"], "a list of 'int8_on_disk'"),
+        ("approximations", [["int8_on_disk"]], "a list of 'int8_on_disk'"),
         ("alternatives", 0, "a positive whole number up to 8"),
         ("alternatives", 9, "a positive whole number up to 8"),
         ("min_confidence", -0.1, "a number from 0 to 1"),
@@ -88,7 +142,7 @@ def test_a_removed_setting_is_named_once_and_changes_nothing(name, value) -> Non
         ("private_files", "*.sql", "a list of texts"),
         ("private_files", ["*.sql", 5], "a list of texts"),
         ("disabled_files", ["~\0x"], "a list of texts"),
-        ("revision", None, "a text"),
+        ("cache_folder", None, "a text"),
         ("template", "<fim>", "an object of texts and lists of texts"),
         ("template", {"prefix": 5}, "an object of texts and lists of texts"),
         ("template", {"prefix": "<a>", "end": ["<b>", None]}, "an object of texts and lists of texts"),
@@ -132,22 +186,22 @@ def test_an_empty_section_is_none(layer) -> None:
     assert parse(layer) == (Settings(), [])
 
 
-@pytest.mark.parametrize(("name", "least"), [("kv_memory_mib", 1), ("ahead_seconds_per_minute", 0)])
+@pytest.mark.parametrize(("name", "least"), [("memory_mib", 32), ("prefetch_seconds_per_minute", 0)])
 def test_a_number_may_be_as_small_as_it_makes_sense(name, least) -> None:
     assert parse({name: least}) == (replace(Settings(), **{name: least}), [])
 
 
 def test_only_what_a_model_depends_on_tells_models_apart() -> None:
-    same = {"enabled": False, "menu": "never", "max_file_kib": 9, "ahead_seconds_per_minute": 9, "alternatives": 5}
-    same |= {"repository": False, "memory_mib": 9, "shared": False, "idle_minutes": 1}
+    same = {"enabled": False, "menu": "never", "prefetch_seconds_per_minute": 9, "alternatives": 5}
+    same |= {"repository": False, "shared": False, "idle_minutes": 1}
     same |= {"min_confidence": 0.5, "disabled_languages": (), "disabled_files": ("x",), "disabled_workspaces": ("x",)}
     assert set(same) == set(OF_SERVER)
     assert Settings(**same).of_model == Settings().of_model
-    changes = {"model": "/m", "max_new_tokens": 9, "max_lines": 9, "head_tokens": 9, "tail_tokens": 9}
-    changes |= {"revision": "v1", "template": (("prefix", "<a>"),), "model_languages": ("go",)}
-    changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "local_cache": False, "kv_memory_mib": 9}
-    changes |= {"host_memory_mib": 9, "disk_codec": "int8", "disk_mib": 9}
-    changes |= {"other_files": "on", "compose": "epic"}
+    changes = {"model": "/m", "max_lines": 9, "head_tokens": 9}
+    changes |= {"template": (("prefix", "<a>"),), "model_languages": ("go",)}
+    changes |= {"threads": 9, "device": "cpu", "weights": "fp32", "memory_mib": 99}
+    changes |= {"approximations": ("int8_on_disk",), "disk_mib": 9}
+    changes |= {"other_files": "on"}
     changes |= {"persist": False, "cache_folder": "/c", "private_files": ("*.sql",)}
     for name, value in changes.items():
         assert replace(Settings(), **{name: value}).of_model != Settings().of_model, name

@@ -317,7 +317,7 @@ def test_without_memory_for_another_arena_the_oldest_is_reused(caplog: pytest.Lo
     assert pool.acquire(C, ids([3])) is first and pool.acquire(A, ids([1])) is second
     assert pool.provide(9) == 2
     assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
-        "lower kv_memory_mib or end other programs"
+        "lower memory_mib or end other programs"
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from efim_lab.reference.settings import vscode_name
-from efim_ls.settings import DESCRIPTIONS, TABLE, TEXTS, Settings, parse
+from efim_ls.settings import DESCRIPTIONS, TABLE, TEXTS, Settings, parse, words_of
 
 MANIFEST = Path(__file__).parents[3] / "editor_clients" / "vscode" / "package.json"
 GROUPS = json.loads(MANIFEST.read_text("utf-8"))["contributes"]["configuration"]
@@ -34,7 +34,7 @@ def test_the_extension_offers_what_the_server_knows() -> None:
 def test_settings_are_in_titled_groups_with_the_advanced_ones_last() -> None:
     assert [group["order"] for group in GROUPS] == [*range(1, len(GROUPS) + 1)]
     titles = [group["title"] for group in GROUPS]
-    assert titles == ["Model", "Suggestions", "Files", "Privacy", "Server", "Advanced"]
+    assert titles == ["Model", "Suggestions", "Files", "Privacy", "Memory and disk", "Server", "Advanced"]
     advanced = {vscode_name(name) for name, about in DESCRIPTIONS.items() if not about.basic}
     assert set(GROUPS[-1]["properties"]) == advanced
 
@@ -62,7 +62,7 @@ def test_defaults_are_equal(name: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_types_are_equal(name: str) -> None:
-    kind = str if get_origin(TYPES[name]) is Literal else TYPES[name]
+    kind = str if get_origin(TYPES[name]) is Literal else TEXTS if words_of(TYPES[name]) else TYPES[name]
     assert OFFERED[name]["type"] == JSON_TYPES[kind]
     assert OFFERED[name].get("items", {}).get("type") == ("string" if JSON_TYPES[kind] == "array" else None)
 
@@ -70,8 +70,11 @@ def test_types_are_equal(name: str) -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_choices_are_equal_and_described(name: str) -> None:
     choices = get_args(TYPES[name]) if get_origin(TYPES[name]) is Literal else ()
-    assert tuple(OFFERED[name].get("enum", ())) == choices
-    assert len(OFFERED[name].get("enumDescriptions", ())) == len(choices)
+    place = OFFERED[name]
+    if words := words_of(TYPES[name]):
+        choices, place = words, OFFERED[name]["items"]
+    assert tuple(place.get("enum", ())) == choices
+    assert len(place.get("enumDescriptions", ())) == len(choices)
 
 
 @pytest.mark.parametrize("name", NUMBERS)

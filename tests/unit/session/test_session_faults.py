@@ -15,6 +15,7 @@ from efim_ls.session.session import Session
 from efim_ls.settings import Settings
 from model_runtime.cancel import Cancel
 from model_runtime.prompt.excerpts import NO_EXCERPT_BUDGET, ExcerptBudget
+from tests.sized import Sized
 
 BAD, GOOD = "file:///bad.py", "file:///good.py"
 
@@ -99,7 +100,7 @@ async def test_a_document_that_cannot_be_judged_is_off_and_the_others_are_not(
 ) -> None:
     for uri in (GOOD, BAD):
         session.open(uri, "python", uri)
-    assert session.configure(Settings(persist=False, max_new_tokens=1)), "the model must be loaded for this"
+    assert session.configure(Sized(persist=False, max_new_tokens=1)), "the model must be loaded for this"
     good, bad = (session.documents.get(uri) for uri in (GOOD, BAD))
     assert good is not None and bad is not None
     assert (await session.requests.complete(session.request_at(good, 0, explicit=True))).text == "more"
@@ -120,7 +121,7 @@ async def test_settings_are_adopted_although_one_document_cannot_be_dropped(
         drop(document)
 
     monkeypatch.setattr(session.background, "drop", drop_or_fail)
-    assert session.configure(Settings(disabled_languages=("python",), max_new_tokens=1))
+    assert session.configure(Sized(disabled_languages=("python",), max_new_tokens=1))
     assert [session.documents.why_off(document.uri) is None for document in documents] == [False, False]
     assert dropped == [GOOD]
 

@@ -95,7 +95,6 @@ def indexed(folder: Path, settings: Settings) -> None:
         (Settings(disabled_files=("*/client/*",)), "the entry '*/client/*' in 'disabled_files'"),
         (Settings(disabled_workspaces=("*/job",)), "the entry '*/job' in 'disabled_workspaces'"),
         (Settings(disabled_languages=("python",)), "the entry 'python' in 'disabled_languages'"),
-        (Settings(max_file_kib=1), "this file has 2,000 characters, more than the 1,024 that 'max_file_kib' allows"),
     ],
 )
 @pytest.mark.parametrize("is_cloned", [False, True])
