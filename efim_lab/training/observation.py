@@ -164,7 +164,7 @@ class Observer:
     @torch.inference_mode()
     def _distributions(self, place: TargetPlace) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the model's probabilities [vocab] at each token of the target."""
-        arena = self._pool.acquire(OBSERVER_OWNER, place.prompt.ids)
+        arena = self._pool.acquire(OBSERVER_OWNER, place.prompt.key)
         arena.truncate(0)
         new = place.prompt.ids
         for token in place.target:

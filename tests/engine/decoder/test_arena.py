@@ -18,7 +18,7 @@ from model_runtime.engine.sampler import Choices, SeenCounts
 from model_runtime.kv.arena import Arena
 from model_runtime.kv.layout import FP32, arena_bytes
 from model_runtime.kv.pool import FrameId, Pool
-from tests.engine.doubles import fetched, ids_of
+from tests.engine.doubles import fetched, ids_of, key_of
 
 CAPACITY = 48
 CONFIG = ModelConfig(
@@ -149,11 +149,11 @@ class ArenaPool(RuleBasedStateMachine):
 
     @rule(owner=OWNERS, tokens=token_lists(), computed=st.floats(0, 1), ahead=st.booleans())
     def request(self, owner: FrameId, tokens: list[int], computed: float, ahead: bool) -> None:
-        told = self.pool.reusable(owner, ids_of(tokens))
-        arena = self.pool.acquire(owner, ids_of(tokens))
-        assert told == arena.reusable(ids_of(tokens))
+        told = self.pool.reusable(owner, key_of(tokens))
+        arena = self.pool.acquire(owner, key_of(tokens))
+        assert told == arena.reusable(key_of(tokens))
         assert_sound(arena)
-        common = arena.common(ids_of(tokens))
+        common = arena.common(key_of(tokens))
         arena.truncate(common)
         compute(arena, tokens[common : common + round(computed * (len(tokens) - common))])
         if ahead:
@@ -181,9 +181,9 @@ TestArenaPool = ArenaPool.TestCase
 
 def test_a_long_common_prefix_is_copied_and_the_arena_it_comes_from_keeps_it() -> None:
     pool = Pool(lambda: Arena(CONFIG, CAPACITY), 2)
-    first = pool.acquire(FrameId("a"), ids_of(TEXTS[0]))
+    first = pool.acquire(FrameId("a"), key_of(TEXTS[0]))
     compute(first, TEXTS[0])
-    second = pool.acquire(FrameId("b"), ids_of(TEXTS[3]))
+    second = pool.acquire(FrameId("b"), key_of(TEXTS[3]))
     assert second.ids.tolist() == [1] * 24
     assert first.ids.tolist() == TEXTS[0]
     assert_sound(second)
