@@ -28,6 +28,7 @@ from model_runtime.engine.sampler import Choice, Sampler
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.pool import WORTH_COPYING, FrameId, Pool
 from model_runtime.kv.storage import KvStorage
 from model_runtime.logits import Logits
@@ -181,7 +182,7 @@ class WatchedPool(Pool[Arena]):
 
     def scratch(self) -> Arena:
         """An arena as the pool makes them, which it does not lend."""
-        return Arena(self._config, self._capacity)
+        return DenseArena(self._config, self._capacity)
 
     def _watched_arena(self) -> Arena:
         self.made.append(self.scratch())

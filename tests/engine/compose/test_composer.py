@@ -20,6 +20,7 @@ from model_runtime.decoder.decoder import Decoder
 from model_runtime.ids import Ids
 from model_runtime.isolated import SequenceKey
 from model_runtime.kv.arena import Arena
+from model_runtime.kv.dense_arena import DenseArena
 from model_runtime.kv.rows import Quality
 from model_runtime.prompt.tokenizer import Tokenizer
 from tests.engine.doubles import Watched
@@ -37,7 +38,7 @@ class EveryRow:
 
 
 def arena_of(decoder: Decoder, ids: Ids) -> Arena:
-    arena = Arena(decoder.config, decoder.config.context)
+    arena = DenseArena(decoder.config, decoder.config.context)
     if len(ids):
         decoder.forward(ids, arena)
     return arena
